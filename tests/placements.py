@@ -13,7 +13,7 @@ from random import Random
 from generator.manifests import Body, Manifest
 from generator.objects.queue import Flavor, parse_amounts
 from generator.simulate.kueue.nodes import read_machines
-from generator.simulate.kueue.placement import NoPlace, Placed, Sites, Stay
+from generator.simulate.kueue.placement import NoPlace, Occupancy, PlacementRequest, Sites
 from generator.simulate.kueue.podsets import PodSet
 from generator.simulate.kueue.topology import TopologyMode, TopologyRequest
 from tests.conftest import ROOT
@@ -56,12 +56,12 @@ def predicted(question: Question) -> list[Answer]:
     flavor = Flavor("f", topology="t", levels=tuple(question.levels))
     sites = Sites({"f": flavor}, read_machines(Manifest(each, "nodes.yaml") for each in question.nodes))
     answers: list[Answer] = []
-    running: list[tuple[Stay, ...]] = []
+    running: list[tuple[Occupancy, ...]] = []
     for event in question.events:
         if "ends" in event:
             sites.give_back(running[event["ends"]])
             running[event["ends"]] = ()
-        found = sites.find([Placed(_podset(each), "f") for each in event.get("pods", ())])
+        found = sites.find([PlacementRequest(_podset(each), "f") for each in event.get("pods", ())])
         running.append(() if isinstance(found, NoPlace) else found)
         sites.take(running[-1])
         answers.append(_answer(event, running[-1]) if running[-1] else None)
@@ -79,10 +79,10 @@ def _podset(pods: Body) -> PodSet:
     return PodSet(pods["name"], pods["count"], parse_amounts(pods["requests"], "pods"), topology=topology)
 
 
-def _answer(event: Body, stays: Sequence[Stay]) -> Answer:
+def _answer(event: Body, occupancies: Sequence[Occupancy]) -> Answer:
     found: dict[str, dict[str, int]] = {each["name"]: {} for each in event["pods"]}
-    for stay in stays:
-        found[stay.pods][",".join(stay.key)] = stay.count
+    for occupancy in occupancies:
+        found[occupancy.pods][",".join(occupancy.key)] = occupancy.count
     return found
 
 

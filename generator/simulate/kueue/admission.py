@@ -3,11 +3,11 @@
 The simulation follows pkg/scheduler and pkg/cache of kueue v0.19.2, or of v0.18.3 where `configuration.Rules` names a
 difference, with the feature gates that are on by default. It settles after each step: preempted jobs have stopped, and
 pending jobs were tried. So submit real jobs a few seconds apart: Kueue compares ages by timestamps in seconds, and
-retries a second after quota was released.
+retries pending jobs a second after a job released quota.
 
 A job with several PodSets may be retried for ever: as long as one PodSet finds a flavor, the next attempt continues
-with the next flavor of each (`PendingFlavors`), and starts over. Once there is room, its flavors depend on the moment,
-and it may stay pending. The prediction is one of the possible outcomes.
+with the next flavor of each PodSet (`PendingFlavors`), and starts over. When quota is free again, the job's flavors
+depend on the moment, and the job may stay pending. The prediction is one of the possible outcomes.
 
 Simulated: flavors in their order with taints, selectors and `flavorFungibility`; quotas with lending and borrowing
 limits at every level; both queueing strategies; priorities; `withinClusterQueue`, `reclaimWithinCohort`,
@@ -39,7 +39,7 @@ from generator.simulate.kueue.scheduler import Head, Scheduler, Waiting
 from generator.simulate.kueue.topology import Machine
 from generator.simulate.kueue.workloads import Cluster, Finished, Job, Outcome, State, Workload, add
 
-_CYCLES = 1000  # more than any scenario needs that settles
+_CYCLES = 1000  # a scenario that ends needs fewer
 
 
 def predict(
@@ -75,7 +75,7 @@ def predict(
 def would_admit(
     tree: QueueTree, job: Job, usage: Mapping[str, Amounts] | None = None, nodes: Iterable[Manifest] = ()
 ) -> Outcome:
-    """Return the outcome of one job, given the usage of queues. It preempts nothing, as the running jobs are unknown.
+    """Return the outcome of one job, given the usage of queues. The job preempts none, since running jobs are unknown.
 
     Raises:
         NotModelledError: Kueue decides by rules that are not simulated, or the job needs a flavor with a topology that
@@ -92,7 +92,7 @@ def would_admit(
 
 @dataclass(eq=False, slots=True)
 class _Record:
-    """The history of a job. A `rejection` is permanent, and `last` is the assignment of the last attempt."""
+    """The history of a job. `rejection` is permanent, and `last` is the assignment of the last attempt."""
 
     workload: Workload
     rejection: str = ""
@@ -157,7 +157,7 @@ class _Simulation:
     def settle(self) -> None:
         """Run cycles until nothing changes.
 
-        Inadmissible jobs are retried a while after quota was released, so after the heads of the queues:
+        Kueue retries inadmissible jobs a while after quota was released, so it first tries the heads of the queues:
         pkg/cache/queue/inadmissible_workloads.go `workqueueRequeuer`.
         """
         seen: set[tuple[tuple[str, str], ...]] = set()
@@ -169,18 +169,18 @@ class _Simulation:
                 if self._run_cycle(heads):
                     seen.clear()
             elif self._released:
-                self._wake()
+                self._retry_inadmissible()
                 seen.clear()
             else:
                 return
         message = "the jobs preempt one another for ever"
         raise NotModelledError((Problem(message, "check the priorities and `reclaimWithinCohort`"),))
 
-    def _wake(self) -> None:
-        """Retry the jobs of all queues in the trees where quota was released."""
+    def _retry_inadmissible(self) -> None:
+        """Make the inadmissible jobs of all queues that share a cohort tree with released quota admissible again."""
         roots = [self.cluster.nodes[name].root() for name in self._released]
         self._released.clear()
-        self._waiting.wake({name for name, node in self.cluster.nodes.items() if node.root() in roots})
+        self._waiting.retry_inadmissible({name for name, node in self.cluster.nodes.items() if node.root() in roots})
 
     def _run_cycle(self, heads: list[Head]) -> bool:
         """Run one cycle; return True if anything changed."""
@@ -226,7 +226,7 @@ class _Simulation:
         return Outcome(state, reason="; ".join(reasons) or "other jobs come first", history=history)
 
     def _assign_alone(self, job: Job) -> Assignment:
-        """Return the assignment of a job while all queues are idle."""
+        """Return the assignment of a job if all queues are idle."""
         queue, node = self._tree.queues[job.queue], build_quota_tree(self._tree)[job.queue]
         rules = self._tree.rules
         sites = Sites(self._tree.flavors, self._machines, rules=rules)

@@ -1,11 +1,13 @@
 """The capacity of a ClusterQueue: what it gets of a flavor and resource in every state that the other queues can reach.
 
-A state is a feasible usage of all other ClusterQueues; the usage of this one is 0. A usage reaches the parent only
-beyond the local quota, so a state is known by what other members add to the usage of each ancestor.
+A state is a possible usage of all other ClusterQueues; the usage of this ClusterQueue is 0. The path leads from the
+ClusterQueue over its cohorts to the root of the cohort tree. A child adds usage to its parent only beyond its local
+quota. So a state is defined by the usage that each cohort of the path gets from its side children: the child cohorts
+and ClusterQueues that are not on the path.
 
 How Kueue preempts without fair sharing (kueue v0.19.2 pkg/scheduler/preemption/classical/hierarchical_preemption.go
 `collectCandidatesForHierarchicalReclaim`, preemption.go `classicalPreemptions`; the same in v0.18.3): it looks for the
-lowest node between the queue and the root whose subtree quota holds the job. Outside of this subtree it preempts jobs
+lowest node of the path whose subtree quota holds the job. Outside of this subtree it preempts jobs
 of queues above their nominal quota in cohorts above their subtree quota. Inside, it preempts jobs of other queues only
 for a job that stays within the nominal quota, or if their priority is lower (`borrowWithinCohort`), which is not so in
 every state.
@@ -28,14 +30,14 @@ _UNLIMITED = 1 << 80
 
 @dataclass(frozen=True, slots=True)
 class Guarantee:
-    """The amounts that a ClusterQueue gets of a flavor and resource in every state.
+    """The amounts of a flavor and resource that a ClusterQueue gets, whatever the other queues use.
 
     Attributes:
-        owned: without preemption.
-        levels: with preemption without fair sharing, for each node from the queue to the root: the job that it holds in
-            every state. Kueue admits a job if one node holds it with all its resources.
-        bound: with preemption without fair sharing never more than this in every state.
-        fair_bound: the same with fair sharing; a job that the first level holds is admitted with fair sharing, too.
+        owned: the amount without preemption.
+        levels: for each node of the path, the largest job that it holds in every state, with preemption but without
+            fair sharing. Kueue admits a job if one node holds all its resources.
+        bound: an upper bound of the amount in every state, with preemption but without fair sharing.
+        fair_bound: the same bound with fair sharing. Kueue then still admits jobs up to the first of `levels`.
     """
 
     owned: int
@@ -45,16 +47,16 @@ class Guarantee:
 
 
 @dataclass(frozen=True, slots=True)
-class _Step:
-    """A node between the queue and the root.
+class _PathNode:
+    """A node of the path.
 
     Attributes:
         subtree: its subtree quota.
         local: the part that it never lends.
-        limit: what it can use of its parent.
-        potential: what is available to it while all usage is 0.
-        kept: what its other members can use and no job of this queue can preempt.
-        all: what its other members can use.
+        limit: the quota that it can use of its parent.
+        potential: the quota that it can use while all usage is 0.
+        kept: the usage of its side children that no job of this queue can preempt.
+        all: the largest usage of its side children.
     """
 
     subtree: int
@@ -70,7 +72,7 @@ class _Step:
 
 
 def compute_guarantee(node: Node, key: FlavorResource) -> Guarantee:
-    """Return what the ClusterQueue of a node gets in every state."""
+    """Return the amounts that the ClusterQueue of a node gets in every state."""
     path = _path(node, key)
     full = _outward(path, [step.all for step in path])
     quiet = _available(path, _outward(path, [step.kept for step in path]))[-1]
@@ -84,33 +86,33 @@ def compute_guarantee(node: Node, key: FlavorResource) -> Guarantee:
     return Guarantee(owned, levels, bound, quiet)
 
 
-def _path(node: Node, key: FlavorResource) -> list[_Step]:
-    """Return the nodes from the queue to the root."""
+def _path(node: Node, key: FlavorResource) -> list[_PathNode]:
+    """Return the path of a queue."""
     nodes = [node, *node.path()]
     potentials: list[float] = []
     for ancestor in reversed(nodes):
         most = ancestor.kept(key) + potentials[-1] if potentials else ancestor.has(key)
         potentials.append(min(most, ancestor.kept(key) + _limit(ancestor, key)) if potentials else most)
-    steps, below = list[_Step](), (0, 0)
+    steps, below = list[_PathNode](), (0, 0)
     for ancestor, potential in zip(nodes, reversed(potentials), strict=True):
-        kept, total = (0, 0) if ancestor is node else _members(ancestor, key)
+        kept, total = (0, 0) if ancestor is node else _children_usage(ancestor, key)
         local, limit = ancestor.kept(key), _limit(ancestor, key)
-        steps.append(_Step(ancestor.has(key), local, limit, potential, kept - below[0], total - below[1]))
-        below = (0, 0) if ancestor.parent is None else _added(ancestor, key)
+        steps.append(_PathNode(ancestor.has(key), local, limit, potential, kept - below[0], total - below[1]))
+        below = (0, 0) if ancestor.parent is None else _usage_in_parent(ancestor, key)
     return steps
 
 
-def _members(cohort: Node, key: FlavorResource) -> tuple[int, int]:
-    """Return what the members of a cohort can add to its usage: without what can be preempted, and in all."""
+def _children_usage(cohort: Node, key: FlavorResource) -> tuple[int, int]:
+    """Return the usage that the children of a cohort can add to it: without preemptible usage, and in all."""
     if key not in cohort.demands:
         for inner in cohort.nested(lambda child: key not in child.demands):
-            parts = [_added(child, key) for child in (*inner.cohorts, *inner.members)]
+            parts = [_usage_in_parent(child, key) for child in (*inner.cohorts, *inner.members)]
             inner.demands[key] = sum(kept for kept, _ in parts), sum(total for _, total in parts)
     return cohort.demands[key]
 
 
-def _added(child: Node, key: FlavorResource) -> tuple[int, int]:
-    """Return what a child can add to the usage of its cohort: without what can be preempted, and in all."""
+def _usage_in_parent(child: Node, key: FlavorResource) -> tuple[int, int]:
+    """Return the usage that a child can add to its cohort: without preemptible usage, and in all."""
     local, limit = child.kept(key), _limit(child, key)
     if child.queue is None:
         kept, total = child.demands[key]
@@ -126,16 +128,16 @@ def _limit(node: Node, key: FlavorResource) -> float:
     return inf if limit is None else node.has(key) - node.kept(key) + limit
 
 
-def _outward(path: Sequence[_Step], amounts: Sequence[int]) -> list[float]:
-    """Return the usage of each node when its other members use these amounts, the nearest to the queue first."""
+def _outward(path: Sequence[_PathNode], amounts: Sequence[int]) -> list[float]:
+    """Return the usage of each node of the path if its side children use these amounts, the lowest node first."""
     usage = [0.0]
     for before, step, amount in zip(path, path[1:], amounts[1:], strict=False):
         usage.append(min(before.stored(usage[-1]) + amount, step.potential))
     return usage
 
 
-def _available(path: Sequence[_Step], usage: Sequence[float]) -> tuple[int, ...]:
-    """Return for each node what is available to the queue if this node is the root."""
+def _available(path: Sequence[_PathNode], usage: Sequence[float]) -> tuple[int, ...]:
+    """Return for each node of the path what the queue can use if the tree ended at this node."""
     available: list[int] = []
     most, below = inf, 0.0
     for step, used in zip(path, usage, strict=True):
@@ -148,52 +150,51 @@ def _available(path: Sequence[_Step], usage: Sequence[float]) -> tuple[int, ...]
 
 @dataclass(slots=True)
 class _State:
-    """Usage of the other members of each node.
+    """The usage of the side children of each node of the path.
 
     Attributes:
-        path: the nodes.
         kept: the usage that no job of the queue can preempt.
         more: the other usage.
     """
 
-    path: Sequence[_Step]
+    path: Sequence[_PathNode]
     kept: list[float]
     more: list[float]
 
     def held_by(self, level: int) -> int:
-        """Return the largest job that a node holds, and that has room after preemption outside of it."""
+        """Return the largest job that a node holds, and that has quota after preemption outside of the node."""
         after = _State(self.path, self.kept, [amount if at <= level else 0 for at, amount in enumerate(self.more)])
         return min(self.available()[level], after.available()[-1])
 
     def available(self) -> tuple[int, ...]:
-        """Return for each node what is available to the queue if this node is the root."""
+        """Return for each node of the path what the queue can use if the tree ended at this node."""
         return _available(self.path, self.usage())
 
     def usage(self) -> list[float]:
-        """Return the usage of each node."""
+        """Return the usage of each node of the path."""
         usage = [0.0]
         for before, kept, more in zip(self.path, self.kept[1:], self.more[1:], strict=False):
             usage.append(before.stored(usage[-1]) + kept + more)
         return usage
 
-    def room(self, at: int) -> float:
-        """Return how much more the members of a node can use."""
+    def free_for_children(self, level: int) -> float:
+        """Return how much more the side children of the node at this level of the path can use."""
         usage = self.usage()
         left = self.path[-1].subtree - usage[-1]
-        for step, used in zip(self.path[at:-1][::-1], usage[at:-1][::-1], strict=True):
+        for step, used in zip(self.path[level:-1][::-1], usage[level:-1][::-1], strict=True):
             left = max(0, step.local - used) + min(step.limit - step.stored(used), left)
         return max(0, left)
 
 
-def _contended(path: Sequence[_Step], level: int) -> _State:
-    """Return a state with the largest usage below a node, and then with the largest that cannot be preempted."""
+def _contended(path: Sequence[_PathNode], level: int) -> _State:
+    """Return the fullest state: side children up to this level fill up first, then the non-preemptible usage above."""
     state = _State(path, [0.0] * len(path), [0.0] * len(path))
     for at in (*range(1, level + 1), *range(level + 1, len(path))):
-        state.kept[at] += min(path[at].kept, state.room(at))
+        state.kept[at] += min(path[at].kept, state.free_for_children(at))
         if at <= level:
-            state.more[at] += min(path[at].all - path[at].kept, state.room(at))
+            state.more[at] += min(path[at].all - path[at].kept, state.free_for_children(at))
     for at in range(level + 1, len(path)):
-        state.more[at] += min(path[at].all - path[at].kept, state.room(at))
+        state.more[at] += min(path[at].all - path[at].kept, state.free_for_children(at))
     return state
 
 
@@ -201,17 +202,16 @@ def _contended(path: Sequence[_Step], level: int) -> _State:
 class Capacity:
     """The quota of a ClusterQueue or Cohort for a flavor and resource, and the amounts that a ClusterQueue gets.
 
-    The last three are about a queue whose own usage is 0, and `owned <= reclaimable <= idle`. All are 0 if Kueue admits
+    The last three amounts are for a queue without own usage: `owned <= reclaimable <= idle`. They are 0 if Kueue admits
     no job of the queue.
 
     Attributes:
-        nominal: its nominal quota.
-        borrowing: its borrowing limit; None is without limit.
-        lending: its lending limit; None is without limit.
-        owned: what it gets without preemption, in every state that the other queues can reach.
-        reclaimable: what it gets in every such state, with the preemption that its policy allows; None if unknown.
-        idle: what it gets while the usage of all other queues is 0 (`potentialAvailable`).
-        reason: why `reclaimable` is unknown, or why all three are 0.
+        borrowing: its borrowing limit; None for no limit.
+        lending: its lending limit; None for no limit.
+        owned: the quota that it always gets without preemption, whatever the other queues use.
+        reclaimable: the quota that it always gets with the preemption that its policy allows; None if unknown.
+        idle: the quota that it gets while all other queues are idle (`potentialAvailable`).
+        reason: why `reclaimable` is unknown, or why the last three amounts are 0.
     """
 
     nominal: int
@@ -224,7 +224,7 @@ class Capacity:
 
 
 def compute_capacity(node: Node, key: FlavorResource) -> Capacity:
-    """Return the capacity of a ClusterQueue."""
+    """Return the capacity of a ClusterQueue for a flavor and resource."""
     quota = node.quota(key)
     if node.refusal:
         return Capacity(quota.nominal, quota.borrowing, quota.lending, 0, 0, 0, f"it admits no job: {node.refusal}")
@@ -238,14 +238,10 @@ def compute_capacity(node: Node, key: FlavorResource) -> Capacity:
 
 
 def reclaim_range(node: Node, guaranteed: Guarantee) -> tuple[int, int]:
-    """Return the bounds of what a ClusterQueue gets in every state with its preemption.
+    """Return bounds of the amount that a ClusterQueue always gets by preemption, as a quantity or as nodes.
 
     `LowerPriority` adds nothing: in some states all running jobs have the highest priority (kueue v0.19.2
     pkg/scheduler/preemption/common/preemption_policy.go `SatisfiesPreemptionPolicy`).
-
-    Args:
-        node: the ClusterQueue.
-        guaranteed: amounts of a resource, or numbers of nodes that follow from them.
     """
     if not can_reclaim(node):
         return guaranteed.owned, guaranteed.owned
@@ -265,7 +261,7 @@ def can_reclaim(node: Node) -> bool:
 
 
 def explain_unknown(node: Node, least: str) -> str:
-    """Return why it is unknown what a ClusterQueue can reclaim."""
+    """Return why the amount that a ClusterQueue can reclaim is unknown."""
     if node.is_fair:
         return f"{least}: how much more it reclaims while it borrows depends on the shares of the running jobs"
     if node.is_fair is None:

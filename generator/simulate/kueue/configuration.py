@@ -88,7 +88,7 @@ _NO_TRANSFORMATION = Transformation({})
 
 @dataclass(frozen=True, slots=True)
 class Counting:
-    """The counting of requests: `dropExcludedResources`, then `applyResourceTransformations`.
+    """The requests that count against quota: `dropExcludedResources`, then `applyResourceTransformations`.
 
     Topology placement uses the requests of the pods instead (pkg/scheduler/flavorassigner/tas_flavorassigner.go
     `podSetTopologyRequest`).
@@ -104,7 +104,7 @@ class Counting:
     classes: Mapping[str, str] | None = None
 
     def of(self, requests: Requests) -> Requests:
-        """Return the amounts that count of the requests of one pod, or of the allocatable of one node."""
+        """Return the amounts that Kueue counts for the requests of one pod, or for the allocatable of one node."""
         if not self.excluded and not self.transformations:
             return requests
         counted: dict[str, Fraction] = {}
@@ -120,10 +120,10 @@ class Counting:
         return {name: ceil(amount * (_CPU if name == "cpu" else 1)) for name, amount in counted.items()}
 
     def of_claims(self, devices: Mapping[str, int]) -> Requests:
-        """Return the amounts that count of claimed devices, by DeviceClass.
+        """Return the quota that claimed devices use: `{'gpu.nvidia.com': 2}` → `{'nvidia.com/gpu': 2}`.
 
-        Kueue admits no claim of a class without a mapping (v0.19.2 pkg/dra/claims.go). Such a class counts under its
-        own name here, for which no quota exists.
+        Kueue admits no claim of a DeviceClass without a mapping to a resource (v0.19.2 pkg/dra/claims.go). Such a class
+        counts under its own name, for which no quota exists.
         """
         counted: dict[str, int] = {}
         for name, count in devices.items() if self.classes is not None else ():
@@ -138,14 +138,14 @@ class Counting:
         return is_output or (transformation.keeps_input and not resource.startswith(self.excluded))
 
     def instead(self, resource: str) -> tuple[str, ...]:
-        """Return the resources that count in place of one; none if it is excluded, or replaced by nothing."""
+        """Return the resources that count in place of a resource; empty if it is excluded, or replaced by nothing."""
         if resource.startswith(self.excluded):
             return ()
         return tuple(self.transformations.get(resource, _NO_TRANSFORMATION).outputs)
 
 
 DEFAULT_COUNTING = Counting()
-"""Counting of requests as they are."""
+"""Requests count unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,9 +154,8 @@ class Settings:
 
     Attributes:
         is_fair: True if fair sharing is enabled; None if no file configures it.
-        counting: how requests count.
-        is_modelled: False if the configuration counts in a way that is not simulated, or admits resources without
-            quota.
+        is_modelled: False if mpigen cannot simulate how the configuration counts requests, or if Kueue admits resources
+            without quota.
     """
 
     is_fair: bool | None = None
@@ -169,7 +168,7 @@ DEFAULT_SETTINGS = Settings()
 
 
 def read_settings(manifests: Iterable[Manifest]) -> Settings:
-    """Return the settings of the only configuration; of several, for several clusters, none applies."""
+    """Return the settings of Kueue's configuration; the defaults if there are several, for several clusters."""
     configured = [settings_ for manifest in manifests for settings_ in _read_all(manifest)]
     return configured[0] if len(configured) == 1 else DEFAULT_SETTINGS
 
@@ -222,7 +221,7 @@ def _read_classes(resources: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _read_transformation(body: Body) -> Transformation | None:
-    """Read a transformation; None if it multiplies or subtracts resources, in which Kueue 0.18 and 0.19 differ."""
+    """Read a transformation; None if it multiplies or subtracts resources: Kueue 0.18 and 0.19 differ there."""
     outputs: dict[str, Fraction] = {}
     for name, factor in mapping(body, "outputs").items():
         try:

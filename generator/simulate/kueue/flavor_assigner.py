@@ -23,7 +23,7 @@ from generator.objects.queue import (
 )
 from generator.simulate.kueue.configuration import NEWEST, Rules
 from generator.simulate.kueue.nodes import explain_flavor_mismatch
-from generator.simulate.kueue.placement import NoPlace, Placed, Sites, Stay
+from generator.simulate.kueue.placement import NoPlace, Occupancy, PlacementRequest, Sites
 from generator.simulate.kueue.podsets import PodSet, group_podsets, join_names
 from generator.simulate.kueue.queues import Node
 from generator.simulate.kueue.topology import FlavorTopology, explain_topology_mismatch
@@ -57,14 +57,14 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """A flavor and resource that a job needs more of than there is: ever, or at the moment.
+    """A flavor and resource of which a job needs more than its queue can use.
 
     Attributes:
-        pods: names of the PodSets up to which the need adds up.
+        pods: names of the PodSets whose needs add up to `takes`.
         key: the flavor and resource.
         takes: the amount that the job needs.
         has: the amount that is available.
-        queue: the ClusterQueue, if it never gets more; empty if only no more is free at the moment.
+        queue: the ClusterQueue if it never gets more than `has`; empty if other jobs use the quota.
     """
 
     pods: str
@@ -86,11 +86,11 @@ class Assignment:
 
     Attributes:
         podsets: PodSet → resource → flavor.
-        mode: the worst mode: NO_FIT, NO_CANDIDATES (then other jobs use the quota), or FIT.
+        mode: the worst mode: NO_FIT, NO_CANDIDATES (other jobs use the quota), or FIT.
         usage: the quota that the job would use.
         rejections: reasons why flavors do not match.
         shortages: flavors and resources with too little quota.
-        stays: domains of pods that are placed by topology.
+        occupancies: the leaf domains of pods that are placed by topology.
     """
 
     podsets: dict[str, Mapping[str, Choice]] = field(default_factory=dict)
@@ -98,7 +98,7 @@ class Assignment:
     usage: Amounts = field(default_factory=dict)
     rejections: list[str] = field(default_factory=list)
     shortages: list[Shortage] = field(default_factory=list)
-    stays: tuple[Stay, ...] = ()
+    occupancies: tuple[Occupancy, ...] = ()
 
     def require_preemption(self, names: Iterable[str]) -> None:
         """Lower the mode of PodSets that have quota but no room (`updateModeForTASRequests`)."""
@@ -111,8 +111,8 @@ class Assignment:
     def places(self) -> Mapping[str, Mapping[str, int]]:
         """PodSet → leaf domain → number of pods, for pods that are placed by topology."""
         places: dict[str, dict[str, int]] = {}
-        for stay in self.stays:
-            places.setdefault(stay.pods, {})["/".join(stay.key)] = stay.count
+        for occupancy in self.occupancies:
+            places.setdefault(occupancy.pods, {})["/".join(occupancy.key)] = occupancy.count
         return places
 
     @property
@@ -122,7 +122,7 @@ class Assignment:
 
     @property
     def borrowing(self) -> int:
-        """Height of the highest lender."""
+        """Height of the highest cohort from which the job borrows; 0 without borrowing."""
         return max((choice.borrowing for choices in self.podsets.values() for choice in choices.values()), default=0)
 
     @property
@@ -173,14 +173,12 @@ def is_better(one: RankedMode, other: RankedMode, rules: Fungibility, *, ranks_n
 
 
 @dataclass(frozen=True, slots=True)
-class Placing:
-    """Topology placement of the jobs of one queue.
+class Placer:
+    """Topology placement for the jobs of one queue.
 
     Attributes:
-        sites: the topology domains.
-        flavors: all flavors.
         is_implied: True if Kueue also places pods without a topology request.
-        provisioned: flavors whose nodes are created for the job; it is placed on them only after that.
+        provisioned: flavors whose nodes are created for the job. Kueue places the job when these nodes exist.
     """
 
     sites: Sites
@@ -189,18 +187,18 @@ class Placing:
     provisioned: frozenset[str] = frozenset()
 
     def place(self, assignment: Assignment, podsets: Sequence[PodSet]) -> None:
-        """Place the pods of an assignment that has quota, and lower its mode if they have no room.
+        """Place the pods of a job that has quota; lower the mode of its assignment if its pods have no room.
 
         Raises:
             NotModelledError: the result depends on unknown nodes.
         """
         if assignment.mode is Mode.NO_FIT or not self._check_flavors(assignment, podsets):
             return
-        pods = list(self._placed(assignment, podsets))
+        pods = list(self._requests(assignment, podsets))
         if assignment.mode is Mode.FIT:
             result = self.sites.find(pods)
             if not isinstance(result, NoPlace):
-                assignment.stays = result
+                assignment.occupancies = result
                 return
             assignment.rejections.append(str(result))
             assignment.mode = Mode.NO_FIT if self.sites.is_idle else Mode.NO_CANDIDATES
@@ -213,13 +211,13 @@ class Placing:
         assignment.require_preemption(placed.pods.name for placed in pods)
 
     def after_preemption(self, assignment: Assignment, podsets: Sequence[PodSet], *, is_empty: bool) -> None:
-        """Reserve domains for a job that preempts others; with `is_empty`, for one that cannot."""
-        result = self.sites.find(self._placed(assignment, podsets), is_empty=is_empty)
-        assignment.stays = () if isinstance(result, NoPlace) else result
+        """Reserve domains for a job while its preemption targets are removed; with `is_empty`, as if no job ran."""
+        result = self.sites.find(self._requests(assignment, podsets), is_empty=is_empty)
+        assignment.occupancies = () if isinstance(result, NoPlace) else result
 
     def has_place(self, assignment: Assignment, podsets: Sequence[PodSet]) -> bool:
         """Return True if all pods have room now."""
-        return not isinstance(self.sites.find(self._placed(assignment, podsets)), NoPlace)
+        return not isinstance(self.sites.find(self._requests(assignment, podsets)), NoPlace)
 
     def _is_placed(self, pods: PodSet) -> bool:
         return pods.count > 0 and (pods.topology is not None or self.is_implied)
@@ -229,7 +227,7 @@ class Placing:
         return {name for name in names if self.flavors[name].topology}
 
     def _check_flavors(self, assignment: Assignment, podsets: Sequence[PodSet]) -> bool:
-        """Return True if each PodSet has one flavor with a topology (`onlyTASFlavor`)."""
+        """Return True if each PodSet has exactly one flavor with a topology; else reject the job (`onlyTASFlavor`)."""
         for pods in podsets:
             names = self._flavors(assignment, pods)
             if self._is_placed(pods) and len(names) != 1:
@@ -239,18 +237,18 @@ class Placing:
                 return False
         return True
 
-    def _placed(self, assignment: Assignment, podsets: Sequence[PodSet]) -> Iterator[Placed]:
+    def _requests(self, assignment: Assignment, podsets: Sequence[PodSet]) -> Iterator[PlacementRequest]:
         for pods in podsets:
             if self._is_placed(pods) and not self._flavors(assignment, pods) <= self.provisioned:
-                yield Placed(pods, *self._flavors(assignment, pods))
+                yield PlacementRequest(pods, *self._flavors(assignment, pods))
 
 
 Oracle = Callable[[FlavorResource, int], RankedMode]
-"""Return the mode of an amount after preemption, and the height of the lender then."""
+"""(flavor and resource, amount) → the mode of the amount if Kueue preempts, and the height of the lender."""
 
 
 def lowest_that_fits(node: Node, key: FlavorResource, amount: int) -> tuple[int, bool]:
-    """Return the height of the lowest cohort with room, and True if it has a parent.
+    """Return the height of the lowest cohort with quota for an amount, and True if this cohort has a parent.
 
     Source: pkg/scheduler/preemption/classical/hierarchical_preemption.go `FindHeightOfLowestSubtreeThatFits`.
     """
@@ -269,15 +267,12 @@ class Assigner:
     """A flavor assigner for the jobs of one queue.
 
     Attributes:
-        queue: the ClusterQueue.
-        node: its node in the quota tree, with the usage.
-        flavors: all flavors.
-        oracle: answers whether preemption makes room.
+        node: the queue's node in the quota tree, with the usage.
+        oracle: returns the mode of an amount if Kueue preempts.
         is_fair: True if fair sharing is enabled: then a queue can preempt while it borrows.
         tried: the flavors at which the previous attempt stopped.
         sites: the topology domains; None to leave placement out.
         pinned: an assignment whose flavors the job keeps.
-        rules: rules of the Kueue version.
     """
 
     queue: ClusterQueue
@@ -291,7 +286,7 @@ class Assigner:
     rules: Rules = NEWEST
 
     def assign(self, podsets: Sequence[PodSet]) -> Assignment:
-        """Assign flavors to the PodSet groups in order, each with the usage of those before it (`assignFlavors`).
+        """Assign flavors to the PodSet groups in order; each counts the usage of earlier groups (`assignFlavors`).
 
         Raises:
             NotModelledError: pods request slices of a topology, or tolerate taints by comparing numbers.
@@ -313,12 +308,12 @@ class Assigner:
                 assignment.mode = Mode.NO_FIT
                 return assignment
         if self.sites is not None:
-            self.placing(self.sites).place(assignment, podsets)
+            self.placer(self.sites).place(assignment, podsets)
         return assignment
 
-    def placing(self, sites: Sites) -> Placing:
-        """Return the topology placement of the queue."""
-        return Placing(sites, self.flavors, self.is_by_topology, self.queue.provisioned)
+    def placer(self, sites: Sites) -> Placer:
+        """Return the topology placement of the queue, in these domains."""
+        return Placer(sites, self.flavors, self.is_by_topology, self.queue.provisioned)
 
     def _needs(self, pods: PodSet) -> dict[str, int]:
         needs = {name: amount * pods.count for name, amount in pods.counted.items()}
@@ -340,7 +335,7 @@ class Assigner:
     def assign_at_last(self, podsets: Sequence[PodSet]) -> Assignment:
         """Return the assignment after all attempts: Kueue retries at once with the next flavor.
 
-        So pods that have a flavor, but leave no room in it for other pods of the job, try the next flavor.
+        So if pods leave no quota of their flavor for other pods of the job, Kueue tries their next flavor.
         Source: pkg/cache/queue/cluster_queue.go `requeueIfNotPresent`; pkg/workload/workload.go `PendingFlavors`.
 
         Raises:
@@ -421,7 +416,7 @@ class Assigner:
         return next(filter(None, reasons), "")
 
     def _is_pinned_to_other(self, flavor: str, group: Sequence[PodSet], needs: Requests) -> bool:
-        """`shouldSkipBasedOnNominationMapping`."""
+        """Return True if the job keeps another flavor for these pods (`shouldSkipBasedOnNominationMapping`)."""
         if self.pinned is None:
             return False
         choices = [self.pinned.podsets.get(pods.name, {}) for pods in group]
@@ -429,13 +424,13 @@ class Assigner:
 
     @property
     def is_by_topology(self) -> bool:
-        """True if all flavors of the queue have a topology: then Kueue places all pods by it (`isTASOnly`)."""
+        """True if all flavors of the queue have a topology: then Kueue places all pods by topology (`isTASOnly`)."""
         return bool(self.queue.flavors) and all(self.flavors[name].topology for name in self.queue.flavors)
 
     def _fit_flavor(
         self, name: str, pods: Sequence[PodSet], needs: Requests, usage: Amounts
     ) -> tuple[dict[str, Choice], RankedMode, list[Shortage]]:
-        """Return the choices and the mode of one flavor, which is the worst mode of its resources."""
+        """Return the choices of one flavor, the worst mode of its resources, and the shortages."""
         choices: dict[str, Choice] = {}
         shortages: list[Shortage] = []
         worst = (Mode.FIT, 0)
@@ -453,7 +448,7 @@ class Assigner:
         return choices, worst, shortages
 
     def _fit(self, key: FlavorResource, amount: int, pods: Sequence[PodSet]) -> tuple[Mode, int, Shortage | None]:
-        """`fitsResourceQuota`."""
+        """Return the mode of an amount, the height of the lender, and the shortage if any (`fitsResourceQuota`)."""
         most, free = self.node.potential(key), max(0, self.node.available(key))
         if amount > most:
             return Mode.NO_FIT, 0, Shortage(join_names(pods), key, amount, most, self.queue.name)

@@ -36,17 +36,15 @@ class Largest:
     A number is None if it is unknown, and `NO_LIMIT` without a limit.
 
     Attributes:
-        queue: the ClusterQueue.
-        namespace: a namespace with a LocalQueue that leads to it.
-        runtime: the name of the runtime.
+        namespace: a namespace with a LocalQueue of the ClusterQueue.
         kind: ClusterTrainingRuntime, or TrainingRuntime of the namespace.
-        owned: nodes that Kueue admits in every state that the other queues can reach, even if this queue could preempt
-            nothing. With `whenCanPreempt: MayStopSearch` Kueue may preempt in one flavor before it tries the next.
-        reclaimable: nodes in every such state, with the preemption that the policy of the queue allows.
-        idle: nodes while the usage of all other queues is 0. It may be fewer if all pods must be in one place of a
-            topology and no file has the Nodes; then the reason states this.
+        owned: nodes that Kueue always admits without preemption, whatever the other queues use. With
+            `whenCanPreempt: MayStopSearch` Kueue may preempt in one flavor before it tries the next.
+        reclaimable: nodes that Kueue always admits with the preemption that the policy of the queue allows.
+        idle: nodes that Kueue admits while all other queues are idle. `reason` states if the number may be smaller,
+            because all pods must be in one topology domain and no file has the Nodes.
         limit: the kind of limit that `idle` has.
-        reason: why `idle` is not larger, with the numbers; or why all three numbers are unknown.
+        reason: why `idle` is not larger; or why all three numbers are unknown.
         unknown: why `reclaimable` is unknown, or both `owned` and `reclaimable`.
     """
 

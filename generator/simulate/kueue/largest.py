@@ -60,11 +60,11 @@ def _no_preemption(_key: FlavorResource, _amount: int) -> tuple[Mode, int]:
 
 
 class Search:
-    """A search for the largest job within limits for each flavor and resource.
+    """A search for the largest job of a queue within limits per flavor and resource.
 
-    A larger job may fit where a smaller one does not, because each PodSet takes the first flavor that fits. So the
-    search starts at the top. The result of the quota changes only at sizes where some PodSets together exceed the limit
-    of a flavor and resource. Between two such sizes only the room on nodes differs.
+    A larger job may fit where a smaller job does not, because each PodSet takes the first flavor that fits. So the
+    search starts at the largest size. The quota's answer changes only at sizes where some PodSets together exceed the
+    limit of a flavor and resource. Between two such sizes only the room on nodes differs.
     """
 
     def __init__(
@@ -120,14 +120,14 @@ class Search:
         return [index for index, pods in enumerate(two) if pods.count != three[index].count]
 
     def _fit_alone(self) -> bool:
-        """Return True if the PodSets fit that do not grow with the job."""
+        """Return True if the PodSets fit whose number of pods does not depend on the size of the job."""
         grown = {self._pods[number].name for number in self._grows()}
         groups = [group for _, group in group_podsets(self._job(1))]
         alone = [pods for group in groups if not grown & {pods.name for pods in group} for pods in group]
         return self._assigner.assign_at_last(alone).mode is Mode.FIT
 
     def _tops(self) -> list[int]:
-        """Return the largest size before each that exceeds a limit, from the top."""
+        """Return the sizes at which some PodSets just fit a limit, the largest first."""
         most = self._allowed(NO_LIMIT)
         sums: dict[str, set[tuple[int, int]]] = {}
         for two, three in zip(self._job(2), self._job(3), strict=True):
@@ -144,7 +144,7 @@ class Search:
         return sorted({top for top in {*tops, 1, most} if 0 < top <= most}, reverse=True)
 
     def _quota(self) -> int:
-        """Return an upper bound of the nodes with quota: a PodSet has one flavor of each resource group."""
+        """Return an upper bound of the nodes with quota: of each resource group, a PodSet gets one flavor."""
         two, three, most = self._job(2), self._job(3), NO_LIMIT
         for number in self._grows():
             growth = three[number].count - two[number].count
@@ -163,7 +163,7 @@ class Search:
         return max(most, 1)
 
     def _between(self, below: int, top: int) -> int:
-        """Return the largest size with room on the nodes between two sizes with equal quota; 0 if none has."""
+        """Return the largest size in (below, top] with room on the nodes; 0 if none has. All have the same quota."""
         sizes = range(top, below, -1)
         has_sites = self._assigner.sites is not None
         if len(self._pods) > (1 if has_sites else _MONOTONIC):  # then a larger job may fit where a smaller one does not
@@ -179,7 +179,7 @@ class Search:
         return self._most_room
 
     def _room_of(self, pods: PodSet) -> int | None:
-        """Return the number of pods with room; None if the nodes of a matching flavor are unknown."""
+        """Return how many of these pods the declared nodes hold; None if the nodes of a matching flavor are unknown."""
         rooms = list[int]()
         for group in self._assigner.queue.groups:
             if any(pods.counted.get(name) for name in group.resources):
@@ -196,7 +196,7 @@ class Search:
         return None if nodes is None or on_one is None else nodes * on_one
 
     def _in(self, flavor: Flavor, pods: PodSet) -> PodSet:
-        """Return the pods without what they request of flavors of other resource groups."""
+        """Return the pods without requests for resources of other flavors, such as GPUs on a CPU flavor."""
         groups = self._assigner.queue.groups
         others = {name for group in groups if flavor.name not in group.flavors for name in group.resources}
         return replace(pods, requests={name: amount for name, amount in pods.requests.items() if name not in others})
@@ -210,10 +210,10 @@ class Search:
             yield self._assigner.flavors[name]
 
     def reason(self, hosts: int) -> tuple[Limit, str]:
-        """Return the limit that one more node exceeds, and an explanation."""
+        """Return the limit that a job with one node more exceeds, and the explanation."""
         if hosts == NO_LIMIT:
             return Limit.NOTHING, ""
-        limit, words = self._too_large() if hosts == 0 else (Limit.NOTHING, "")
+        limit, words = self._pod_limit() if hosts == 0 else (Limit.NOTHING, "")
         if not words:
             limit, words = self._shortage(hosts)
         requests = [pods.topology for pods in self._pods if pods.topology]
@@ -221,8 +221,8 @@ class Search:
         is_open = levels and self._assigner.sites is None
         return limit, f"{words}{f'; all must be in one {levels[0]}' if is_open else ''}"
 
-    def _too_large(self) -> tuple[Limit, str]:
-        """Return the explanation if a single pod is larger than any node."""
+    def _pod_limit(self) -> tuple[Limit, str]:
+        """Return NODE and the explanation if a single pod is larger than any node; else NOTHING and ''."""
         for pods in self._pods:
             for group in self._assigner.queue.groups:
                 if any(pods.counted.get(name) for name in group.resources):
@@ -275,7 +275,7 @@ class Search:
         for flavor in self._flavors():
             is_placed = flavor.topology and flavor.name not in self._assigner.queue.provisioned
             if is_placed and self._assigner.sites is not None:
-                continue  # then all pods have a place already
+                continue  # the assignment has placed all pods
             pods = [
                 self._in(flavor, podset)
                 for podset in job
@@ -320,7 +320,7 @@ def largest_jobs(tree: QueueTree, manifests: Iterable[Manifest]) -> Iterator[Lar
 
 
 class _Guarantees:
-    """The amounts that a ClusterQueue gets of each flavor and resource, computed once for all runtimes."""
+    """The guarantees of a ClusterQueue for each flavor and resource, computed once for all runtimes."""
 
     def __init__(self, node: Node) -> None:
         self.node = node

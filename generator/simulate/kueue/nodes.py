@@ -1,4 +1,4 @@
-"""The nodes of flavors: which pods can run on them, and how many have room.
+"""The nodes of flavors: the pods that can run on these nodes, and the number of pods that fit.
 
 A flavor declares labels, taints, the number and the size of its nodes: kueue v0.19.2
 pkg/scheduler/flavorassigner/flavorassigner.go `checkFlavorForPodSets`, `flavorSelector`. Kueue compares only labels
@@ -11,7 +11,7 @@ pkg/controller/tas/non_tas_usage_controller.go `belongsToNonTASCache`, pkg/util/
 
 A DaemonSet runs a pod on a Node that its node selector and affinity match and whose taints it tolerates: kubernetes
 v1.34.2 pkg/controller/daemon/daemon_controller.go `predicates`, util/daemonset_util.go
-`AddOrUpdateDaemonPodTolerations`. If the pod is among the manifests, it counts instead of the template.
+`AddOrUpdateDaemonPodTolerations`. A pod among the manifests counts instead of this template.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def explain_flavor_mismatch(pods: PodSet, flavor: Flavor) -> str:
 
 
 def _matches_affinity(terms: tuple[Body, ...], flavor: Flavor) -> bool:
-    """Return True if a term matches the flavor; a term without a label of the flavor matches every flavor."""
+    """Return True if an affinity term matches the flavor. A term without a label of the flavor matches every flavor."""
     requirements = [
         [item for item in mappings(term.get("matchExpressions")) if item.get("key") in flavor.labels] for term in terms
     ]
@@ -63,7 +63,7 @@ class _EqualNodes:
 
 @dataclass(frozen=True, slots=True)
 class NoRoom:
-    """The nodes of a flavor that do not hold the pods; `is_one` if all pods must be on the same node."""
+    """The nodes of a flavor that cannot hold the pods of a job; `is_one` if all pods must be on the same node."""
 
     flavor: str
     nodes: int | None
@@ -71,9 +71,9 @@ class NoRoom:
 
 
 def find_missing_room(flavor: Flavor, podsets: Sequence[PodSet]) -> NoRoom | None:
-    """Return the nodes that do not hold the pods of a job even while idle; None if they do, or if unknown.
+    """Return the nodes that cannot hold the pods of a job even while idle; None if they can, or if unknown.
 
-    Pods that must share a node have one node, and the others all nodes.
+    Pods that must share a node get one node. Other pods get all nodes.
     """
     groups = [group for _, group in group_podsets(podsets)]
     for pods, nodes in [*((group, limit_to_one_node(flavor, group)) for group in groups), (podsets, flavor)]:
@@ -90,7 +90,7 @@ def limit_to_one_node(flavor: Flavor, group: Sequence[PodSet]) -> Flavor:
 
 
 def explain_oversize(flavors: Iterable[Flavor], pods: PodSet) -> str:
-    """Return why no node of any flavor holds a single pod; empty if one does, or if the nodes are unknown.
+    """Return why no node of any flavor holds a single pod; empty if a node does, or if the nodes are unknown.
 
     Flavors without a device that the pods request are left out.
     """
@@ -108,8 +108,7 @@ def explain_oversize(flavors: Iterable[Flavor], pods: PodSet) -> str:
 def has_room(flavor: Flavor, pods: Sequence[tuple[int, Requests]]) -> bool:
     """Return True if idle nodes hold these numbers of pods, or if the nodes are unknown.
 
-    The largest pods are placed first, each on the first node with room. For equal hosts with a launcher no other order
-    is better.
+    The largest pods are placed first, each on the first node with room. No order is better for equal hosts.
     """
     if flavor.nodes is None or not flavor.allocatable:
         return True
@@ -128,7 +127,7 @@ def _share_of_node(requests: Requests, flavor: Flavor) -> float:
 
 
 def _count_in(free: Requests, requests: Requests) -> int | None:
-    """Return how often requests fit. A resource that the node lacks is 0 for a device, and unlimited otherwise."""
+    """Return how many pods with these requests fit. A resource that the node lacks counts only if it is a device."""
     known = {name: amount for name, amount in requests.items() if amount and (name in free or "/" in name)}
     return min((max(free.get(name, 0), 0) // amount for name, amount in known.items()), default=None)
 
@@ -171,12 +170,12 @@ _DAEMON_TOLERATIONS: tuple[Body, ...] = tuple(
 )
 _HOST_NETWORK: Body = {"key": "node.kubernetes.io/network-unavailable", "operator": "Exists", "effect": "NoSchedule"}
 _QUEUED = ("kueue.x-k8s.io/podset", "kueue.x-k8s.io/cluster-queue-name", QUEUE_NAME)
-"""Labels of pods of a job that Kueue admitted: they are gone while the queues are idle."""
+"""Labels of pods that Kueue admitted. Such pods do not run while the queues are idle."""
 _MANY = 1_000_000  # pods of a node whose limit is unknown
 
 
 def read_machines(manifests: Iterable[Manifest]) -> tuple[Machine, ...]:
-    """Return the Nodes among manifests, with the room that pods leave which Kueue does not place.
+    """Return the Nodes among manifests, without the resources of pods that Kueue does not place.
 
     A Node without conditions, as in a file written by hand, counts as ready.
 
@@ -210,7 +209,7 @@ def _accepts_pods(body: Body) -> bool:
 
 
 def _sum_usage(manifests: Sequence[Manifest], nodes: Sequence[Machine]) -> Mapping[str, Requests]:
-    """Return what pods use of each Node; `pods` is their number."""
+    """Return Node → the resources that its pods use; `pods` is the number of pods."""
     used: dict[str, dict[str, int]] = {}
     running: set[tuple[str, str, str]] = set()
     bare = PodContext(overheads=read_pod_context(manifests, "").overheads)
@@ -274,7 +273,7 @@ def _matches(term: Body, machine: Machine) -> bool:
 
 
 def is_of_flavor(machine: Machine, flavor: Flavor) -> bool:
-    """Return True if a node has a flavor and all levels of its topology (`NodeMatchesFlavor`)."""
+    """Return True if a node has the labels of a flavor and of all levels of its topology (`NodeMatchesFlavor`)."""
     return flavor.labels.items() <= machine.labels.items() and all(level in machine.labels for level in flavor.levels)
 
 
@@ -292,9 +291,9 @@ def is_feasible(machine: Machine, pods: PodSet, flavor: Flavor) -> bool:
 
 
 def generic_machines(flavor: Flavor) -> tuple[Machine, ...]:
-    """Return the number of nodes that a flavor declares, all in one domain, for counting only.
+    """Return as many equal nodes as a flavor declares, all in one domain, for counting only.
 
-    The result is empty if the flavor does not declare their resources, or if Kueue does not look at single nodes.
+    The result is empty if the flavor declares no node resources, or if Kueue does not look at single nodes.
     """
     if not flavor.nodes or not flavor.allocatable or flavor.levels[-1] != HOSTNAME:
         return ()

@@ -1,4 +1,4 @@
-"""Placement of pods by topology: the domains that running jobs occupy, and the domains that another job gets.
+"""Placement of pods by topology: the domains that running jobs occupy, and the domains for a new job.
 
 Source: kueue v0.19.2 pkg/cache/scheduler/tas_flavor_snapshot.go `FindTopologyAssignmentsForFlavor`,
 `findTopologyAssignment`, clusterqueue_snapshot.go. Slices, balanced placement and preferred node affinity are not
@@ -24,7 +24,7 @@ _FIX = "add the Nodes, as `kubectl get nodes -o yaml` prints them"
 
 @dataclass(slots=True)
 class _Room:
-    """The pods that a domain holds, and later the pods that it gets.
+    """The pods that a domain can hold; after the search, the pods that it gets.
 
     Attributes:
         pods: number of workers without the leader.
@@ -64,7 +64,9 @@ class _Search:
         self._level = tree.levels.index(request.level if request and request.level else tree.levels[-1])
         self._leaders = 0 if leader is None else 1
         self._counts_leader = counts_leader
-        self._is_tight = self._mode is not TopologyMode.UNCONSTRAINED  # else the domains with the least room come first
+        self._is_tight = (
+            self._mode is not TopologyMode.UNCONSTRAINED
+        )  # if False, domains with the least room come first
         self._room: dict[Domain, _Room] = {}
         self._worker_requests = {**workers.requests, **_ONE_POD}
         self._leader_requests = {**(leader.requests if leader else {}), **_ONE_POD}
@@ -101,7 +103,7 @@ class _Search:
         return None if minimum is None else {leaf: self._room[leaf] for leaf in minimum}
 
     def _find_level(self, level: int) -> tuple[int, Sequence[Domain]] | None:
-        """`findLevelWithFitDomains`."""
+        """Return the lowest level with room, and the domains to use; None without room (`findLevelWithFitDomains`)."""
         domains = self._sort_leader_first(self._tree.by_level[level].values())
         if not domains:
             return None
@@ -126,7 +128,7 @@ class _Search:
         return self._holds(domain) if self._counts_leader else self._room[domain].pods >= self._count
 
     def _find_several(self, domains: Sequence[Domain]) -> list[Domain] | None:
-        """Return several domains: first one with the leader, then those with the most room."""
+        """Return several domains with enough room, the leader's first, then the largest; None without room."""
         domains = self._prioritize_leader(domains, self._count, self._leaders)
         chosen: list[Domain] = []
         left, leaders, index = self._count, self._leaders, 0
@@ -149,7 +151,7 @@ class _Search:
         return chosen if left <= 0 and leaders <= 0 else None
 
     def _minimize(self, domains: Sequence[Domain]) -> list[Domain] | None:
-        """Distribute the pods, and drop the domains that get none (`updateCountsToMinimumGeneric`)."""
+        """Distribute the pods to the first domains, and drop the others (`updateCountsToMinimumGeneric`)."""
         domains = self._prioritize_leader(domains, self._count, self._leaders)
         chosen: list[Domain] = []
         left, leaders = self._count, self._leaders
@@ -174,16 +176,16 @@ class _Search:
         return None
 
     def _tightest(self, domains: Sequence[Domain], count: int, leaders: int) -> Domain:
-        """Return the first domain with the least sufficient room, or else the first (`findBestFitDomainBy`)."""
+        """Return the domain with the least sufficient room; the first if no room suffices (`findBestFitDomainBy`)."""
 
-        def most(domain: Domain) -> int:
+        def room_of(domain: Domain) -> int:
             return self._room[domain].led_pods if leaders else self._room[domain].pods
 
-        holding = [domain for domain in domains if self._room[domain].leaders >= leaders and most(domain) >= count]
-        return min(holding, key=most, default=domains[0])
+        holding = [domain for domain in domains if self._room[domain].leaders >= leaders and room_of(domain) >= count]
+        return min(holding, key=room_of, default=domains[0])
 
     def _prioritize_leader(self, domains: Sequence[Domain], count: int, leaders: int) -> Sequence[Domain]:
-        """Move a domain to the front that leaves enough room when it takes the leader (`prioritizeLeaderDomain`)."""
+        """Move a domain to the front that takes the leader and leaves enough room (`prioritizeLeaderDomain`)."""
         if not self._counts_leader:
             return domains
         spare = sum(self._room[domain].pods for domain in domains) - count
@@ -194,20 +196,20 @@ class _Search:
         return domains
 
     def _sort(self, domains: Iterable[Domain]) -> list[Domain]:
-        """`sortedDomains`."""
+        """Sort domains by room for workers (`sortedDomains`)."""
         sign = -1 if self._is_tight else 1
         return sorted(domains, key=lambda domain: (sign * self._room[domain].pods, domain.values))
 
     def _sort_leader_first(self, domains: Iterable[Domain]) -> list[Domain]:
-        """`sortedDomainsWithLeader`."""
+        """Sort domains by room for the leader, then for workers (`sortedDomainsWithLeader`)."""
         sign = -1 if self._is_tight else 1
         rooms = self._room
         return sorted(domains, key=lambda item: (-rooms[item].leaders, sign * rooms[item].led_pods, item.values))
 
 
 @dataclass(frozen=True, slots=True)
-class Stay:
-    """Pods of one PodSet in a leaf domain of a topology."""
+class Occupancy:
+    """Pods of one PodSet that occupy one leaf domain: `key` is the domain, `pods` the PodSet."""
 
     flavor: str
     key: Key
@@ -222,8 +224,8 @@ class Stay:
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
-    """Pods that Kueue places by topology, with their flavor."""
+class PlacementRequest:
+    """A PodSet that Kueue places by topology, and its flavor."""
 
     pods: PodSet
     flavor: str
@@ -231,7 +233,7 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class NoPlace:
-    """A PodSet group without room in any domain."""
+    """A PodSet group for which no domain of a flavor has room."""
 
     pods: Sequence[PodSet]
     flavor: str
@@ -244,7 +246,7 @@ class NoPlace:
 
 
 _Usage = dict[tuple[str, Key], dict[str, int]]
-"""(flavor, leaf) → amounts in use; the flavor is empty if leaves are nodes, which several flavors may share."""
+"""(flavor, leaf) → amounts in use. The flavor is empty if leaves are nodes, which several flavors may share."""
 
 
 class Sites:
@@ -273,13 +275,13 @@ class Sites:
         self._used: _Usage = {}
         self._feasible: dict[tuple[str, str], frozenset[Key]] = {}
 
-    def find(self, pods: Iterable[Placed], *, is_empty: bool = False) -> tuple[Stay, ...] | NoPlace:
-        """Place all pods of a job; with `is_empty`, as if no other job were running.
+    def find(self, pods: Iterable[PlacementRequest], *, is_empty: bool = False) -> tuple[Occupancy, ...] | NoPlace:
+        """Place all pods of a job; with `is_empty`, as if no other job ran.
 
         Raises:
             NotModelledError: the result depends on unknown nodes.
         """
-        stays: list[Stay] = []
+        occupancies: list[Occupancy] = []
         assumed: _Usage = {}
         by_flavor = sorted(pods, key=lambda placed: placed.flavor)
         for flavor, members in groupby(by_flavor, key=lambda placed: placed.flavor):
@@ -287,10 +289,10 @@ class Sites:
                 placed = self._place(flavor, group, [assumed] if is_empty else [assumed, self._used])
                 if placed is None:
                     return NoPlace(group, flavor)
-                stays += placed
-                for stay in placed:
-                    self._count(assumed, stay, 1)
-        return tuple(stays)
+                occupancies += placed
+                for occupancy in placed:
+                    self._count(assumed, occupancy, 1)
+        return tuple(occupancies)
 
     def most(self, flavor: str, pods: PodSet) -> int:
         """Return an upper bound of the pods that idle domains hold.
@@ -310,7 +312,7 @@ class Sites:
         return max(rooms.values(), default=0)
 
     def _feasible_leaves(self, pods: PodSet, flavor: str) -> frozenset[Key]:
-        """Return the leaves where pods can run, remembered by their selectors and tolerations."""
+        """Return the leaves where pods can run. The results are cached by node selector and tolerations."""
         key = flavor, f"{pods.node_selector} {pods.tolerations} {pods.affinity}"
         if key not in self._feasible:
             self._feasible[key] = frozenset(
@@ -320,7 +322,7 @@ class Sites:
             )
         return self._feasible[key]
 
-    def _place(self, flavor: str, group: Sequence[PodSet], usage: Sequence[_Usage]) -> list[Stay] | None:
+    def _place(self, flavor: str, group: Sequence[PodSet], usage: Sequence[_Usage]) -> list[Occupancy] | None:
         workers, leader = _workers_and_leader(group)
         tree = self._tree(self._flavors[flavor], workers)
         feasible, used = self._feasible_leaves(workers, flavor), [amounts for amounts in usage if amounts]
@@ -329,10 +331,10 @@ class Sites:
             return self._free(flavor, leaf, used) if tree.key(leaf) in feasible else None
 
         rooms = _Search(tree, (workers, leader), free, counts_leader=self._rules.counts_leader).run()
-        return None if rooms is None else list(_stays(flavor, tree, rooms, workers, leader))
+        return None if rooms is None else list(_occupancies(flavor, tree, rooms, workers, leader))
 
     def _tree(self, flavor: Flavor, pods: PodSet) -> TopologyTree:
-        """Return the domains of a flavor: of the given nodes, or else of the nodes that the flavor declares."""
+        """Return the domains of a flavor: of the Nodes, or else of the nodes that the flavor declares."""
         if not flavor.levels:
             message = f"the Topology of flavor `{flavor.name}` is in no file, or has no levels"
             raise NotModelledError((Problem(message, "add the Topology"),))
@@ -361,48 +363,49 @@ class Sites:
             return leaf.capacity
         return {name: amount - sum(amounts.get(name, 0) for amounts in used) for name, amount in leaf.capacity.items()}
 
-    def _key(self, stay: Stay) -> tuple[str, Key]:
-        return "" if self._trees[stay.flavor].are_nodes else stay.flavor, stay.key
+    def _key(self, occupancy: Occupancy) -> tuple[str, Key]:
+        return "" if self._trees[occupancy.flavor].are_nodes else occupancy.flavor, occupancy.key
 
-    def _count(self, usage: _Usage, stay: Stay, sign: int) -> None:
-        add_requests(usage.setdefault(self._key(stay), {}), stay.total, sign)
+    def _count(self, usage: _Usage, occupancy: Occupancy, sign: int) -> None:
+        add_requests(usage.setdefault(self._key(occupancy), {}), occupancy.total, sign)
 
     @property
     def is_idle(self) -> bool:
         """True if no pod is running."""
         return not any(any(amounts.values()) for amounts in self._used.values())
 
-    def holds(self, stays: Iterable[Stay]) -> bool:
-        """Return True if the domains still have room for pods (`Fits`)."""
-        leaves = ((stay, self._trees[stay.flavor].leaves[stay.key]) for stay in stays)
+    def holds(self, occupancies: Iterable[Occupancy]) -> bool:
+        """Return True if the domains still have room for these pods (`Fits`)."""
+        leaves = ((occupancy, self._trees[occupancy.flavor].leaves[occupancy.key]) for occupancy in occupancies)
         return all(
-            count_in(stay.requests, self._free(stay.flavor, leaf, [self._used])) >= stay.count for stay, leaf in leaves
+            count_in(occupancy.requests, self._free(occupancy.flavor, leaf, [self._used])) >= occupancy.count
+            for occupancy, leaf in leaves
         )
 
-    def check(self, stays: Iterable[Stay]) -> None:
+    def check(self, occupancies: Iterable[Occupancy]) -> None:
         """Check that no two jobs share a node while the topology of the nodes is unknown.
 
         Raises:
-            NotModelledError: two jobs do.
+            NotModelledError: two jobs share a node.
         """
-        for stay in () if self._machines else stays:
-            if any(self._used.get(self._key(stay), {}).values()):
-                message = f"which jobs share a node of flavor `{stay.flavor}` depends on the topology of its nodes"
+        for occupancy in () if self._machines else occupancies:
+            if any(self._used.get(self._key(occupancy), {}).values()):
+                message = f"which jobs share a node of flavor `{occupancy.flavor}` depends on the topology of its nodes"
                 raise NotModelledError((Problem(message, _FIX),))
 
-    def take(self, stays: Iterable[Stay]) -> None:
+    def take(self, occupancies: Iterable[Occupancy]) -> None:
         """Add running pods."""
-        for stay in stays:
-            self._count(self._used, stay, 1)
+        for occupancy in occupancies:
+            self._count(self._used, occupancy, 1)
 
-    def give_back(self, stays: Iterable[Stay]) -> None:
+    def give_back(self, occupancies: Iterable[Occupancy]) -> None:
         """Remove running pods."""
-        for stay in stays:
-            self._count(self._used, stay, -1)
+        for occupancy in occupancies:
+            self._count(self._used, occupancy, -1)
 
 
 def _workers_and_leader(group: Sequence[PodSet]) -> tuple[PodSet, PodSet | None]:
-    """`findLeaderAndWorkers`; Kueue rejects other groups (pkg/controller/jobframework/tas_validation.go)."""
+    """Return the workers and the leader of a group (`findLeaderAndWorkers`); see jobframework/tas_validation.go."""
     workers, leader = group[0], group[1] if len(group) > 1 else None
     if leader and leader.count > workers.count:
         workers, leader = leader, workers
@@ -413,11 +416,11 @@ def _workers_and_leader(group: Sequence[PodSet]) -> tuple[PodSet, PodSet | None]
     return workers, leader
 
 
-def _stays(
+def _occupancies(
     flavor: str, tree: TopologyTree, rooms: Mapping[Domain, _Room], workers: PodSet, leader: PodSet | None
-) -> Iterator[Stay]:
+) -> Iterator[Occupancy]:
     for leaf, room in rooms.items():
         if leader and room.leaders:
-            yield Stay(flavor, tree.key(leaf), leader.name, leader.requests, room.leaders)
+            yield Occupancy(flavor, tree.key(leaf), leader.name, leader.requests, room.leaders)
         if room.pods:
-            yield Stay(flavor, tree.key(leaf), workers.name, workers.requests, room.pods)
+            yield Occupancy(flavor, tree.key(leaf), workers.name, workers.requests, room.pods)

@@ -66,8 +66,6 @@ class PodContext:
         limits: default limits of containers.
         requests: default requests of containers.
         overheads: RuntimeClass → pod overhead.
-        bounds: LimitRange bounds of containers and pods.
-        counting: how Kueue counts requests.
         claims: ResourceClaimTemplate → DeviceClass → number of devices.
     """
 
@@ -85,7 +83,7 @@ _NO_CONTEXT = PodContext()
 def read_pod_context(
     manifests: Iterable[Manifest], namespace: str, counting: Counting = DEFAULT_COUNTING
 ) -> PodContext:
-    """Read the context of the pods of a namespace; the first LimitRange that sets a default applies.
+    """Read the context of the pods of a namespace; a default comes from the first LimitRange that sets it.
 
     Raises:
         SimulationError: an amount is not a quantity.
@@ -208,11 +206,9 @@ class PodSet:
 
     Attributes:
         name: name of the replicated job.
-        count: number of pods.
         requests: requests of one pod.
         charged: the amounts that Kueue counts for one pod; None if they equal the requests.
         node_selector: labels that the nodes must have.
-        tolerations: tolerations of the pods.
         affinity: terms of the required node affinity, one of which must match.
         topology: the topology request; None without one.
     """
@@ -287,7 +283,7 @@ def with_nodes(runtime: Body, known: tuple[PodSet, ...], nodes: int | None) -> t
 
 
 def default_nodes(runtime: Body) -> int:
-    """Return the `numNodes` that equals an unset one; 1 if `numNodes` has no effect.
+    """Return the `numNodes` that a TrainJob without `numNodes` gets; 1 if `numNodes` has no effect.
 
     With MPI it follows from the pods of `node`, whatever `mlPolicy.numNodes` sets for the launcher.
     """
@@ -300,7 +296,7 @@ def default_nodes(runtime: Body) -> int:
 
 
 def group_podsets(podsets: Sequence[PodSet]) -> list[tuple[int, Sequence[PodSet]]]:
-    """Return the PodSet groups, which get one flavor, with the index of their first PodSet (`assignFlavors`)."""
+    """Return (index of the first PodSet, PodSets) of each PodSet group, which gets one flavor (`assignFlavors`)."""
     groups: dict[str | int, list[int]] = {}
     for index, pods in enumerate(podsets):
         groups.setdefault((pods.topology and pods.topology.group) or index, []).append(index)

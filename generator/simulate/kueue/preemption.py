@@ -26,9 +26,9 @@ STRATEGIES = ((FINAL,), (INITIAL,), (FINAL, INITIAL))
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """A workload that needs room: `usage` of quota, of which too little is free for the `contested` keys.
+    """A workload that needs quota: `usage` is its need, and too little quota is free for the `contested` keys.
 
-    `has_place` returns True if its pods that Kueue places by topology have room.
+    `has_place` returns True if the domains have room for its pods that Kueue places by topology.
     """
 
     workload: Workload
@@ -39,7 +39,7 @@ class Demand:
 
     @property
     def rules(self) -> Preemption:
-        """The preemption policy of its queue."""
+        """The preemption policy of the workload's queue."""
         return self.node.queue.preemption if self.node.queue else Preemption()
 
     def can_preempt(self, other: Workload, policy: str) -> bool:
@@ -55,7 +55,7 @@ class Demand:
         return False
 
     def candidates(self, cluster: Cluster, node: Node, policy: str) -> Iterator[Workload]:
-        """Yield the workloads of a queue that use contested quota and that a policy allows to preempt."""
+        """Yield the workloads of a queue that use contested quota and that a policy allows Kueue to preempt."""
         for workload in cluster.of(node.name):
             if workload.uses(self.contested) and self.can_preempt(workload, policy):
                 yield workload
@@ -86,12 +86,12 @@ class Candidate:
 
 
 def _in_order(queue: str) -> Callable[[Workload], tuple[bool, int, int, int]]:
-    """Return the sort key: other queues first, then the lowest priority, then the last admitted."""
+    """Return the key that sorts candidates: other queues first, then the lowest priority, then the last admitted."""
     return lambda item: (item.job.queue == queue, item.job.priority, -item.admitted, item.number)
 
 
 def find_targets(cluster: Cluster, demand: Demand) -> list[Workload]:
-    """Return the workloads to preempt without fair sharing; none if that makes no room. The cluster is unchanged."""
+    """Return the workloads to preempt without fair sharing; none if that frees too little. `cluster` is unchanged."""
     candidates = _Candidates(cluster, demand)
     for borrow in candidates.attempts():
         removed: list[Workload] = []
@@ -107,7 +107,7 @@ def find_targets(cluster: Cluster, demand: Demand) -> list[Workload]:
 
 
 def _fill_back(cluster: Cluster, demand: Demand, removed: list[Workload], *, borrow: bool) -> list[Workload]:
-    """Restore workloads that need not be preempted, the last but one first (`fillBackWorkloads`)."""
+    """Restore workloads that Kueue need not preempt, from the last but one to the first (`fillBackWorkloads`)."""
     for index in range(len(removed) - 2, -1, -1):
         cluster.add(removed[index])
         if demand.fits(borrow=borrow):
@@ -135,7 +135,7 @@ class _Candidates:
         self._all = [*self._closer, *self._others, *own]
 
     def attempts(self) -> list[bool]:
-        """Return for each attempt whether the workload can borrow."""
+        """Return, for each attempt, True if the workload may borrow in it."""
         forbidden = self._demand.rules.borrow_within_cohort == "Never"
         if not (self._closer or self._others) or (forbidden and not self._is_under_nominal()):
             return [True]
@@ -168,7 +168,7 @@ class _Candidates:
         return [Candidate(workload, Claim.SAME_QUEUE) for workload in workloads]
 
     def _of_others(self, *, is_closer: bool) -> list[Candidate]:
-        """Return candidates of other queues, those to whose quota this queue is closer or the others.
+        """Return candidates of other queues: with `is_closer`, those above a cohort with quota for the workload.
 
         Source: `collectCandidatesForHierarchicalReclaim`.
         """
@@ -195,7 +195,7 @@ class _Candidates:
                 yield queue
 
     def _classify(self, other: Workload) -> Claim:
-        """`classifyPreemptionVariant`."""
+        """Return the reason for which Kueue may preempt a workload (`classifyPreemptionVariant`)."""
         rules, priority = self._demand.rules, other.job.priority
         is_above = rules.borrow_threshold is not None and priority > rules.borrow_threshold
         if rules.borrow_within_cohort == "Never" or priority >= self._demand.workload.job.priority or is_above:
@@ -204,7 +204,7 @@ class _Candidates:
 
 
 def _fit_in_subtree(node: Node, usage: Amounts) -> tuple[bool, Amounts]:
-    """Return True if usage fits the subtree quota, and the usage beyond the local quota (`QuantitiesFitInQuota`)."""
+    """Return True if a usage fits the subtree quota, and the part beyond the local quota (`QuantitiesFitInQuota`)."""
     has_all = all(node.has(key) >= node.uses(key) + amount for key, amount in usage.items())
     return has_all, {key: max(0, amount - node.kept_free(key)) for key, amount in usage.items()}
 
@@ -216,7 +216,7 @@ class Share:
     Attributes:
         ratio: the share before the weight applies.
         weight: the fair-sharing weight.
-        borrowed: flavors and resources that it borrows.
+        borrowed: flavors and resources that the node borrows.
     """
 
     ratio: float
@@ -261,7 +261,7 @@ def child_below(node: Node, cohort: Node) -> Node:
 
 
 def find_fair_targets(cluster: Cluster, demand: Demand, strategies: tuple[str, ...]) -> list[Workload]:
-    """Return the workloads to preempt with fair sharing; none if that makes no room. The cluster is unchanged."""
+    """Return the workloads to preempt with fair sharing; none if that frees too little. `cluster` is unchanged."""
     candidates = sorted(_fair_candidates(cluster, demand), key=_in_order(demand.node.name))
     if not candidates:
         return []
@@ -276,7 +276,7 @@ def find_fair_targets(cluster: Cluster, demand: Demand, strategies: tuple[str, .
 
 
 def _fair_candidates(cluster: Cluster, demand: Demand) -> Iterator[Workload]:
-    """`findCandidates`."""
+    """Yield the workloads that the preemption policies allow Kueue to preempt (`findCandidates`)."""
     queues = [(demand.node, demand.rules.within_queue)]
     if demand.node.parent is not None and demand.rules.reclaim_within_cohort != "Never":
         others = (node for node in demand.node.root().below() if node is not demand.node)
@@ -287,7 +287,7 @@ def _fair_candidates(cluster: Cluster, demand: Demand) -> Iterator[Workload]:
 
 
 class _FairAttempt:
-    """A search for targets. `removed` are the targets so far, which the cluster runs no longer."""
+    """A search for preemption targets. `removed` are the targets so far, which no longer run in `cluster`."""
 
     def __init__(self, cluster: Cluster, demand: Demand) -> None:
         self._cluster = cluster
@@ -346,7 +346,7 @@ class _FairAttempt:
 
 
 class _FairOrder:
-    """Queues by largest share, computed anew after each change (`TargetClusterQueueOrdering`)."""
+    """An iterator of queues by largest share, computed anew after each change (`TargetClusterQueueOrdering`)."""
 
     def __init__(self, own: Node, candidates: Iterable[Workload]) -> None:
         self._own = own
@@ -365,7 +365,7 @@ class _FairOrder:
         return self._left[node.name].pop(0)
 
     def drop(self, node: Node) -> None:
-        """Leave a queue out from now on."""
+        """Leave a queue out of the rest of the iteration."""
         self._dropped.add(node)
 
     def __iter__(self) -> Iterator[Node]:
@@ -380,7 +380,7 @@ class _FairOrder:
                 yield node
 
     def _next(self, cohort: Node) -> Node | None:
-        """`nextTarget`; None if it only dropped a node."""
+        """Return the next queue below a cohort (`nextTarget`); None if this call only dropped a cohort."""
         child: Node | None = cohort
         while child is not None:
             cohort = child
@@ -420,6 +420,6 @@ class _FairOrder:
         return first, most
 
     def shares(self, node: Node) -> tuple[Share, Share]:
-        """Return the shares of both children of the lowest common ancestor cohort (`ComputeShares`)."""
+        """Return the shares of both nodes' ancestors right below their lowest common cohort (`ComputeShares`)."""
         common = next(ancestor for ancestor in node.path() if ancestor in self._ancestors)
         return share(child_below(self._own, common)), share(child_below(node, common))

@@ -35,7 +35,7 @@ from generator.objects.selectors import selects
 from generator.simulate.kueue.configuration import DEFAULT_SETTINGS, NEWEST, Rules, Settings, read_settings, rules_of
 
 _KUEUE = "kueue.x-k8s.io"
-_LONGEST = 200  # letters of a cycle in a message
+_LONGEST = 200  # characters of a cycle in a message
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class QueueTree:
     rules: Rules = NEWEST
 
     def ancestors(self, cohort: str) -> Iterator[Cohort]:
-        """Yield the cohort, its parent and so on; of a cycle each cohort once."""
+        """Yield the cohort, its parent and so on. If the parents form a cycle, each cohort comes once."""
         seen: set[str] = set()
         while cohort in self.cohorts and cohort not in seen:
             seen.add(cohort)
@@ -62,12 +62,12 @@ class QueueTree:
             cohort = self.cohorts[cohort].parent
 
     def is_cyclic(self, cohort: str) -> bool:
-        """Return True if the parents of a cohort end in a cycle: Kueue then admits no job of its queues."""
+        """Return True if the parents of a cohort form a cycle: Kueue then admits no job of its queues."""
         return cohort in self._cyclic
 
     @cached_property
     def _cyclic(self) -> frozenset[str]:
-        """The cohorts whose parents end in a cycle. Each is visited once: thousands may be nested."""
+        """The cohorts whose parents form a cycle. Each cohort is visited once, because thousands may be nested."""
         known: dict[str, bool] = {}
         for name in self.cohorts:
             path, cohort = dict[str, None](), name
@@ -78,7 +78,7 @@ class QueueTree:
         return frozenset(name for name, is_cyclic in known.items() if is_cyclic)
 
     def roots(self) -> Iterator[Cohort]:
-        """Yield the cohorts without a parent, and of each cycle the first by name."""
+        """Yield the cohorts without a parent, and the first cohort of each cycle by name."""
         seen: set[str] = set()
         for name, cohort in sorted(self.cohorts.items()):
             if self.is_cyclic(name):
@@ -98,7 +98,7 @@ class QueueTree:
         return [queue for _, queue in sorted(self.queues.items()) if queue.cohort == cohort]
 
     def flavors_of(self, queue: ClusterQueue) -> Mapping[str, Flavor]:
-        """Return the flavors as the jobs of a queue see them: the nodes of other clusters (MultiKueue) are unknown."""
+        """Return the flavors of a queue. If it sends jobs to other clusters (MultiKueue), their nodes are unknown."""
         if not queue.is_multi_kueue:
             return self.flavors
         return {name: replace(flavor, nodes=None, allocatable={}) for name, flavor in self.flavors.items()}
@@ -114,7 +114,7 @@ class QueueTree:
     def inactive_reason(self, queue: ClusterQueue) -> str:
         """Return why a ClusterQueue admits no job; empty if it is active.
 
-        A queue with admission checks may dispatch its jobs to clusters that have the Topology (MultiKueue).
+        A missing Topology counts only without admission checks: MultiKueue may send jobs to clusters that have it.
         """
         if missing := self.missing_flavors(queue):
             return f"there is no ResourceFlavor {_join(missing)}"
@@ -128,7 +128,7 @@ class QueueTree:
         return f"there is no Topology {_join(missing)}" if missing and not queue.checks else ""
 
     def rejection(self, queue: ClusterQueue, namespace: str) -> str:
-        """Return why a queue admits no job of a namespace; empty if it does, or if the labels are unknown."""
+        """Return why a queue admits no job of a namespace; empty if it admits jobs, or if the labels are unknown."""
         if queue.namespaces is None:
             return "it has no `namespaceSelector`, so it admits jobs of no namespace"
         labels = self.namespaces.get(namespace, {METADATA_NAME: namespace})
@@ -199,8 +199,8 @@ class Holding(Enum):
     """The usage that a ClusterQueue can have.
 
     `ANY`: it admits jobs, and Kueue can preempt them.
-    `KEPT`: `stopPolicy: Hold`. Its running jobs keep their quota. Kueue leaves the queue out of the snapshot, so no job
-    of it is a preemption candidate (kueue v0.19.2 pkg/cache/scheduler/snapshot.go `skipInactiveCQReason`).
+    `KEPT`: `stopPolicy: Hold`. Its running jobs keep their quota. Kueue leaves the queue out of the snapshot, so its
+    jobs are never preemption candidates (kueue v0.19.2 pkg/cache/scheduler/snapshot.go `skipInactiveCQReason`).
     `NONE`: it admits no job, and none of its jobs runs.
     """
 
@@ -211,10 +211,9 @@ class Holding(Enum):
 
 @dataclass(eq=False, slots=True)
 class Node:
-    """A ClusterQueue or Cohort. Only its usage changes.
+    """A ClusterQueue or Cohort in the quota tree. Only its usage changes.
 
     Attributes:
-        name: the name of the ClusterQueue or Cohort.
         queue: the ClusterQueue; None for a Cohort.
         quotas: the quotas that this object sets.
         weight: its fair-sharing weight.
@@ -223,11 +222,11 @@ class Node:
         queues: the child ClusterQueues that are active.
         members: all child ClusterQueues, active or not.
         subtree: its nominal quota and what its children lend (`SubtreeQuota`).
-        usage: of a ClusterQueue the usage of its jobs; of a Cohort the usage of its children beyond their local quota.
+        usage: for a ClusterQueue, the usage of its jobs; for a Cohort, that of its children beyond their local quota.
         holding: the usage that a ClusterQueue can have.
         refusal: why Kueue admits no job of this ClusterQueue; empty if it admits jobs.
-        demands: what its members can add to its usage: see `capacity`.
-        has_kept: True if a ClusterQueue below this root keeps what it uses: see `Holding`.
+        demands: the usage that its members can add to it: see `capacity`.
+        has_kept: True if the jobs of a ClusterQueue below this root cannot be preempted: see `Holding.KEPT`.
         is_fair: True if Kueue uses fair sharing; None if no file configures it.
     """
 
@@ -248,28 +247,28 @@ class Node:
     is_fair: bool | None = None
 
     def quota(self, key: FlavorResource) -> Quota:
-        """Return the quota that this object sets, which is 0 if it sets none."""
+        """Return the quota that this object sets; 0 if it sets none."""
         return self.quotas.get(key, NO_QUOTA)
 
     def has(self, key: FlavorResource) -> int:
-        """Return the subtree quota: its own, and what its children lend."""
+        """Return the subtree quota: the node's own quota, and the quota that its children lend."""
         return self.subtree.get(key, 0)
 
     def uses(self, key: FlavorResource) -> int:
-        """Return its usage."""
+        """Return the usage of the node."""
         return self.usage.get(key, 0)
 
     def kept(self, key: FlavorResource) -> int:
-        """Return the quota that it never lends (`localQuota`)."""
+        """Return the quota that the node never lends (`localQuota`)."""
         lending = self.quota(key).lending
         return 0 if lending is None else max(0, self.has(key) - lending)
 
     def kept_free(self, key: FlavorResource) -> int:
-        """Return the unused part of the quota that it never lends (`LocalAvailable`)."""
+        """Return the unused part of the quota that the node never lends (`LocalAvailable`)."""
         return max(0, self.kept(key) - self.uses(key))
 
     def available(self, key: FlavorResource) -> int:
-        """Return the free quota, including what it can borrow; negative if usage exceeds quota."""
+        """Return the free quota, including the quota that the node can borrow; negative if usage exceeds quota."""
         free = 0
         for node in self._from_above():
             limit = node.quota(key).borrowing
@@ -283,7 +282,7 @@ class Node:
         return free
 
     def potential(self, key: FlavorResource) -> int:
-        """Return the quota that it gets while all usage is 0 (`potentialAvailable`)."""
+        """Return the quota that the node gets while all usage is 0 (`potentialAvailable`)."""
         most = 0
         for node in self._from_above():
             limit = node.quota(key).borrowing
@@ -318,7 +317,7 @@ class Node:
             amount = min(amount, beyond)
 
     def borrows_with(self, key: FlavorResource, amount: int = 0) -> bool:
-        """Return True if it borrows when its usage grows by an amount (`BorrowingWith`).
+        """Return True if the node borrows when its usage grows by an amount (`BorrowingWith`).
 
         A cohort borrows beyond its subtree quota: pkg/cache/scheduler/cohort_snapshot.go.
         """
@@ -326,11 +325,11 @@ class Node:
         return own < self.uses(key) + amount
 
     def is_within(self, keys: frozenset[FlavorResource]) -> bool:
-        """Return True if no usage exceeds the subtree quota (`IsWithinNominalInResources`)."""
+        """Return True if no usage of these keys exceeds the subtree quota (`IsWithinNominalInResources`)."""
         return all(self.has(key) >= self.uses(key) for key in keys)
 
     def path(self) -> Iterator[Node]:
-        """Yield its ancestors, up to the root."""
+        """Yield the ancestors of the node, up to the root."""
         node = self.parent
         while node is not None:
             yield node
@@ -342,7 +341,7 @@ class Node:
         return top
 
     def nested(self, is_entered: Callable[[Node], bool] = lambda _: True) -> list[Node]:
-        """Return the cohorts of the subtree, children before parents; descend only into cohorts that pass."""
+        """Return the cohorts of the subtree, children before parents, without subtrees that `is_entered` rejects."""
         nodes, todo = list[Node](), [self]
         while todo:
             nodes.append(todo.pop())
@@ -369,8 +368,8 @@ _HELD, _DRAINED = "Hold", "HoldAndDrain"
 def build_quota_tree(tree: QueueTree) -> Mapping[str, Node]:
     """Return the node of each ClusterQueue, with no usage.
 
-    A ClusterQueue below a cycle of Cohorts has no node: Kueue leaves it out. An inactive ClusterQueue has one, because
-    it goes on lending.
+    Kueue leaves out a ClusterQueue below a cycle of Cohorts, so it has no node. An inactive ClusterQueue has a node,
+    because its quota can still be borrowed.
     """
     fair = tree.settings.is_fair
     cohorts = {
@@ -424,7 +423,7 @@ def _sum_up_all(queues: Mapping[str, Node]) -> None:
 
 
 def _sum_up(cohort: Node, members: Sequence[Node]) -> None:
-    """`updateCohortResourceNode`, after its child cohorts."""
+    """Compute the subtree quota of a cohort from its children (`updateCohortResourceNode`)."""
     cohort.subtree = _nominal(cohort)
     for child in (*cohort.cohorts, *members):
         for key in child.subtree:

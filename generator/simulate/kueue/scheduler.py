@@ -13,13 +13,13 @@ from functools import partial
 from generator.objects.queue import Amounts, ClusterQueue, Flavor, FlavorResource
 from generator.simulate.kueue.configuration import NEWEST, Rules
 from generator.simulate.kueue.flavor_assigner import Assigner, Assignment, Mode, Tried, lowest_that_fits
-from generator.simulate.kueue.placement import Stay
+from generator.simulate.kueue.placement import Occupancy
 from generator.simulate.kueue.preemption import Demand, child_below, find_fair_targets, find_targets, share
 from generator.simulate.kueue.queues import Node
 from generator.simulate.kueue.workloads import Cluster, Workload, add, has_room, having, remove
 
-_Reserved = tuple[Amounts, tuple[Stay, ...]]
-"""Quota and domains that no other job gets in a cycle."""
+_Reserved = tuple[Amounts, tuple[Occupancy, ...]]
+"""The quota and the domains that a job takes for the rest of a cycle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +35,12 @@ class Entry:
     """A workload in a cycle.
 
     Attributes:
-        head: the workload.
         node: the node of its queue.
         gets: its assignment.
         targets: the workloads that it would preempt.
-        is_admitted: True if it is admitted in this cycle.
-        is_preempting: True if it preempts its targets in this cycle.
-        is_skipped: True if another workload of the cycle took its room; it is retried at once.
+        is_admitted: True if Kueue admits the workload in this cycle.
+        is_preempting: True if the workload preempts its targets in this cycle.
+        is_skipped: True if an earlier workload of the cycle took its quota or domains; the next cycle tries it again.
     """
 
     head: Head
@@ -64,7 +63,7 @@ class Scheduler:
     _admitted: int = field(default=0, init=False)
 
     def cycle(self, heads: list[Head]) -> list[Entry]:
-        """Run one cycle. Admitted workloads run afterwards; preempted workloads still do.
+        """Run one cycle. Afterwards `cluster` runs the admitted workloads, and still the preempted workloads.
 
         Raises:
             NotModelledError: the result depends on unknown nodes.
@@ -74,23 +73,23 @@ class Scheduler:
         preempted: list[Workload] = []
         processed: list[Entry] = []
         for entry in self._in_order(entries):
-            usage, stays = held = self._process(entry, preempted)
+            usage, occupancies = held = self._process(entry, preempted)
             processed.append(entry)
             add(entry.node, usage)
-            self.cluster.sites.take(stays)
+            self.cluster.sites.take(occupancies)
             reserved.append((entry.node, held))
-        for node, (usage, stays) in reversed(reserved):
+        for node, (usage, occupancies) in reversed(reserved):
             remove(node, usage)
-            self.cluster.sites.give_back(stays)
+            self.cluster.sites.give_back(occupancies)
         for entry in processed:
             if entry.is_admitted:
                 self._admitted += 1
-                self.cluster.sites.check(entry.gets.stays)
+                self.cluster.sites.check(entry.gets.occupancies)
                 self.cluster.add(replace(entry.head.workload, gets=entry.gets, admitted=self._admitted))
         return processed
 
     def _nominate(self, head: Head, pinned: Assignment | None = None) -> Entry:
-        """Return the assignment of a workload (`getAssignments`), with the flavors of `pinned` if it is given."""
+        """Return a workload with its assignment (`getAssignments`), which has the flavors of `pinned` if given."""
         node = self.cluster.nodes[head.workload.job.queue]
         queue = node.queue or ClusterQueue(node.name)
         assigner = Assigner(
@@ -104,15 +103,15 @@ class Scheduler:
             pinned=pinned,
             rules=self.rules,
         )
-        podsets, placing = head.workload.job.podsets, assigner.placing(self.cluster.sites)
+        podsets, placer = head.workload.job.podsets, assigner.placer(self.cluster.sites)
         gets = assigner.assign(podsets)
         targets: list[Workload] = []
         if gets.mode is Mode.NO_CANDIDATES:
             usage = {key: amount for key, amount in gets.usage.items() if amount}
-            demand = Demand(head.workload, node, usage, gets.contested, lambda: placing.has_place(gets, podsets))
+            demand = Demand(head.workload, node, usage, gets.contested, lambda: placer.has_place(gets, podsets))
             targets = self._find_targets(demand)
             with self.cluster.without(targets):
-                placing.after_preemption(gets, podsets, is_empty=not targets)
+                placer.after_preemption(gets, podsets, is_empty=not targets)
         return Entry(head, node, gets, targets)
 
     def _find_targets(self, demand: Demand) -> list[Workload]:
@@ -123,7 +122,7 @@ class Scheduler:
     def _simulate_preemption(
         self, workload: Workload, node: Node, key: FlavorResource, amount: int
     ) -> tuple[Mode, int]:
-        """`SimulatePreemption`."""
+        """Return the mode of an amount if Kueue preempts, and the height of the lender (`SimulatePreemption`)."""
         targets = self._find_targets(Demand(workload, node, {key: amount}, frozenset((key,))))
         with self.cluster.without(targets):
             borrowing, _ = lowest_that_fits(node, key, amount)
@@ -133,10 +132,10 @@ class Scheduler:
         return Mode.PREEMPT if is_own else Mode.RECLAIM, borrowing
 
     def _process(self, entry: Entry, preempted: list[Workload]) -> _Reserved:
-        """Decide on a workload, and return what no other workload gets in this cycle (`processEntry`)."""
+        """Decide on a workload, and return the quota and domains that it takes in this cycle (`processEntry`)."""
         with self.cluster.without([*preempted, *entry.targets]):
-            is_crowded = has_room(entry.node, entry.gets.usage) and not self.cluster.sites.holds(entry.gets.stays)
-        if is_crowded:  # others took its domains in this cycle, but there may be more
+            is_crowded = has_room(entry.node, entry.gets.usage) and not self.cluster.sites.holds(entry.gets.occupancies)
+        if is_crowded:  # earlier workloads took its domains, but other domains may be free
             again = self._nominate(entry.head, entry.gets)
             entry.gets, entry.targets = again.gets, again.targets
         if entry.gets.mode is Mode.NO_FIT:
@@ -146,17 +145,17 @@ class Scheduler:
         names = {workload.job.name for workload in preempted}
         is_shared = any(target.job.name in names for target in entry.targets)
         with self.cluster.without([*preempted, *entry.targets]):
-            has_places = self.cluster.sites.holds(entry.gets.stays)
+            has_places = self.cluster.sites.holds(entry.gets.occupancies)
             entry.is_skipped = is_shared or not (has_places and has_room(entry.node, entry.gets.usage))
         if entry.is_skipped:
             return {}, ()
         preempted += entry.targets
         entry.is_admitted = entry.gets.mode is Mode.FIT
         entry.is_preempting = not entry.is_admitted
-        return entry.gets.usage, entry.gets.stays
+        return entry.gets.usage, entry.gets.occupancies
 
     def _reserve(self, entry: Entry) -> _Reserved:
-        """Reserve for a workload that cannot preempt, unless its queue reclaims (`quotaResourcesToReserve`)."""
+        """Reserve quota for a workload that can neither run nor preempt (`quotaResourcesToReserve`)."""
         node, rules = entry.node, entry.node.queue.preemption if entry.node.queue else None
         if rules and rules.reclaim_within_cohort == "Any":
             return {}, ()
@@ -169,10 +168,10 @@ class Scheduler:
                 kept[key] = amount
             else:
                 kept[key] = min(amount, quota.nominal + quota.borrowing - used)
-        return kept, entry.gets.stays
+        return kept, entry.gets.occupancies
 
     def _in_order(self, entries: list[Entry]) -> Iterator[Entry]:
-        """Iterate by least borrowing, highest priority and age, or with fair sharing by share."""
+        """Yield the entries by least borrowing, highest priority and age, or with fair sharing by share."""
         if self.strategies:
             yield from _in_fair_order(entries)
             return
@@ -184,19 +183,19 @@ def _precedence(entry: Entry) -> tuple[int, int]:
 
 
 def _in_fair_order(entries: list[Entry]) -> Iterator[Entry]:
-    """Iterate by the smallest share at each cohort level, computed anew after each entry (`fairSharingIterator`)."""
+    """Yield the entries by smallest share at each cohort level, computed anew each time (`fairSharingIterator`)."""
     left = list(entries)
     while left:
         root = left[0].node.root()
         group = {entry.node.name: entry for entry in left if entry.node.root() is root}
         first = _winner(root, group) if root.queue is None else left[0]
-        if first is not None:  # there is one as long as the group is not empty
+        if first is not None:  # always true, because the group is not empty
             left.remove(first)
             yield first
 
 
 def _winner(root: Node, entries: Mapping[str, Entry]) -> Entry | None:
-    """`runTournament`: each cohort compares the winners of its child cohorts with its own queues."""
+    """Return the entry with the best rank: each cohort compares its children's entries (`runTournament`)."""
     winners: dict[Node, Entry | None] = {}
     for cohort in root.nested():
         candidates = [winners[child] for child in cohort.cohorts] + [entries.get(child.name) for child in cohort.queues]
@@ -206,7 +205,7 @@ def _winner(root: Node, entries: Mapping[str, Entry]) -> Entry | None:
 
 
 def _rank(cohort: Node, entry: Entry) -> tuple[bool, tuple[bool, float], int, int]:
-    """Rank an entry: borrowing last, then by the share that its child of the cohort would have, then by precedence."""
+    """Return the sort key of an entry: borrowing last, then the share of its part of the cohort, then precedence."""
     with having(entry.node, entry.gets.usage):
         after = share(child_below(entry.node, cohort))
     is_borrowing = any(entry.gets.usage.get(key, 0) > 0 for key in after.borrowed)
@@ -218,13 +217,11 @@ class _Pending:
     """A pending workload.
 
     Attributes:
-        workload: the workload.
-        queue: its ClusterQueue.
         tried: the flavors at which the last attempt stopped.
         tried_in: the cycle of that attempt.
         change: number of changes of the queue before that attempt.
         is_inadmissible: True until quota is released.
-        is_first: True if it goes before others of its queue, because it preempted a workload.
+        is_first: True if the workload comes first in its queue, because it preempted a workload.
     """
 
     workload: Workload
@@ -236,11 +233,11 @@ class _Pending:
     is_first: bool = False
 
     def order(self) -> tuple[bool, int, int]:
-        """Return its order in the queue: the highest priority first, then the oldest (`baseCompareFunc`)."""
+        """Return the sort key in the queue: the highest priority first, then the oldest (`baseCompareFunc`)."""
         return not self.is_first, -self.workload.job.priority, self.workload.number
 
     def is_like(self, other: Workload) -> bool:
-        """Return True if Kueue treats both as equal (`computeSchedulingHash`)."""
+        """Return True if Kueue treats both workloads as equal (`computeSchedulingHash`)."""
         own, job = self.workload.job, other.job
         return (own.queue, own.priority, own.podsets) == (job.queue, job.priority, job.podsets)
 
@@ -251,7 +248,7 @@ class Waiting:
     def __init__(self, rules: Rules = NEWEST) -> None:
         self._rules = rules
         self._pending: dict[str, _Pending] = {}
-        self._inadmissible: list[_Pending] = []  # failed attempts; equal workloads are not tried
+        self._inadmissible: list[_Pending] = []  # Kueue does not try workloads that equal one of these
         self._cycle = 0
         self._changes: dict[str, int] = {}
 
@@ -282,13 +279,13 @@ class Waiting:
         self._changes[queue] = self._changes.get(queue, 0) + 1
 
     def put_back(self, entries: list[Entry]) -> bool:
-        """Queue the workloads again that a cycle did not admit; return True if one of them became inadmissible."""
+        """Queue the workloads of a cycle that it did not admit; return True if one became inadmissible."""
         self._cycle += 1
         inadmissible = [self._put_back(entry) for entry in entries if not entry.is_admitted]
         return any(inadmissible)
 
     def _put_back(self, entry: Entry) -> bool:
-        """`requeueIfNotPresent`."""
+        """Queue a workload that was not admitted; return True if it is now inadmissible (`requeueIfNotPresent`)."""
         pending = self._pending[entry.head.workload.job.name]
         pending.tried, pending.tried_in = entry.gets.tried, self._cycle
         pending.change = self._changes.get(pending.queue.name, 0)
@@ -304,8 +301,8 @@ class Waiting:
             other.is_inadmissible = other.is_inadmissible or other.is_like(pending.workload)
         return True
 
-    def wake(self, queues: Container[str]) -> None:
-        """Retry all workloads of queues in whose trees quota was released (`queueInadmissibleWorkloads`)."""
+    def retry_inadmissible(self, queues: Container[str]) -> None:
+        """Make all workloads of queues admissible again after a release of quota (`queueInadmissibleWorkloads`)."""
         self._inadmissible = [pending for pending in self._inadmissible if pending.queue.name not in queues]
         for pending in self._pending.values():
             pending.is_inadmissible = pending.is_inadmissible and pending.queue.name not in queues

@@ -36,8 +36,8 @@ class TopologyRequest:
     Attributes:
         mode: required, preferred or unconstrained.
         level: the node label whose value the pods share; empty if unconstrained.
-        group: the PodSet group, which gets one flavor and one domain; empty for none.
-        is_sliced: True if the request is for slices.
+        group: the PodSet group, which gets one flavor and one domain; empty without a group.
+        is_sliced: True for a request of slices, which are not simulated.
     """
 
     mode: TopologyMode
@@ -64,8 +64,8 @@ def topology_request(annotations: Mapping[str, str]) -> TopologyRequest | None:
 class FlavorTopology:
     """The topology of a flavor in a queue.
 
-    `levels` is empty without a topology, and `resources` has quota of the flavor. With `is_implied`, all flavors of the
-    queue have a topology, so Kueue places every pod by topology.
+    `levels` is empty without a topology. `resources` are the resources with quota of the flavor. With `is_implied`, all
+    flavors of the queue have a topology, so Kueue places every pod by topology.
     """
 
     flavor: str
@@ -77,7 +77,7 @@ class FlavorTopology:
 def explain_topology_mismatch(
     pods: str, request: TopologyRequest | None, requested: Mapping[str, int], topology: FlavorTopology
 ) -> str:
-    """Return why pods cannot have a flavor; empty if they can (`checkPodSetAndFlavorMatchForTAS`).
+    """Return why the topology of a flavor does not suit pods; empty if it does (`checkPodSetAndFlavorMatchForTAS`).
 
     Raises:
         NotModelledError: the pods request slices.
@@ -111,10 +111,10 @@ class Domain:
     """A topology domain, such as a rack or a node.
 
     Attributes:
-        values: label values of all levels down to its own.
+        values: label values from the widest level down to its own level.
         children: child domains; a leaf has none.
         machine: the node, if the leaves are nodes.
-        capacity: of a leaf, the resources of all its nodes.
+        capacity: the resources of all nodes of a leaf.
     """
 
     values: tuple[str, ...]
@@ -135,7 +135,7 @@ class TopologyTree:
 
     @property
     def are_nodes(self) -> bool:
-        """True if the leaves are single nodes: only then Kueue compares node selectors and taints."""
+        """True if the leaves are single nodes. Only then Kueue compares node selectors and taints."""
         return self.levels[-1] == HOSTNAME
 
     def key(self, leaf: Domain) -> Key:
@@ -160,6 +160,6 @@ class TopologyTree:
 
 
 def count_in(requests: Requests, capacity: Requests) -> int:
-    """Return how often requests fit; 0 if empty (kueue v0.19.2 pkg/resources/requests.go `CountIn`)."""
+    """Return how many pods with these requests fit; 0 if `requests` is empty (kueue v0.19.2 `CountIn`)."""
     counts = (max(capacity.get(name, 0) // amount, 0) if amount else _MOST for name, amount in requests.items())
     return min(counts, default=0)

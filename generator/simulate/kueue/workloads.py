@@ -12,14 +12,14 @@ from enum import Enum
 
 from generator.objects.queue import Amounts, FlavorResource
 from generator.simulate.kueue.flavor_assigner import Assignment
-from generator.simulate.kueue.placement import Sites, Stay
+from generator.simulate.kueue.placement import Occupancy, Sites
 from generator.simulate.kueue.podsets import PodSet
 from generator.simulate.kueue.queues import Node
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job that is submitted to a ClusterQueue. Without a namespace, its `namespaceSelector` is not checked."""
+    """A job that is submitted to a ClusterQueue. Without a namespace, its `namespaceSelector` is ignored."""
 
     name: str
     queue: str
@@ -36,7 +36,7 @@ class Finished:
 
 
 class State(Enum):
-    """The state of a job. `NEVER`: it stays pending even while all other queues are idle."""
+    """The state of a job. `NEVER`: it occupancies pending even while all other queues are idle."""
 
     ADMITTED = "admitted"
     WAITS = "waits"
@@ -49,12 +49,11 @@ class Outcome:
     """The outcome of a job.
 
     Attributes:
-        state: its last state.
-        flavors: of an admitted job, PodSet → resource → flavor.
-        borrows: True if it was admitted with borrowed quota.
-        reason: why it is pending, with the numbers.
+        flavors: PodSet → resource → flavor, for an admitted job.
+        borrows: True if Kueue admitted the job with borrowed quota.
+        reason: why the job is pending, with the numbers.
         history: its events, such as `admitted`, `preempted by b`.
-        places: of pods that are placed by topology, PodSet → leaf domain → number of pods.
+        places: PodSet → leaf domain → number of pods, for pods that are placed by topology.
     """
 
     state: State
@@ -66,7 +65,7 @@ class Outcome:
 
     @property
     def was_preempted(self) -> bool:
-        """True if another job ever preempted it."""
+        """True if another job ever preempted this job."""
         return any(event.startswith("preempted") for event in self.history)
 
 
@@ -81,16 +80,16 @@ class Workload:
 
     @property
     def usage(self) -> Amounts:
-        """The quota that it uses."""
+        """The quota that the workload uses."""
         return self.gets.usage if self.gets else {}
 
     @property
-    def stays(self) -> tuple[Stay, ...]:
-        """The domains of its pods that are placed by topology."""
-        return self.gets.stays if self.gets else ()
+    def occupancies(self) -> tuple[Occupancy, ...]:
+        """The leaf domains that the workload's pods occupy."""
+        return self.gets.occupancies if self.gets else ()
 
     def uses(self, keys: frozenset[FlavorResource]) -> bool:
-        """Return True if it uses one of these (`WorkloadUsesResources`)."""
+        """Return True if the workload uses one of these flavors and resources (`WorkloadUsesResources`)."""
         return self.gets is not None and bool(self.gets.keys & keys)
 
 
@@ -118,15 +117,15 @@ class Cluster:
 
     def _take(self, workload: Workload) -> None:
         add(self.nodes[workload.job.queue], workload.usage)
-        self.sites.take(workload.stays)
+        self.sites.take(workload.occupancies)
 
     def _give_back(self, workload: Workload) -> None:
         remove(self.nodes[workload.job.queue], workload.usage)
-        self.sites.give_back(workload.stays)
+        self.sites.give_back(workload.occupancies)
 
     @contextmanager
     def without(self, workloads: Iterable[Workload]) -> Iterator[None]:
-        """Remove the usage of workloads for a while (`SimulateWorkloadUsageRemoval`)."""
+        """Remove the usage of workloads inside the block (`SimulateWorkloadUsageRemoval`)."""
         removed = list({workload.job.name: workload for workload in workloads}.values())
         for workload in removed:
             self._give_back(workload)
@@ -151,7 +150,7 @@ def remove(node: Node, usage: Amounts) -> None:
 
 @contextmanager
 def having(node: Node, usage: Amounts) -> Iterator[None]:
-    """Add usage to a queue for a while (`SimulateUsageAddition`)."""
+    """Add usage to a queue inside the block (`SimulateUsageAddition`)."""
     add(node, usage)
     try:
         yield
@@ -161,7 +160,7 @@ def having(node: Node, usage: Amounts) -> Iterator[None]:
 
 @contextmanager
 def lacking(node: Node, usage: Amounts) -> Iterator[None]:
-    """Remove usage from a queue for a while (`SimulateUsageRemoval`)."""
+    """Remove usage from a queue inside the block (`SimulateUsageRemoval`)."""
     remove(node, usage)
     try:
         yield
