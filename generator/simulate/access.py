@@ -1,4 +1,4 @@
-"""RBAC: the grants of the bindings in a set of files, and whether one of them allows a request for a resource.
+"""RBAC: the grants of the bindings in a set of files, and the requests that these grants allow.
 
 Source: kubernetes v1.34.2 plugin/pkg/auth/authorizer/rbac/rbac.go, pkg/apis/rbac/v1/evaluation_helpers.go,
 pkg/registry/rbac/validation/rule.go. The API server also asks its webhooks and, for kubelets, the node authorizer.
@@ -33,8 +33,8 @@ class Resource:
 def find_resource(catalog: Catalog, text: str) -> Resource:
     """Return the resource of `trainjobs`, `trainjob`, `TrainJob` or `trainjobs.trainer.kubeflow.org`.
 
-    If several groups have a resource of this name, return the first that the API server lists: the core group, then the
-    other groups by name. A name without a schema is kept.
+    If several groups have a resource of this name, return the first in the API server's order: the core group, then the
+    other groups by name. If no resource has this name, return a Resource with the name as given.
     """
     name, _, group = text.lower().partition(".")
     kinds = [kind for kind in catalog_kinds(catalog) if name in (kind.resource, kind.kind.lower())]
@@ -52,9 +52,7 @@ class Kind:
 
     Attributes:
         group: the API group; empty for the core group.
-        version: such as `v1`.
-        kind: such as `Pod`.
-        resource: such as `pods`.
+        resource: the plural, such as `pods`.
         is_namespaced: True if its objects are in namespaces.
     """
 
@@ -98,7 +96,7 @@ _SUPERUSERS = "system:masters"
 
 @dataclass(frozen=True, slots=True)
 class Requester:
-    """A user with groups; the user name is empty for any member of the groups."""
+    """A user with groups. An empty user name stands for any member of the groups."""
 
     user: str
     groups: frozenset[str]
@@ -129,7 +127,7 @@ class AccessRequest:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A policy rule: verbs on resources, restricted to names if there are any, or on URLs."""
+    """A policy rule: verbs on resources (restricted to `names` if there are any) or on URLs."""
 
     verbs: tuple[str, ...]
     groups: tuple[str, ...]
@@ -157,7 +155,7 @@ def _covers(pattern: str, url: str) -> bool:
 
 
 def _is_resource(resource: str, request: AccessRequest) -> bool:
-    """Return True if `pods`, `pods/log`, `*` for all resources, or `*/log` matches a request."""
+    """Return True if a resource in a rule covers a request: `pods`, `pods/log`, `*` for all, or `*/log`."""
     if not request.subresource:
         return resource in (_ALL, request.resource)
     return resource in (_ALL, f"{request.resource}/{request.subresource}", f"*/{request.subresource}")
@@ -205,7 +203,7 @@ class Grant:
     file: str
 
     def applies_to(self, requester: Requester) -> bool:
-        """Return True if a subject matches."""
+        """Return True if a subject of the binding matches."""
         return any(subject.matches(requester) for subject in self.subjects)
 
     def reason(self, requester: Requester) -> str:
@@ -232,17 +230,17 @@ class Access:
     def allowed(self, requester: Requester, request: AccessRequest) -> str:
         """Return the binding and role that allow a request; empty if none does.
 
-        The API server asks no role for the group of superusers: pkg/kubeapiserver/authorizer/reload.go.
+        Superusers need no role: pkg/kubeapiserver/authorizer/reload.go.
         """
         if _SUPERUSERS in requester.groups:
             return f"the group {_SUPERUSERS} may do anything"
         return next((f"{grant.binding} of {grant.role}" for grant in self._allowing(requester, request)), "")
 
     def reasons(self, requester: Requester, request: AccessRequest) -> tuple[str, ...]:
-        """Return the reasons that the API server may give for allowing a request; none if it does not.
+        """Return the reasons that the API server may give for allowing a request; none if it denies the request.
 
-        The API server asks cluster-wide bindings first, and bindings of one kind in any order: of several reasons it
-        gives any.
+        The API server evaluates cluster-wide bindings first, and bindings of one kind in any order. It gives the reason
+        of the first binding that allows the request.
         """
         if _SUPERUSERS in requester.groups:
             return ("",)
@@ -255,7 +253,7 @@ class Access:
         return (grant for grant in self.of(requester, namespace) if any(rule.allows(request) for rule in grant.rules))
 
     def gaps(self, requester: Requester, namespace: str = "") -> tuple[str, ...]:
-        """Return why a requester may be allowed more than the files grant."""
+        """Return why the cluster may allow a requester more than the files grant."""
         return tuple(
             dict.fromkeys(f"{grant.binding}: {grant.gap}" for grant in self.of(requester, namespace) if grant.gap)
         )
@@ -324,14 +322,14 @@ GRANTS = (
     _default_grant("system:public-info-viewer", ["system:authenticated", "system:unauthenticated"], _get(*_HEALTH)),
     _default_grant("system:service-account-issuer-discovery", ["system:serviceaccounts"], _get(*_KEYS)),
 )
-"""The default bindings to groups of all users, which the API server writes at every start.
+"""The default bindings to groups that include all users. The API server writes them at every start.
 
 Source: kubernetes v1.34.2 plugin/pkg/auth/authorizer/rbac/bootstrappolicy/policy.go `ClusterRoleBindings`.
 """
 
 
 def with_default_grants(access: Access) -> Access:
-    """Return the grants with the default grants that the files do not redefine."""
+    """Add to these grants the default grants that the files do not redefine."""
     bindings = {grant.binding for grant in access.grants}
     return Access((*(grant for grant in GRANTS if grant.binding not in bindings), *access.grants))
 

@@ -1,7 +1,8 @@
 """The CEL library of the authorizer: its functions, and their answers from the RBAC objects in the files.
 
-A check is a mapping that each function of a chain extends. Field and label selectors have no effect, because RBAC
-ignores both (kubernetes v1.34.2 plugin/pkg/auth/authorizer/rbac/rbac.go).
+A chain such as `authorizer.group('').resource('pods').namespace('a').check('get')` builds a check: a mapping to which
+each function adds a field. Field and label selectors have no effect, because RBAC ignores both (kubernetes v1.34.2
+plugin/pkg/auth/authorizer/rbac/rbac.go).
 
 Source: k8s.io/apiserver v0.34.2 pkg/cel/library/authz.go.
 """
@@ -29,17 +30,17 @@ _ACCOUNT = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(?:\.{_LABEL})*")
 
 
 def authorizer_of(user: str, groups: list[str]) -> _Value:
-    """Return the authorizer of a user."""
+    """Return the CEL value `authorizer` for a user."""
     return {AUTHORIZER: {"user": user, "groups": groups}}
 
 
 def resource_check(authorizer: _Value, **fields: str) -> _Value:
-    """Return the check of a resource."""
+    """Return the CEL value of a check, with `fields` such as `resource="pods"`, before the call of `check(verb)`."""
     return {RESOURCE_CHECK: {**authorizer[AUTHORIZER], **fields}}
 
 
 def _service_account(_: _Value, namespace: str, name: str) -> _Value:
-    """Return the authorizer of a ServiceAccount, without `system:authenticated`, as in Kubernetes."""
+    """Return the authorizer of a ServiceAccount. As in Kubernetes, it lacks the group `system:authenticated`."""
     if not _ACCOUNT.fullmatch(name):
         raise ValueError("Invalid service account name")
     if not _NAMESPACE.fullmatch(namespace):
@@ -67,7 +68,7 @@ def _require(name: str, text: str) -> str:
 
 
 def _setter(name: str) -> Function:
-    """Return the function that sets a field of a resource check."""
+    """Return the CEL function that sets a field of a resource check, such as `namespace`."""
 
     def run(check: _Value, value: str) -> _Value:
         return {RESOURCE_CHECK: {**check[RESOURCE_CHECK], name: value}}
@@ -97,14 +98,14 @@ GRANT_FUNCTIONS = ("check", "reason")
 
 
 class UnknownError(ValueError):
-    """The files do not hold the answer."""
+    """The files cannot answer a check, because they lack grants or objects."""
 
 
 class Authorizer:
     """The authorizer of one expression, with the grants in the files.
 
-    `problems` collects the questions that the files do not answer. Each one is an error to the expression, which counts
-    only if the result of the expression is an error, too.
+    `problems` collects the checks that the files cannot answer. CEL sees an error for each one. It matters only if the
+    result of the expression is an error, too.
     """
 
     def __init__(self, access: Access) -> None:
@@ -129,7 +130,7 @@ class Authorizer:
         return {DECISION: {"allowed": bool(reasons), "reasons": [*reasons]}}
 
     def _find_gap(self, requester: Requester, namespace: str) -> str:
-        """Return why a requester may be allowed more than the files grant; empty if the grants are complete."""
+        """Return why the cluster may allow a requester more than the files grant; empty if the grants are complete."""
         if not self.access.grants:
             return "they have no Roles and no bindings"
         if gaps := self.access.gaps(requester, namespace):

@@ -45,13 +45,10 @@ class Case:
 
     Attributes:
         name: the name, unique in the file.
-        file: the file of the case.
         line: the first line of the case.
         operation: CREATE, UPDATE, DELETE or CONNECT.
         object: the object of the request; None for DELETE.
         old: the object before the request; None for CREATE and CONNECT.
-        user_info: the user.
-        expected: the expected outcome.
         namespace: the namespace of objects without one; empty if the objects set it.
         subresource: such as `status`; empty for the object itself.
         of: the object whose subresource is requested; None if `object` or `old` is that object.
@@ -84,10 +81,9 @@ class Outcome:
     """The outcome of a case.
 
     Attributes:
-        case: the case.
         decisions: the decisions of all policies.
         complaint: the difference from the expected outcome; empty if there is none.
-        fix: the remedy.
+        fix: what to change in the case or in the policy.
     """
 
     case: Case
@@ -103,8 +99,8 @@ class Rule:
     Attributes:
         policy: the manifest of the policy.
         number: the index of the validation in the policy.
-        rejecting: the cases that it rejects, without cases in which it is an error.
-        accepting: the cases that it accepts.
+        rejecting: the cases that the validation rejects, without cases in which its evaluation fails.
+        accepting: the cases that the validation accepts.
     """
 
     policy: Manifest
@@ -160,7 +156,7 @@ def run_case(case: Case, cluster: PolicyCluster) -> Outcome:
 
 
 def _compare(expected: Expected, rejections: Sequence[Decision]) -> tuple[str, str]:
-    """Return the difference from the expected outcome, and the remedy; both are empty if there is no difference."""
+    """Return the difference from the expected outcome, and what to change; ('', '') without a difference."""
     actual = _describe(rejections)
     if not _meets(expected, rejections):
         return f"the request is {actual}, but the case expects: {expected}", "fix the policy, or the case"

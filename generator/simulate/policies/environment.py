@@ -1,7 +1,8 @@
 """The variables and functions of expressions in policies.
 
 An expression is compiled twice: against the types that Kubernetes declares, and against the types that
-cel-expr-python can evaluate.
+cel-expr-python can evaluate. cel-expr-python has no types with fields. So each typed field, such as
+`request.userInfo.groups`, becomes a variable with a flat name, such as `__request__userInfo__groups`.
 
 Source: k8s.io/apiserver v0.34.2 pkg/admission/plugin/cel/compile.go `createEnvForOpts`; pkg/cel/environment/base.go.
 """
@@ -30,20 +31,20 @@ _COMPARISONS = tuple(
     for right in ("int", "uint", "double")
     if left != right
 )
-"""Comparisons of numbers of different types, which cel-expr-python has for dynamic types only."""
+"""Comparisons of numbers of different types, which cel-expr-python supports for dynamic types only."""
 _VARIABLES = ("object", "oldObject", "request", "namespaceObject")
 
 TYPED: Mapping[str, Any] = {row["name"]: row["fields"] for row in read_table("cel")["variables"]}
-"""Variable with typed fields → field → type, or fields of its own."""
+"""Variable with typed fields → field → its type, or a mapping of its own fields."""
 
 
 def flat_name(path: tuple[str, ...]) -> str:
-    """Return the variable that replaces a typed field: `__request__userInfo__groups` for `request.userInfo.groups`."""
+    """Return the flat name of a field: `request.userInfo.groups` → `__request__userInfo__groups`."""
     return "__".join(("", *path))
 
 
 def _typed_fields(fields: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[str, str]]:
-    """Yield the flat names of typed fields with their types."""
+    """Yield (flat name, type) of typed fields."""
     for name, type_ in fields.items():
         if isinstance(type_, str):
             yield flat_name((*path, name)), type_
@@ -59,7 +60,7 @@ def check_environment(
 
     Args:
         minor: the minor version of Kubernetes whose functions are declared.
-        variables: the variables of the policy, each with its flat name and its type.
+        variables: (flat name, type) of each variable of the policy.
         has_params: True if the policy has a `paramKind`.
         has_authorizer: True if the expression can use the authorizer.
     """
@@ -89,7 +90,7 @@ def evaluation_environment(names: tuple[str, ...]) -> Any:
 
 
 def evaluation_environment_with(functions: Iterable[Function], names: tuple[str, ...]) -> Any:
-    """Return the evaluation environment with functions of one expression."""
+    """Return the evaluation environment with additional functions, which belong to one expression."""
     return _create(names, _implement()[0], implementations((*_RUNNABLE, *functions)))
 
 

@@ -53,7 +53,7 @@ _GO_MESSAGES = (
 
 
 def error_messages(error: RuntimeError) -> list[str]:
-    """Return the errors of the compiler without positions, which refer to the rewritten expression."""
+    """Return the errors of the compiler, without their positions: these refer to the rewritten expression."""
     messages = [match["message"] for match in _ERROR.finditer(str(error))] or [str(error).splitlines()[0]]
     return [re.sub(r"__(\w+?)__", r"\1.", message).removesuffix(" (in container '')") for message in messages]
 
@@ -76,7 +76,7 @@ _FORMS = {
     "duration": ("string($)", "duration($)"),
     "uint": ("$", "uint($)"),
 }
-"""Type → the expressions that evaluate and read a variable, for types that cel-expr-python changes."""
+"""Type that cel-expr-python changes → the expressions that evaluate a variable, and that read its result."""
 _TYPES = ("bool", "int", "uint", "double", "string", "bytes", "duration", "timestamp", "null_type")
 _SELECTS = "Applying SELECT to non-message type"
 _SELECTS_OPTIONALLY = ("_?._(", "_[?_]")
@@ -97,10 +97,10 @@ class Expression:
 
     Attributes:
         text: the source text.
-        type: the type of its result, such as `bool`; empty if it does not compile.
-        problem: the compile error; empty if it compiles.
-        lacking: why mpigen cannot evaluate it although the API server can; empty if mpigen can.
-        reads: the variables of the policy that it reads.
+        type: the type of its result, such as `bool`; empty after a compile error.
+        problem: the compile error; empty if there is none.
+        lacking: why mpigen cannot evaluate the expression although the API server can; empty if mpigen can.
+        reads: the variables of the policy that the expression reads.
     """
 
     text: str
@@ -113,7 +113,7 @@ class Expression:
 
     @property
     def forms(self) -> tuple[str, str]:
-        """The expressions that evaluate it and that read its result; `$` is the source text, or its flat name."""
+        """The CEL that evaluates it (`$` is the source text), and that reads its result (`$` is the flat name)."""
         return _FORMS.get(self.type.partition("<")[0], ("$", "$"))
 
     @property
@@ -145,7 +145,7 @@ class Expression:
             raise _not_modelled("the expression returns a value that mpigen cannot store") from None
         if not is_error:
             return bytes(value) if isinstance(value, bytearray) else value
-        if self._unknowns:  # even if CEL reports another error: the answer could have prevented it
+        if self._unknowns:  # also after a different error: the unknown answer could have prevented it
             raise NotModelledError((self._unknowns[0],))
         if any(text in value for text in _UNSUPPORTED):
             raise _not_modelled("the expression uses a value that mpigen cannot store")
@@ -161,7 +161,7 @@ def _not_modelled(message: str) -> NotModelledError:
 
 
 def _replace_unknown_types(type_: str) -> str:
-    """Replace the types that CEL does not have with `dyn`."""
+    """Replace types that CEL lacks by `dyn`."""
     if match := re.fullmatch(r"list<(.*)>", type_):
         return f"list<{_replace_unknown_types(match[1])}>"
     if match := re.fullmatch(r"map<(\w+), ?(.*)>", type_):
@@ -228,7 +228,7 @@ def compile_expression(text: str, scope: Scope, returns: Collection[str] = ()) -
 
 
 def _infer_type(text: str, readings: list[Reading], scope: Scope, others: Iterable[str] = ()) -> str:
-    """Return the type of an expression; other names have type `dyn`."""
+    """Return the type of an expression. Names in `others` have the type `dyn`."""
     types = {flat_name(("variables", name)): variable.declared for name, variable in scope.variables.items()}
     env = check_environment(
         scope.minor,
@@ -241,7 +241,7 @@ def _infer_type(text: str, readings: list[Reading], scope: Scope, others: Iterab
 
 
 def _typed_conversions(text: str, scope: Scope) -> Iterator[tuple[int, int, str]]:
-    """Yield the arguments of conversions whose type is known."""
+    """Yield (start, end, type) of arguments with a known type in conversions such as `string(…)`."""
     for start, end in find_conversions(text):
         readings = list(find_readings(text[start:end]))
         others = {reading.root for reading in readings} - _KEYWORDS
@@ -286,7 +286,7 @@ def _add_program(expression: Expression, rewritten: str, access: Access | None) 
 
 
 def is_accepted(transition: Transition) -> bool:
-    """Return True if the API server accepts the change. It also rejects a change whose rule ends in an error.
+    """Return True if a transition rule accepts the change. The API server rejects a change whose rule fails.
 
     Raises:
         NotModelledError: mpigen cannot evaluate the rule.
@@ -304,7 +304,7 @@ def is_accepted(transition: Transition) -> bool:
 
 @cache
 def _compile_transition(rule: str, *, is_optional: bool) -> Any:
-    """Compile a rule. It reads an optional `oldSelf` from a list, because cel-expr-python accepts no optional value."""
+    """Compile a rule. An optional `oldSelf` is in a list, because cel-expr-python accepts no optional values."""
     if is_optional:
         reading = OPTIONAL_READING.replace("$", "oldSelf")
         rule = apply_changes(

@@ -47,7 +47,7 @@ def _matches(constraints: Mapping[str, object], request: Request, cluster: Polic
 
     Raises:
         ConfigurationError: the Namespace is missing.
-        NotModelledError: they match another version of the resource.
+        NotModelledError: the rules match a different version of the resource.
     """
     if not (_matches_namespace(constraints, request, cluster) and _matches_object(constraints, request)):
         return False
@@ -122,7 +122,7 @@ def _is_resource(pattern: str, request: Request) -> bool:
 
 
 def _find_parameters(policy: Policy, binding: Binding, request: Request, cluster: PolicyCluster) -> list[Body | None]:
-    """Return the parameters of each evaluation of a policy; None stands for no parameter.
+    """Return the parameter objects for which a policy is evaluated, once each; [None] for an evaluation without one.
 
     Raises:
         ConfigurationError: a required parameter is missing, or `paramRef` does not fit the kind.
@@ -187,7 +187,7 @@ class Values:
         return Failed(message if expression.problem else f"expression '{expression.text}' resulted in error: {message}")
 
     def _data_for(self, expression: Expression) -> Mapping[str, Any]:
-        """Return the data, with the variables that an expression reads and that have no error."""
+        """Return the data and the variables that an expression reads, without variables whose evaluation failed."""
         for name in expression.reads:
             key, variable = flat_name(("variables", name)), self.policy.variables.get(name)
             if variable is None or key in self.data or name in self.errors:
@@ -214,7 +214,7 @@ class Decision:
         policy: the name of the policy.
         rule: the index of the validation in the policy; None if the policy failed before any validation.
         holds: True if the validation accepts the request.
-        actions: the actions of the binding if it does not.
+        actions: the actions of the binding if the validation rejects the request.
         message: the message of the rejection.
         reason: the reason of the rejection.
         is_error: True if the validation could not be evaluated.
@@ -230,7 +230,7 @@ class Decision:
 
 
 def _reject_misconfigured(policy: Policy, message: str) -> Iterator[Decision]:
-    """Reject a request, whatever the binding sets (dispatcher.go `addConfigError`)."""
+    """Reject a request, whatever the binding's actions are (dispatcher.go `addConfigError`)."""
     if not policy.ignores_errors:
         yield Decision(policy.name, None, holds=False, actions=("Deny",), message=message, is_error=True)
 
@@ -272,7 +272,7 @@ class Evaluation:
             return
         for index, validation in enumerate(self.policy.validations):
             yield self._decide(index, validation)
-        for annotation in self.policy.annotations:  # a failed annotation rejects the request, whatever the binding sets
+        for annotation in self.policy.annotations:  # a failed annotation rejects the request
             result = self._for_annotations.of(annotation)
             if isinstance(result, Failed):
                 yield from _reject_misconfigured(self.policy, result.message)

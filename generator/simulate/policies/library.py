@@ -6,9 +6,9 @@ k8s.io/apimachinery v0.34.2 pkg/api/resource/{quantity,amount}.go `ParseQuantity
 The first item of a list without a known type selects the overload: cel-go v0.26.0 common/types/types.go
 `defaultIsAssignableRuntimeType`.
 
-Kubernetes does not store every whole quantity as an integer: not `1000m`, which has a fraction, and not `100Ti`, which
-is long. Two quantities are equal even if it stores only one of them as an integer. So a quantity carries this property
-as a zero, `0` or `0.0`, which CEL takes for equal.
+Kubernetes does not store every whole quantity as an integer: not `1000m`, which has a suffix for fractions, and not
+`100Ti`, which is too long. Two quantities are equal even if only one is stored as an integer. So a quantity carries
+this property as `0` or `0.0`, which are equal in CEL.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _Items = Sequence[Any]
 
 
 def _accepts(parse: Callable[[str], Any]) -> Callable[[str], bool]:
-    """Return a function that returns True for text that can be parsed."""
+    """Return a predicate that is True for text that `parse` accepts."""
 
     def is_valid(text: str) -> bool:
         try:
@@ -53,7 +53,7 @@ def _sum_items(items: _Items) -> Any:
 
 
 def _find_extreme(name: str, order: int) -> Callable[[_Items], Any]:
-    """Return a function for the first largest (-1) or smallest (1) item, which skips items that cannot be compared."""
+    """Return the function `max` (-1) or `min` (1), which skips items that cannot be compared."""
 
     def find(items: _Items) -> Any:
         if not items:
@@ -78,14 +78,14 @@ def _compare_items(left: Any, right: Any) -> int | None:
 
 
 def _comparison_type(item: Any) -> type:
-    """Return the type for comparisons: one type for all numbers, which excludes booleans."""
+    """Return the type by which an item compares: the same for all numbers, and a different one for booleans."""
     if item is None or isinstance(item, list | dict):
         raise ValueError("no such overload")
     return float if isinstance(item, int) and not isinstance(item, bool) else type(item)
 
 
 def _find_indexes(items: _Items, value: Any) -> list[int]:
-    """Return the indexes of a value. In Python, but not in CEL, true equals 1."""
+    """Return the indexes of a value. True differs from 1 as in CEL, although they are equal in Python."""
     return [
         index
         for index, item in enumerate(items)
@@ -114,7 +114,7 @@ _QUANTITY_FORM = re.compile(
 _BINARY = {suffix: 10 * power for power, suffix in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), start=1)}
 _DECIMAL = {suffix: 3 * power for power, suffix in enumerate(("n", "u", "m", "", *"kMGTPE"), start=-3)}
 _LONGEST_EXPONENT = 20  # letters
-_LARGEST_EXPONENT = 4_000  # of ten: Python writes no integer of more than 4,300 digits
+_LARGEST_EXPONENT = 4_000  # a power of ten: Python writes no integer of more than 4,300 digits
 _EXPONENT = re.compile(r"[eE](?P<power>[-+]?[0-9]+)")
 _DIGITS, _BINARY_DIGITS = 18, 15
 _NANO = Fraction(1, 10**9)
@@ -404,7 +404,7 @@ def _cidr(value: _AddressValue) -> _Network:
 
 
 def _of_ip(read: Callable[[_Address], Any]) -> Callable[[_AddressValue], Any]:
-    """Return a function of an address value."""
+    """Return a CEL function that reads a property of an IP address."""
     return lambda value: read(_ip(value))
 
 
@@ -416,7 +416,7 @@ def _contains(outer: _AddressValue, inner: _Address | _Network) -> bool:
 
 
 def _is_global(address: _Address) -> bool:
-    """Return True for any other address, private networks included (Go's net/netip `IsGlobalUnicast`)."""
+    """Return True unless the address is special; private addresses count (Go's net/netip `IsGlobalUnicast`)."""
     is_special = address.is_unspecified or address.is_loopback or address.is_multicast or address.is_link_local
     return not is_special and str(address) != "255.255.255.255"
 

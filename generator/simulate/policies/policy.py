@@ -155,7 +155,7 @@ class Binding(_Object):
 
 
 class PolicyCluster:
-    """The objects of the cluster: policies, bindings, and the objects that they read."""
+    """The objects of a cluster that decide on requests: policies, bindings, and the objects that they read."""
 
     def __init__(self, manifests: Iterable[Manifest], catalog: Catalog) -> None:
         """Index manifests of any kind; a later object replaces an earlier object of the same name.
@@ -169,7 +169,7 @@ class PolicyCluster:
 
     @cached_property
     def minor(self) -> int:
-        """The minor version of Kubernetes whose functions new policies can use: the previous one (base.go)."""
+        """The minor version whose CEL functions new policies can use: the one before the cluster's (base.go)."""
         return int(self.catalog.targets["kubernetes"].partition(".")[2]) - 1
 
     @cached_property

@@ -57,9 +57,7 @@ class Request:
         kind: the kind of the requested resource.
         object: the object after the operation; None for DELETE.
         old: the object before the operation; None for CREATE and CONNECT.
-        user_info: the user.
         namespace: the namespace; empty for a cluster-scoped resource.
-        name: the name of the object.
         subresource: such as `status`; empty for the object itself.
         is_dry_run: True if the API server stores nothing.
     """
@@ -111,7 +109,7 @@ class Request:
         }
 
     def _object_kind(self) -> tuple[str, str, str]:
-        """Return group, version and kind of the sent object, which can differ from its resource for a subresource."""
+        """Return group, version and kind of the sent object. For a subresource they can differ from `kind`."""
         sent = self.object if self.operation == "CONNECT" or self.subresource else None
         if sent is None:
             return self.kind.group, self.kind.version, self.kind.kind
@@ -119,7 +117,7 @@ class Request:
         return group, version, string(sent.get("kind"))
 
     def authorizer(self) -> Body:
-        """Return the variable `authorizer`, with a check of the requested resource."""
+        """Return the variable `authorizer`, which includes the check of the requested resource."""
         value = authorizer_of(self.user_info.user, [*self.user_info.all_groups])
         check = resource_check(
             value,

@@ -1,7 +1,7 @@
 """CEL functions that Kubernetes adds: their declarations, and their implementations for cel-expr-python.
 
 cel-expr-python accepts no value of an unknown type from a Python function. So during evaluation a value such as a
-quantity is a mapping whose key is the name of its type. The expression is checked against the true types before.
+quantity is a mapping whose key is the name of its type. Before, the expression is checked against the true types.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ AUTHORIZER, PATH_CHECK, GROUP_CHECK, RESOURCE_CHECK, DECISION = (
 ANY = "~A"
 """A type parameter: any type, the same in all places of a signature."""
 IS = "__is_"
-"""The prefix of functions that return their argument if it has the type in their name."""
+"""Prefix of functions that return an argument of the type in their name, and fail for others: `__is_int(x)`."""
 _OPAQUE = {
     *(QUANTITY, URL, IP, CIDR, SEMVER, FORMAT),
     *(AUTHORIZER, PATH_CHECK, GROUP_CHECK, RESOURCE_CHECK, DECISION),
@@ -56,7 +56,7 @@ class Function:
         run: its implementation, which raises ValueError for an error; None if mpigen does not evaluate it.
         since: the first minor version of Kubernetes that has it.
         is_member: True if it is called on its first parameter.
-        is_overload: True if CEL, or a library of Google's, has a function of this name.
+        is_overload: True if CEL or one of its standard libraries has a function of this name.
     """
 
     name: str
@@ -74,12 +74,12 @@ class Function:
 
 
 def opaque(type_: str, text: str) -> dict[str, str]:
-    """Return a value of a type that CEL does not have."""
+    """Return a value of a type that CEL lacks."""
     return {type_: text}
 
 
 def declarations(functions: Iterable[Function]) -> list[dict[str, Any]]:
-    """Return `functions` of the YAML of an environment, for functions with new names."""
+    """Return declarations of functions with new names, for `functions` in the YAML of an environment."""
     overloads: dict[str, list[dict[str, Any]]] = {}
     for function in functions:
         if not function.is_overload:
@@ -130,7 +130,7 @@ def additions(functions: Iterable[Function]) -> Any:
 
 
 def implementations(functions: Iterable[Function]) -> Any:
-    """Return implementations. CEL selects by the kinds of arguments, so overloads of equal kinds share one."""
+    """Return implementations. CEL selects one by the kinds of arguments, so overloads of equal kinds share one."""
     overloads: dict[tuple[str, bool, tuple[str, ...]], list[Function]] = {}
     for function in functions:
         for kinds in _argument_kinds(function) if function.run else ():

@@ -29,7 +29,7 @@ _CONVERSIONS = {"string", "int", "uint", "double", "bool", "bytes", "duration", 
 
 
 class Token(NamedTuple):
-    """A word, string, number or sign, with its position."""
+    """A word, string, number or sign, with its position in the expression."""
 
     kind: str
     text: str
@@ -61,7 +61,7 @@ class Reading(NamedTuple):
 
 @lru_cache(_CACHED)
 def tokenize(expression: str) -> tuple[Token, ...]:
-    """Return the tokens without blanks and comments; an unterminated string becomes signs."""
+    """Return the tokens without blanks and comments. An unterminated string becomes single signs."""
     matches = _TOKEN.finditer(expression)
     tokens = (Token(str(match.lastgroup), match.group(), match.start(), match.end()) for match in matches)
     return tuple(token for token in tokens if token.kind != "space")
@@ -131,7 +131,7 @@ _Change = tuple[int, int, str]
 
 
 def rewrite_for_check(text: str, readings: Collection[Reading], variables: Collection[str]) -> str:
-    """Replace variables of the policy and fields of known types with flat names."""
+    """Replace policy variables and typed fields by flat names: `variables.a` → `__variables__a`."""
     changes = []
     for reading in readings:
         if _is_variable(reading, variables):
@@ -144,13 +144,17 @@ def rewrite_for_check(text: str, readings: Collection[Reading], variables: Colle
 def rewrite_for_evaluation(
     text: str, readings: Collection[Reading], variables: Mapping[str, str], conversions: Collection[_Change]
 ) -> str:
-    """Replace variables of the policy with flat names, and guard optional selections on null.
+    """Rewrite an expression so that cel-expr-python evaluates it as CEL in Go does.
+
+    Policy variables get flat names: `variables.a` → `__variables__a`. The receiver of an optional selection may be
+    null: `x.?a` → `(x == null ? {} : x).?a`. An argument of a conversion must have the type that the check found:
+    `string(x)` → `string(__is_int(x))`.
 
     Args:
         text: the expression.
         readings: the variables that it reads.
-        variables: variable of the policy → the expression that reads it; `$` is its flat name.
-        conversions: start, end and type of converted arguments. CEL in Go converts only values of the checked type.
+        variables: policy variable → the CEL that reads its result; `$` is its flat name.
+        conversions: (start, end, type) of each such argument.
     """
     changes = [
         change for start, end, type_ in conversions for change in ((start, start, f"{IS}{type_}("), (end, end, ")"))
@@ -165,7 +169,7 @@ def rewrite_for_evaluation(
 
 
 def _reading_form(reading: Reading, form: str) -> str:
-    """Return the expression that reads a variable: CEL in Go has no fields of an optional value.
+    """Return the CEL that reads a policy variable. A field of an optional value is absent, as in Go.
 
     cel-go v0.26.0 interpreter/attributes.go `applyQualifiers` unwraps only the root of an attribute: here, the
     mapping of all variables.
@@ -176,14 +180,14 @@ def _reading_form(reading: Reading, form: str) -> str:
 
 
 def _tests_field(reading: Reading, length: int) -> bool:
-    """Return True if the expression tests whether the first fields have the next one."""
+    """Return True if the expression tests whether the field after the first `length` fields exists."""
     if len(reading.fields) == length:
         return reading.bracket == "[?"
     return reading.certain == length or (reading.is_tested and len(reading.fields) == length + 1)
 
 
 def _guard_null(name: str) -> str:
-    """Replace null with an empty map: CEL in C++ fails on an optional selection of null, CEL in Go does not."""
+    """Replace null by an empty map: in C++ an optional selection of null fails, but in Go it does not."""
     return f"({name} == null ? {{}} : {name})"
 
 
@@ -192,7 +196,7 @@ def _is_variable(reading: Reading, variables: Collection[str]) -> bool:
 
 
 def _replace_variable(reading: Reading, text: str, form: str) -> _Change:
-    """Return the change for a variable of the policy, which always exists."""
+    """Return the change for a policy variable. A test `has(variables.a)` becomes true."""
     if reading.is_tested and len(reading.fields) == 1:
         return text.rindex("has", 0, reading.start), text.index(")", reading.ends[1]) + 1, "true"
     name = form.replace("$", flat_name((_VARIABLES, reading.fields[0])))
@@ -209,7 +213,7 @@ def _typed_path(reading: Reading) -> tuple[str, ...]:
 
 
 def apply_changes(text: str, changes: Collection[_Change]) -> str:
-    """Return the text with its parts replaced."""
+    """Return the text with the changes applied."""
     for start, end, replacement in sorted(changes, reverse=True):
         text = text[:start] + replacement + text[end:]
     return text
