@@ -53,7 +53,7 @@ TOKENS: Mapping[str, tuple[str, str]] = {
         r"\"auth\"\s*:\s*\"[A-Za-z0-9+/]{8,}={0,2}\"|ImF1dGhzI|JhdXRocyI|iYXV0aHMi",
     ),
 }
-"""Kind of credential → substrings of which such a text contains one (a fast filter), and its regular expression."""
+"""Kind of credential → its regular expression, and substrings as a fast filter: a credential contains one of them."""
 _FORMS = [(kind, words.split(), form) for kind, (words, form) in TOKENS.items()]
 _SHORTEST_TOKEN = 16  # characters of a token
 _LONGEST = 1 << 20  # characters that are searched; the API server accepts no larger object
@@ -70,7 +70,7 @@ _WORDS = (
     r"|(?:api|access|auth|account|private|secret|secret[_-]?access)[_-]?key"
 )
 _NAME = re.compile(rf"(?:.*[_.\-])?(?:{_WORDS})|.*(?:password|token)", re.IGNORECASE | re.DOTALL)
-# Tokens of language models, such as `eos_token`, are no credentials.
+# Tokens of language models, such as `eos_token`, are not credentials.
 _LANGUAGE_TOKEN = re.compile(
     r"(?:.*[_.\-])?(?:pad|bos|eos|unk|mask|sep|cls|image|audio|video|special|stop|start|end|max|min|num|per|next|new)"
     r"_?-?token",
@@ -102,7 +102,7 @@ def is_unfilled(text: str) -> bool:
 
 
 def is_placeholder(text: str) -> bool:
-    """Return True if the text is no secret: a path, a reference, a placeholder or a short plain value."""
+    """Return True if the text is not a secret: a path, a reference, a placeholder or a short plain value."""
     return _PLACEHOLDER.fullmatch(text) is not None
 
 
@@ -120,7 +120,7 @@ def find_passwords_in_urls(text: str) -> Iterator[tuple[int, str]]:
 
 @lru_cache(_REMEMBERED)
 def names_credential(name: str) -> bool:
-    """Return True if a variable of this name holds a credential: `AWS_SECRET_ACCESS_KEY`, but not `TOKEN_FILE`."""
+    """Return True if variables of this name hold a credential: `AWS_SECRET_ACCESS_KEY`, but not `TOKEN_FILE`."""
     return len(name) <= _LONGEST_NAME and _NAME.fullmatch(name) is not None and _LANGUAGE_TOKEN.fullmatch(name) is None
 
 
@@ -149,14 +149,14 @@ def _assigned(form: re.Pattern[str], text: str) -> str | None:
 def find_credentials(data: Any) -> list[tuple[Path, str]]:
     """Return the path and the kind of every credential in plain data.
 
-    A credential has a known form, or the name of a credential: in `{name: …, value: …}`, as in `env`, or in a key that
-    is spelled like an environment variable.
+    A credential has the form of a known kind, or the name of one: the `name` beside a `value`, as in `env`, or a key
+    that is spelled like an environment variable.
     """
     return list(_paths(data, ())) if _has_any(data) else []
 
 
 def _has_any(data: Any) -> bool:
-    """Return True if the data contains a credential. It tracks no paths, so it is fast for the many objects without."""
+    """Return True if the data contains a credential. It tracks no paths, so it is fast for most objects."""
     rest = [data]
     for value in rest:
         kind = type(value)
@@ -197,7 +197,7 @@ def _paths(data: Any, path: Path) -> Iterator[tuple[Path, str]]:
 
 @lru_cache(_REMEMBERED)
 def _credential(key: object, text: str, name: str | None) -> str | None:
-    """Return the kind of credential of a text, from its form, its key, or the `name` beside a `value`."""
+    """Return the kind of credential in a text, by its form, its key, or the `name` beside a `value`; else None."""
     variable = name or (key if isinstance(key, str) and (key in _FIELDS or key.isupper()) else "")
     if variable and names_credential(variable) and not is_placeholder(text):
         return f"a value of `{variable}`"
@@ -224,7 +224,7 @@ _DIGITS = 3
 
 @dataclass(frozen=True, slots=True)
 class Exposure:
-    """A credential in a text, at a 1-based line and column. No message may contain `secret`."""
+    """A credential in a text, at a 1-based line and column. Messages must not contain `secret`."""
 
     line: int
     column: int
@@ -259,7 +259,7 @@ def _exposure(text: str, start: int, kind: str, secret: str) -> Exposure:
 
 
 def _by_form(text: str) -> Iterator[tuple[int, str, str]]:
-    """Yield the offset, kind and secret of every credential with a known form."""
+    """Yield (offset, kind, secret) of every credential that has the form of a known kind."""
     for kind, words, form in credential_forms():
         if any(word in text for word in words):
             for match in re.finditer(form, text):
@@ -281,7 +281,7 @@ def _is_comment(text: str, start: int) -> bool:
 
 
 def _in_comments(text: str) -> Iterator[tuple[int, str, str]]:
-    """Yield credentials in comments that a name reveals: `# password: …`, or YAML that is commented out."""
+    """Yield credentials that their name in a comment reveals: `# password: …`, or YAML that is commented out."""
     if "#" not in text:
         return
     for comment in _COMMENT.finditer(text):

@@ -102,7 +102,7 @@ def _float(value: float) -> str:
 
 
 def _is_block(text: str) -> bool:
-    """Return True if a literal block preserves `text`: several printable lines without blanks at their ends."""
+    """Return True if a literal block preserves a text: several printable lines, without blanks at their ends."""
     lines = text.split("\n")
     return (
         len(lines) > 1

@@ -32,14 +32,14 @@ def read_file(file: Path) -> bytes:
     """Return the content of a regular file. A device is not opened, because that can have side effects.
 
     Raises:
-        InputError: it is missing, not a regular file, larger than `MAX_FILE`, or unreadable.
+        InputError: the file is missing, not regular, larger than `MAX_FILE`, or unreadable.
     """
     if refused := find_read_problem(file):
         raise InputError((refused,))
     try:
         handle = os.open(file, _FLAGS)
         try:
-            if refused := _problem_of_status(file, os.fstat(handle)):  # it may have been replaced meanwhile
+            if refused := _problem_of_status(file, os.fstat(handle)):  # the file may be a new one
                 raise InputError((refused,))
             content = _read_at_most(lambda size: os.read(handle, size), MAX_FILE + 1)
         finally:
@@ -52,7 +52,7 @@ def read_file(file: Path) -> bytes:
 
 
 def find_read_problem(file: Path) -> Problem | None:
-    """Return the problem that keeps a path from being read as a file, without opening it; None if there is none."""
+    """Return the problem that prevents reading a file, without opening it; None if there is none."""
     try:
         status = file.stat()
     except OSError as error:
@@ -73,10 +73,10 @@ def os_error_problem(file: Path, error: OSError) -> Problem:
 
 
 def read_stream(stream: BinaryIO, name: str) -> bytes:
-    """Return all of a stream that ends, such as standard input.
+    """Return the content of a stream that ends, such as standard input.
 
     Raises:
-        InputError: it has more than `MAX_STDIN` bytes, so it may be endless.
+        InputError: the stream has more than `MAX_STDIN` bytes, so it may be endless.
         OSError: the stream cannot be read.
     """
     content = _read_at_most(stream.read, MAX_STDIN + 1)

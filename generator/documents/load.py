@@ -31,7 +31,7 @@ from generator.errors import DocumentError, Problem
 Path = tuple[str | int, ...]
 
 MAX_DEPTH = 128  # levels; the deepest upstream CRD nests about 60
-MAX_NODES = 200_000  # that the aliases of one stream may expand to; an alias bomb exceeds it within a few lines
+MAX_NODES = 200_000  # with expanded aliases, in one stream; an alias bomb exceeds it within a few lines
 _MAX_KEY = 2**63 - 1  # the largest numeric key
 _CORE = "tag:yaml.org,2002:"
 _STR = f"{_CORE}str"
@@ -215,7 +215,7 @@ def _scalar(event: Any) -> Scalar:
 
 
 def _explicit(event: Any) -> Scalar:
-    """Return the value of a quoted or tagged scalar: a string, unless it has another core tag."""
+    """Return the value of a quoted or tagged scalar: a string, or the type of a tag such as `!!int`."""
     if event.tag is None or event.tag in (_STR, "!"):
         return str(event.value)
     if event.tag not in _SCALAR_TAGS:
@@ -251,16 +251,16 @@ def key_text(event: Any) -> str:
 
 
 def _is_rewritten(key: Scalar, text: str) -> bool:
-    """Return True if Go changes a numeric key: a float of more than six digits (`%g`), or an integer above 63 bits."""
+    """Return True if Go rewrites a numeric key: a float of over six digits (`%g`), an integer over 63 bits."""
     if isinstance(key, float):
         return text != f"{key:.6g}"
     return isinstance(key, int) and key > _MAX_KEY
 
 
 def _inherited(value: Any, before: dict[str, Any], mark: Any) -> dict[str, Any]:
-    """Return the keys that `<<` merges into a mapping. Earlier sources override later ones; own keys override all.
+    """Return the keys that `<<` merges into a mapping. Earlier sources override later sources; own keys override both.
 
-    In goyaml.v2, unlike in other parsers, the source overrides keys above it, so such keys are rejected.
+    In goyaml.v2, unlike in other parsers, a source overrides own keys above `<<`, so such keys are rejected.
     """
     result: dict[str, Any] = {}
     for source in value if isinstance(value, list) else [value]:
@@ -279,7 +279,7 @@ _UNCLOSED_QUOTE = "found unexpected end of stream", "found unexpected document i
 
 @cache
 def read_problems() -> tuple[dict[str, tuple[str, str]], dict[str, str]]:
-    """Return problem of libyaml → (message, fix), and word of a rare problem → fix."""
+    """Return the problems of libyaml → (message, fix), and words in rare problems → fix."""
     text = pathlib.Path(__file__).with_name("yaml_problems.yaml").read_bytes()
     table = yaml.load(text, yaml.CSafeLoader)
     return {row["problem"]: (row["message"], row["fix"]) for row in table["problems"]}, table["rare"]

@@ -68,7 +68,7 @@ class _Walk:
         self.places: dict[Path, Place] = {}
 
     def visit(self, documents: int, paths: set[Path]) -> dict[Path, Place]:
-        """Skip to the document that is `documents` further, and return the places of the paths and their parents."""
+        """Skip `documents` documents, and return the places in the next one of the paths and of their parents."""
         for _ in range(documents):
             while type(self.next_event()) is not events.DocumentStartEvent:
                 pass

@@ -62,7 +62,7 @@ def _float(digits: str, text: str) -> float | str:
 
 
 class Resolver(dict[str, Scalar]):
-    """A cache of `resolve`, which pays off because manifests repeat their strings."""
+    """A cache of `resolve`, because manifests repeat their strings."""
 
     def __missing__(self, text: str) -> Scalar:
         value = resolve(text)
@@ -97,7 +97,7 @@ _AMBIGUOUS = frozenset(word.lower() for word in _WORDS) | {"=", "<<"}
 
 
 _EXCERPT = 20  # characters before the position of an error
-_MAX_LEVELS = 100  # because callers recurse
+_MAX_LEVELS = 100  # of nesting, because callers recurse
 _TOO_DEEP = "it is nested too deeply"
 
 
@@ -109,7 +109,7 @@ def read_json(text: str) -> Any:
     """Return the value of a JSON text.
 
     Raises:
-        JsonTextError: the text is not JSON, repeats a key (Go uses the last value), or contains what JSON lacks.
+        JsonTextError: the text is not JSON, repeats a key (Go uses the last value), or has a value that JSON lacks.
     """
     try:
         value = json.loads(text, object_pairs_hook=_object, parse_constant=_no_constant)
@@ -150,10 +150,10 @@ def _no_constant(name: str) -> NoReturn:
 
 
 def _reason(text: str, error: json.JSONDecodeError) -> str:
-    """Return the reason in words that do not depend on the version of Python."""
+    """Return the reason of an error, in the same words for all versions of Python."""
     before = text[: error.pos].rstrip()
     after = text[error.pos :].lstrip()
-    if after[:1] == ",":  # since Python 3.13, the position is the comma; before, it is the next token
+    if after[:1] == ",":  # since Python 3.13 the position is the comma; before, it was the next token
         before, after = f"{before},", after[1:].lstrip()
     if error.msg == "Extra data":
         reason = "unexpected text after the end"

@@ -1,4 +1,4 @@
-"""Replace a folder atomically: one writer at a time, whole or not at all, and without debris.
+"""Replace a folder atomically: with one writer at a time, and without leftovers of failed runs.
 
 A new folder is prepared in a temporary sibling, so that both are on one file system and readers never see half a tree:
 
@@ -162,7 +162,7 @@ def exchange(tree: Path, target: Path) -> None:
         tree.rename(target)
     elif not _exchange(tree, target):
         replace_in_two_steps(tree, target)
-    _flush(target.parent)  # before anyone removes what was replaced
+    _flush(target.parent)  # before the old folder is removed
 
 
 def replace_in_two_steps(tree: Path, target: Path) -> None:
@@ -209,7 +209,7 @@ def _clear(folder: Path) -> None:
 
 
 def _is_ours(sibling: Path, target: Path) -> bool:
-    """Return True if `stage` made this sibling. It writes the marker first and removes it last, so a kill leaves it."""
+    """Return True if `stage` made this sibling: it has a marker, which is written first and removed last."""
     if sibling.is_symlink() or not sibling.is_dir():
         return False
     names = {entry.name for entry in sibling.iterdir()}

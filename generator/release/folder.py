@@ -32,9 +32,9 @@ class Folder:
         folders: every folder below it.
         lock: the lock; None if it is missing or unreadable.
         lock_data: the bytes of the lock; empty if it is missing.
-        odd: the problems of links, devices and other special files.
+        odd: problems: one per link, device or other special file.
         unlocked: the problem of files without a readable lock.
-        edits: path → the problem of a generated file that was edited by hand.
+        edits: path of a generated file that was edited by hand → its problem.
     """
 
     path: Path
@@ -113,7 +113,7 @@ def read_pointer(release: Release, home: Path) -> Folder:
 
 
 def _scan(folder: Path) -> tuple[list[str], list[str], list[str]]:
-    """List the files, the folders and the rest below `folder`, as relative posix paths."""
+    """Return the files, the folders and the special files below `folder`, as relative posix paths."""
     files: list[str] = []
     folders: list[str] = []
     odd: list[str] = []
@@ -145,13 +145,13 @@ def read_file(folder: Path, name: str) -> bytes:
 
 
 def _digest(folder: Path, name: str) -> str:
-    """Return the digest of a regular file of any size: a folder may hold large files of the user's own."""
+    """Return the digest of a regular file of any size, because users may keep large files in the folder."""
     with _opened(folder, name) as file:
         return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
 
 
 def _opened(folder: Path, name: str) -> BufferedReader:
-    """Open a regular file; opening a FIFO that has taken its place does not wait for a writer."""
+    """Open a regular file. If a FIFO has replaced it, opening does not wait for a writer."""
     path = f"{folder}/{name}"
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | getattr(os, "O_NONBLOCK", 0))
     file = os.fdopen(handle, "rb")
@@ -198,14 +198,10 @@ def _rank(identifier: str) -> tuple[bool, _Size, str]:
 
 
 def read_previous(release: Release, tree: Sequence[Manifest], root: Path) -> list[Manifest]:
-    """Return the objects of the release that `release` replaces in the cluster; none if there is none.
+    """Return the generated objects of the release that `release` replaces in the cluster; empty if there is none.
 
-    It is the release that the pointer names, or else the newest older one. Only generated files count.
-
-    Args:
-        release: the release to write.
-        tree: its manifests.
-        root: the output folder.
+    That is the release that the pointer names, or else the newest older release. `tree` has the new manifests, and
+    `root` is the output folder.
 
     Raises:
         OutputError: the release on disk cannot be read, or its lock is damaged.
@@ -230,7 +226,7 @@ def _folder(release: Release, home: Path) -> Path | None:
 
 
 def _manifests(folder: Path, release: Release, tree: Sequence[Manifest]) -> Iterator[Manifest]:
-    """Yield the manifests of a release on disk. An unchanged file is not parsed again."""
+    """Yield the manifests of a release on disk. Files that equal new files are not parsed again."""
     same: dict[str, list[Manifest]] = {}
     for manifest in tree:
         same.setdefault(manifest.file, []).append(manifest)

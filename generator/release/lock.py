@@ -35,7 +35,7 @@ class Release:
         version: the folder below the platform.
         files: path inside the release folder → text.
         inputs: sha256 of the canonical platform, 64 hexadecimal digits.
-        targets: what the release was checked against, such as `{"kubernetes": "1.34"}`.
+        targets: the target versions of the checks, such as `{"kubernetes": "1.34"}`.
         pointer: version → the pointer's files for it, path inside `argocd/` → text; empty without a GitOps engine.
             It is a function, so that `read_pointer` recognizes a roll-back by hand without reading YAML.
     """
@@ -61,7 +61,6 @@ class Lock:
     It does not hold the version of mpigen, so an upgrade that renders the same bytes changes no release.
 
     Attributes:
-        platform: the platform's name.
         version: the release, or the release that the pointer names.
         files: path → `sha256:…` of every generated file except the lock.
         inputs: `sha256:…` of the canonical platform; empty in a pointer's lock.
@@ -169,7 +168,7 @@ def spell_paths(paths: Collection[str]) -> dict[str, str]:
 
 
 def find_clash(path: str, spelled: Mapping[str, str]) -> str:
-    """Return the path that `path` conflicts with; empty if there is none. The same folder is no conflict."""
+    """Return the path in `spelled` that conflicts with `path`; empty if none does. Equal folders do not conflict."""
     for step in _steps(path):
         known = spelled.get(_folded(step), "")
         if known and not (known == step and step.endswith("/")):
@@ -178,7 +177,7 @@ def find_clash(path: str, spelled: Mapping[str, str]) -> str:
 
 
 def _steps(path: str) -> list[str]:
-    """`a/b/c.yaml` → `a/`, `a/b/`, `a/b/c.yaml`."""
+    """Return the folders of a path and the path: `a/b/c.yaml` → `a/`, `a/b/`, `a/b/c.yaml`."""
     return [path[: match.end()] for match in re.finditer(r"/|[^/]\Z", path)]
 
 

@@ -28,7 +28,7 @@ _MAX_NAMES = 10  # names in a message before "and N more"
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A folder on disk, and its wanted content."""
+    """A folder on disk, and the content to write into it."""
 
     on_disk: Folder
     target: Target
@@ -40,10 +40,10 @@ class Plan:
         return same_lock and self.on_disk.ours == self.target.lock.files
 
     def losses(self, *, discard_edits: bool) -> Iterator[Problem]:
-        """Yield the problems that forbid any change of the folder, because something would be lost."""
+        """Yield the problems that forbid any change of the folder, because the change would lose something."""
         folder, spelled = self.on_disk, spell_paths(self.target.files)
         yield from (*folder.odd, *folder.unlocked, *(() if discard_edits else folder.edits.values()))
-        if folder.unlocked:  # without a lock, every file would look like one of the user
+        if folder.unlocked:  # without a lock, every file looks like a file of the user
             return
         if folder.lock and not self._is_own(folder.lock):
             message = f"{self.target.lock_name} is the lock of `{folder.lock.platform}/{folder.lock.version}`"
@@ -56,7 +56,7 @@ class Plan:
                 yield Problem(message, "move it away", file=str(folder.path / path))
 
     def conflict(self) -> Iterator[Problem]:
-        """Yield the problem if a release of this version exists with other content."""
+        """Yield a problem if a release of this version exists with different content."""
         old, new = self.on_disk.lock, self.target.lock
         if old is None or old == new or not self._is_own(old):
             return
@@ -96,11 +96,11 @@ Status = Literal["created", "unchanged", "replaced"]
 
 @dataclass(frozen=True, slots=True)
 class Pointer:
-    """The result of a write for the pointer.
+    """The Argo CD pointer before and after a write.
 
     Attributes:
-        before: the release that it named before; empty if unknown.
-        at: the release that it names now.
+        before: the release that the pointer named before; empty if unknown.
+        at: the release that the pointer names now.
         written: True if a file changed; the pointer can change without naming another release.
         edits: the edits by hand in a pointer that was not written.
     """
@@ -112,7 +112,7 @@ class Pointer:
 
     @property
     def moved(self) -> bool:
-        """Return True if it names another release than before."""
+        """Return True if the pointer names a different release than before."""
         return self.before != self.at
 
 
@@ -125,7 +125,7 @@ class Written:
         status: `created`, `unchanged` (no file was written) or `replaced`.
         files: the number of generated files, including the lock.
         size: their total size in bytes.
-        added: new files, like the next two without the lock.
+        added: new files. This list, `changed` and `removed` omit the lock.
         changed: files with other bytes than before.
         removed: generated files that no longer exist.
         kept: files that mpigen did not generate, which stay unchanged.
@@ -151,7 +151,7 @@ def write(
     Args:
         release: the release.
         root: the output folder, which is created if it is missing.
-        replace: True to replace a release of the same version with other content.
+        replace: True to replace a release of the same version with different content.
         discard_edits: True to overwrite generated files that were edited or deleted by hand.
         promote: True to let the pointer name this release, False to leave it. By default it names the release if there
             is no pointer yet, if it names this release already, or if the release is new and newer than the named one.
@@ -191,7 +191,7 @@ def verify(folder: Path) -> list[Problem]:
 
 
 def _is_promoted(tree: Plan, pointer: Plan, promote: bool | None) -> bool:
-    """Return True if the pointer is to name the release. By default only a new release moves it, never backwards."""
+    """Return True if the pointer must name the release after the write. By default only a newer release moves it."""
     if not pointer.target.lock.files:
         return False
     if promote is not None:
