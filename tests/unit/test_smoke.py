@@ -151,11 +151,11 @@ WORLD = "import sys\nrank, hosts, sums, stop = {rank}, ['a', 'a', 'b', 'b'], {su
         (0, {6}, "2 4", 0, "PASS: allreduce over 4 ranks on 2 hosts: a, b\n"),
         (1, {6}, "2 4", 0, ""),
         (0, {6.0}, "2 4", 0, "PASS: allreduce over 4 ranks on 2 hosts: a, b\n"),
-        (0, {6}, "3 6", 1, "FAIL: allreduce over 4 ranks on 2 hosts: a, b; 6 ranks on 3 hosts were to take part\n"),
-        (0, {6}, "1 4", 1, "FAIL: allreduce over 4 ranks on 2 hosts: a, b; 4 ranks on 1 hosts were to take part\n"),
+        (0, {6}, "3 6", 1, "FAIL: allreduce over 4 ranks on 2 hosts: a, b; 6 ranks on 3 hosts are required\n"),
+        (0, {6}, "1 4", 1, "FAIL: allreduce over 4 ranks on 2 hosts: a, b; 4 ranks on 1 hosts are required\n"),
         (1, {6}, "3 6", 1, ""),
-        (2, {6, 5}, "2 4", 1, "FAIL: allreduce over 4 ranks on 2 hosts: a, b; rank 2 got [5, 6], and 6 is right\n"),
-        (0, {0}, "2 4", 1, "FAIL: allreduce over 4 ranks on 2 hosts: a, b; rank 0 got [0], and 6 is right\n"),
+        (2, {6, 5}, "2 4", 1, "FAIL: allreduce over 4 ranks on 2 hosts: a, b; rank 2 got [5, 6] instead of 6\n"),
+        (0, {0}, "2 4", 1, "FAIL: allreduce over 4 ranks on 2 hosts: a, b; rank 0 got [0] instead of 6\n"),
     ],
 )
 def test_the_verdict_requires_all_ranks_hosts_and_the_right_sum(
