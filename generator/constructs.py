@@ -51,7 +51,7 @@ def _packaged_node() -> str:
     return str(next(path for path in (root / "bin" / "node", root / "node.exe") if path.exists()))
 
 
-provide_node(os.environ)
+provide_node(os.environ)  # noqa: TID251 - cdk8s finds Node on PATH
 
 import cdk8s  # noqa: E402 - Node must be chosen first
 import constructs  # noqa: E402

@@ -202,7 +202,7 @@ def check(
     """Run every check on the rendered manifests, for the target versions of the platform.
 
     `tree` holds the manifests of the release, and `texts` maps their files to the text in which findings have lines: by
-    default without header comments. `today` is the day of the checks, by default the current day.
+    default without header comments. Without `today`, no check depends on the day.
     """
     from generator.release import POINTER
 

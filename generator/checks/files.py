@@ -36,9 +36,9 @@ class Origin:
     """The release that a file belongs to.
 
     Attributes:
-        folder: where its lock is; None if the file belongs to no release.
-        targets: what it was made for.
-        platform: the name of the platform that it is a release of.
+        folder: the folder with release.json; None if the file belongs to no release.
+        targets: the versions for which the release was generated.
+        platform: the name of its platform.
     """
 
     folder: Path | None = None
@@ -47,32 +47,28 @@ class Origin:
 
 
 def by_release(files: Iterable[Path]) -> Mapping[Origin, list[Path]]:
-    """The files, by the release that each belongs to."""
-    found: dict[Origin, list[Path]] = {}
-    known: dict[Path, Origin] = {}
+    """Group files by their release. The files of no release have the origin `Origin()`."""
+    releases: dict[Origin, list[Path]] = {}
+    origins: dict[Path, Origin] = {}
     for file in files:
-        found.setdefault(_of_folder(file.parent.absolute(), known), []).append(file)
-    return found
+        releases.setdefault(_find_origin(file.parent.absolute(), origins), []).append(file)
+    return releases
 
 
-def _of_folder(folder: Path, known: dict[Path, Origin]) -> Origin:
-    """That of the nearest lock, in the folder or above it."""
-    passed = []
-    origin = Origin()
-    for each in (folder, *folder.parents):
-        if each in known:
-            origin = known[each]
+def _find_origin(folder: Path, origins: dict[Path, Origin]) -> Origin:
+    """Return the release of a folder, by the nearest release.json in it or above it. `origins` is a cache."""
+    visited: list[Path] = []
+    origin: Origin | None = None
+    for parent in (folder, *folder.parents):
+        visited.append(parent)
+        if origin := origins.get(parent) or _read_origin(parent):
             break
-        passed.append(each)
-        if found := _said(each):
-            origin = found
-            break
-    known.update(dict.fromkeys(passed, origin))
-    return origin
+    origins.update(dict.fromkeys(visited, origin or Origin()))
+    return origins[folder]
 
 
-def _said(folder: Path) -> Origin | None:
-    """What the lock of a folder says; None where there is none."""
+def _read_origin(folder: Path) -> Origin | None:
+    """Read the release.json of a folder; None if there is none or it is invalid."""
     with suppress(InputError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         lock = json.loads(read_file(folder / LOCK))
         targets = tuple(sorted((str(name), str(minor)) for name, minor in lock["spec"]["targets"].items()))
@@ -89,11 +85,11 @@ _WORTH_A_PROCESS = 300_000  # bytes; below it a second process costs more than i
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """What lies at some paths.
+    """The files at some paths.
 
     Attributes:
-        files: the regular files, each once, in order.
-        refused: what cannot be looked into, and why.
+        files: the regular files, in order, without repetition.
+        refused: a problem for each file or folder that cannot be read.
     """
 
     files: tuple[Path, ...]
@@ -101,26 +97,25 @@ class Search:
 
 
 def manifest_files(paths: Sequence[Path]) -> Search:
-    """The files named, and all YAML and JSON files below the folders named.
+    """Find the named files, and all YAML and JSON files below the named folders.
 
     Raises:
-        OutputError: a path does not exist; with all that do not.
+        OutputError: paths do not exist.
         InputError: there are more than `MAX_FILES` files.
     """
     missing = [Problem("there is no such file or folder", file=str(path)) for path in paths if _is_missing(path)]
     if missing:
         raise OutputError(tuple(missing))
-    everything = (each for path in paths for each in _below(path))
-    found = dict.fromkeys(islice(everything, MAX_FILES + 1))
-    if len(found) > MAX_FILES:
+    entries = dict.fromkeys(islice((entry for path in paths for entry in _below(path)), MAX_FILES + 1))
+    if len(entries) > MAX_FILES:
         names = ", ".join(map(str, paths))
         raise InputError((Problem(f"more than {MAX_FILES:,} files below {names}", "name fewer, or smaller folders"),))
-    files = tuple(each for each in found if isinstance(each, Path))
-    return Search(files, tuple(each for each in found if isinstance(each, Problem)))
+    files = tuple(entry for entry in entries if isinstance(entry, Path))
+    return Search(files, tuple(entry for entry in entries if isinstance(entry, Problem)))
 
 
 def _is_missing(path: Path) -> bool:
-    """Whether nothing is there: a link to nothing is something."""
+    """Return True if a path does not exist. A broken link exists."""
     try:
         path.lstat()
     except (FileNotFoundError, NotADirectoryError):
@@ -131,9 +126,9 @@ def _is_missing(path: Path) -> bool:
 
 
 def _below(path: Path) -> Iterator[Path | Problem]:
-    """A file, or those of a folder, and why others are not among them.
+    """Yield a file or the files of a folder, and a problem for each one that cannot be read.
 
-    Hidden files and folders are not entered: editors, Git and unfinished releases keep theirs there.
+    Hidden files and folders are left out: editors, Git and unfinished releases use them.
     """
     if not _is_folder(path):
         yield find_read_problem(path) or path
@@ -143,17 +138,17 @@ def _below(path: Path) -> Iterator[Path | Problem]:
     while folders:  # a stack instead of os.walk, which recurses in Python 3.11
         folder = folders.pop()
         try:
-            with os.scandir(folder) as found:
-                visible = [entry for entry in found if not entry.name.startswith(".")]
+            with os.scandir(folder) as entries:
+                visible = [entry for entry in entries if not entry.name.startswith(".")]
         except OSError as error:
             refused.append(os_error_problem(Path(folder), error))
             continue
-        entries = sorted(visible, key=lambda entry: entry.name)
-        for entry in entries:
+        visible.sort(key=lambda entry: entry.name)
+        for entry in visible:
             if entry.name.endswith(SUFFIXES) and not entry.is_dir(follow_symlinks=False):
                 file = Path(folder, entry.name)
                 yield find_read_problem(file) or file
-        folders += reversed([entry.path for entry in entries if entry.is_dir(follow_symlinks=False)])
+        folders += reversed([entry.path for entry in visible if entry.is_dir(follow_symlinks=False)])
     yield from refused
 
 
@@ -165,7 +160,7 @@ def _is_folder(path: Path) -> bool:
 
 
 def cores() -> int:
-    """How many processors this process may use, which in a container are fewer than there are."""
+    """Return the number of processors that this process may use. A container may have fewer than the machine."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -178,7 +173,7 @@ def check_everywhere(files: Sequence[Path], catalog: Catalog, processes: int) ->
     # A pool of `concurrent.futures` costs as much as it saves here: threads, queues, and 30 ms of imports.
     from multiprocessing import get_context
 
-    # Dealt by size: in the order of folders one might get all the large files, which every team has.
+    # Files are distributed by size: in the order of folders, one process could get all large files.
     files = sorted(files, key=sizes.__getitem__, reverse=True)
     context = get_context("fork")
     answers = []
@@ -196,12 +191,12 @@ def check_everywhere(files: Sequence[Path], catalog: Catalog, processes: int) ->
 def _size(file: Path) -> int:
     try:
         return file.stat().st_size
-    except OSError:  # gone since; reading it will say so
+    except OSError:  # deleted meanwhile: reading it reports the problem
         return 0
 
 
 def _send(sender: Connection, files: Sequence[Path], catalog: Catalog) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears it too, and ends us
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets the signal too, and ends this process
     sender.send(_check(files, catalog))
 
 
@@ -226,8 +221,8 @@ class Applied:
     """Files that are applied together.
 
     Attributes:
-        files: the names of those of one release, or of none.
-        targets: the versions that the release was made for; empty without one.
+        files: the names of the files of one release, or of the files that belong to no release.
+        targets: the versions for which the release was generated; empty for files of no release.
     """
 
     files: tuple[str, ...] = ()
@@ -235,32 +230,33 @@ class Applied:
 
 
 def by_platform(files: Sequence[Path]) -> Mapping[str, Applied]:
-    """Platform → the files of its release; with an empty name those of no release.
+    """Return the files of the applied release of each platform. The files of no release have the platform "".
 
     Raises:
-        OutputError: there are several releases of a platform, and no Application beside them names one.
+        OutputError: there are several releases of a platform, and no Application names one of them.
     """
     releases: dict[str, dict[Origin, list[Path]]] = {}
-    for origin, found in by_release(files).items():
-        releases.setdefault(origin.platform, {})[origin] = found
-    named = set(_named(releases.get("", {}).get(Origin(), ())))
-    return {platform: _one(platform, found, named) for platform, found in releases.items()}
+    for origin, members in by_release(files).items():
+        releases.setdefault(origin.platform, {})[origin] = members
+    applied = set(_applied_folders(releases.get("", {}).get(Origin(), ())))
+    return {platform: _choose(platform, candidates, applied) for platform, candidates in releases.items()}
 
 
-def _one(platform: str, releases: Mapping[Origin, list[Path]], named: set[Path]) -> Applied:
-    left = {origin: files for origin, files in releases.items() if len(releases) == 1 or origin.folder in named}
-    if len(left) != 1:
+def _choose(platform: str, releases: Mapping[Origin, list[Path]], applied: set[Path]) -> Applied:
+    """Return the only release, or the release in an applied folder."""
+    chosen = {origin: files for origin, files in releases.items() if len(releases) == 1 or origin.folder in applied}
+    if len(chosen) != 1:
         versions = ", ".join(sorted(str(origin.folder) for origin in releases))
-        message = f"several releases of `{platform}`, and no Application beside them says which is applied: {versions}"
+        message = f"there are several releases of `{platform}`, and no Application names one of them: {versions}"
         raise OutputError((Problem(message, _FIX),))
-    ((origin, files),) = left.items()
+    ((origin, files),) = chosen.items()
     return Applied(tuple(map(str, files)), origin.targets)
 
 
-def _named(files: Sequence[Path]) -> Iterator[Path]:
-    """The folders of the releases that Applications name: each lies beside the folder of its Application."""
-    for file in (each.absolute() for each in files):
-        with suppress(DocumentError, InputError):  # what cannot be read, others tell
+def _applied_folders(files: Sequence[Path]) -> Iterator[Path]:
+    """Yield the folders of the releases that Applications name: `1.0.0` in `prod/1.0.0` and `prod/argocd/app.yaml`."""
+    for file in (path.absolute() for path in files):
+        with suppress(DocumentError, InputError):  # the checks of the file report these
             for manifest in read(read_file(file), str(file)):
                 path = string(mapping(manifest.body, "spec", "source").get("path"))
                 if (manifest.group, manifest.kind) == ("argoproj.io", "Application") and path:
@@ -268,32 +264,32 @@ def _named(files: Sequence[Path]) -> Iterator[Path]:
 
 
 def with_more(side: Mapping[str, Applied], names: Sequence[str]) -> Mapping[str, Applied]:
-    """The same with more files, such as standard input: beside one platform they are its own."""
+    """Add files such as standard input: to the platform if there is one only, otherwise to the files of no release."""
     platforms = [name for name in side if name]
     home = platforms[0] if len(platforms) == 1 else ""
-    there = side.get(home, Applied())
-    return {**side, home: Applied((*there.files, *names), there.targets)}
+    applied = side.get(home, Applied())
+    return {**side, home: Applied((*applied.files, *names), applied.targets)}
 
 
 def pairs(old: Mapping[str, Applied], new: Mapping[str, Applied]) -> Iterator[tuple[Applied, Applied]]:
-    """What takes the place of what: of each platform its release; where one side knows no releases, all of it.
+    """Yield the old and the new release of each old platform; if one side has no release, all files of both sides.
 
-    Of a platform that is new nothing is replaced; one that is gone is replaced by nothing.
+    A new platform replaces nothing, so it is not yielded. The new release of a removed platform has no files.
 
     Raises:
-        OutputError: it cannot be told what takes the place of what.
+        OutputError: the sides have no platform in common, or only one side has releases, of several platforms.
     """
     before, after = ({name for name in side if name} for side in (old, new))
     if before and after:
         if not before & after:
-            told = (", ".join(f"`{name}`" for name in sorted(side)) for side in (before, after))
-            message = "the tree before is of {}, and the one to check of {}".format(*told)
+            names = (", ".join(f"`{name}`" for name in sorted(side)) for side in (before, after))
+            message = "the old tree is a release of {}, and the new tree a release of {}".format(*names)
             raise OutputError((Problem(message, "name two trees of one platform"),))
         yield from ((applied, new.get(name, Applied())) for name, applied in old.items())
         return
     several = max(before, after, key=len)
     if len(several) > 1:
-        message = f"several platforms on one side, and no release on the other: {', '.join(sorted(several))}"
+        message = f"one tree has releases of several platforms, and the other has none: {', '.join(sorted(several))}"
         raise OutputError((Problem(message, _FIX),))
     yield _all(old), _all(new)
 
@@ -306,46 +302,48 @@ def _all(side: Mapping[str, Applied]) -> Applied:
 def compare_on_disk(
     old: Path, new: Sequence[Path], stdin: Mapping[str, bytes], targets: Callable[[Targets], Mapping[str, str]]
 ) -> list[Finding]:
-    """The same, of a folder and of files; of those, what cannot be read is passed over, as others tell it.
+    """Return what breaks when new files are applied over the old releases in a folder.
+
+    New files that cannot be read are left out: their own checks report them.
 
     Args:
-        old: the folder of the trees that are there.
-        new: the files of those that replace them.
-        stdin: more of them, name → text.
-        targets: what a release was made for, or nothing → component → the minor version that is judged for.
+        old: the folder of the old releases.
+        new: the new files.
+        stdin: name → text of new files that are not on disk.
+        targets: returns component → minor version, given the versions of a release or none.
 
     Raises:
-        OutputError: `old` is not there, or there are no objects below it; or it cannot be told what takes the place of
-            what, as `platforms` says.
-        InputError: a file went while it was read.
+        OutputError: `old` is missing or has no objects, or the releases do not match: see `pairs`.
+        InputError: a file was deleted during the check.
     """
     search = manifest_files([old])
     if not (search.files or search.refused):
         raise OutputError((Problem(f"no manifests below {old}", "name a folder of YAML or JSON files"),))
-    known = [*unreadable(*search.refused).findings] if search.refused else []
-    after = with_more(by_platform(new), [*stdin])
-    read_before = 0
-    for was, now in pairs(by_platform(search.files), after):
-        before, problems = _read_all(was.files, {})
-        read_before += len(before)
-        known += unreadable(*problems).findings
-        replacing, _ = _read_all(now.files, stdin)
-        known += compare(before, replacing, targets(now.targets), lambda file: stdin.get(file) or read_file(Path(file)))
-    if not (read_before or known):
+    findings = [*unreadable(*search.refused).findings] if search.refused else []
+    count = 0
+    for before, after in pairs(by_platform(search.files), with_more(by_platform(new), [*stdin])):
+        old_objects, problems = _read_all(before.files, {})
+        new_objects, _ = _read_all(after.files, stdin)
+        count += len(old_objects)
+        findings += unreadable(*problems).findings
+        findings += compare(
+            old_objects, new_objects, targets(after.targets), lambda file: stdin.get(file) or read_file(Path(file))
+        )
+    if not (count or findings):
         raise OutputError((Problem(f"no objects below {old}", "name a folder of manifests"),))
-    return known
+    return findings
 
 
 def _read_all(files: Sequence[str], texts: Mapping[str, bytes]) -> tuple[list[Manifest], list[Problem]]:
-    """All objects, and what cannot be read."""
-    found: list[Manifest] = []
+    """Return all objects, and a problem for each file that cannot be read."""
+    objects: list[Manifest] = []
     problems: list[Problem] = []
     for name in files:
         try:
-            found += read(texts[name] if name in texts else read_file(Path(name)), name)
+            objects += read(texts[name] if name in texts else read_file(Path(name)), name)
         except (InputError, DocumentError) as error:
             problems += error.problems
-    return found, problems
+    return objects, problems
 
 
 def compare_rendered(

@@ -144,7 +144,7 @@ def test_folders_of_many_platforms_are_compared_per_platform(file: Path, tmp_pat
     shutil.rmtree(tmp_path / "output/demo/argocd")
     ran = mpigen("validate", "output", "--since", "before")
     assert (ran.returncode, ran.stdout) == (2, "")
-    assert ran.stderr.startswith("error: several releases of `demo`, and no Application beside them")
+    assert ran.stderr.startswith("error: there are several releases of `demo`, and no Application")
 
 
 def test_unreadable_files_of_the_old_tree_are_findings(file: Path, tmp_path: Path, mpigen: Run) -> None:

@@ -94,9 +94,9 @@ def test_folders_without_a_release_are_compared_as_a_whole() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ({"one": A}, {"two": A}, "the tree before is of `one`, and the one to check of `two`"),
-        ({"one": A, "two": B}, {"": STRAY}, "several platforms on one side"),
-        ({"": STRAY}, {"one": A, "two": B}, "several platforms on one side"),
+        ({"one": A}, {"two": A}, "the old tree is a release of `one`, and the new tree a release of `two`"),
+        ({"one": A, "two": B}, {"": STRAY}, "one tree has releases of several platforms"),
+        ({"": STRAY}, {"one": A, "two": B}, "one tree has releases of several platforms"),
     ],
     ids=["other", "before", "after"],
 )
