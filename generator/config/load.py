@@ -1,8 +1,7 @@
 """Load a platform.yaml: return the Platform, or raise every problem of the file with its line.
 
-A file that pydantic accepts is a Platform. For any other file, pydantic's errors and the rules between sections report
-what is wrong. The rules then run on the parts of the file that are valid by themselves, so that one mistake does not
-hide the others.
+If pydantic rejects the file, the problems are pydantic's errors and the mistakes that rules between sections find. The
+rules read only the valid parts of the file, so that one mistake does not hide others.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ def load_platform(file: str | Path) -> Platform:
     document = _only_document(text, file)
     secrets = find_credentials(document.data)
     mistakes = [
-        Mistake(path, f"this value is {kind}, and every reader of the file can see it", _CREDENTIAL_FIX)
+        Mistake(path, f"this field holds {kind}, and every reader of the file can see it", _CREDENTIAL_FIX)
         for path, kind in secrets
     ]
     platform = None
@@ -69,7 +68,7 @@ def load_platform(file: str | Path) -> Platform:
 
 
 def _explain(error: ValidationError, data: dict[str, Any]) -> list[Mistake]:
-    """Return every reason why the data is no Platform: invalid values first, then broken rules between sections."""
+    """Return every mistake in the data: invalid values first, then broken rules between sections."""
     invalid = [] if all(detail["type"] == RULE_BROKEN for detail in error.errors()) else mistakes_in(error, Platform)
     return [*invalid, *find_mistakes(salvage(data))]
 
@@ -144,7 +143,7 @@ _ATTEMPTS = 4  # removing one invalid value can reveal another
 
 
 def salvage(data: dict[str, Any]) -> PartialPlatform:
-    """Return the sections and entries of the file that are valid by themselves."""
+    """Return the sections, entries and fields of the file that pydantic accepts."""
     entries: dict[str, dict[int, Any]] = {}
     names: dict[str, tuple[str, ...]] = {}
     unclear_pools: set[int] = set()
@@ -186,26 +185,36 @@ def salvage(data: dict[str, Any]) -> PartialPlatform:
 
 
 def _is_declared(section: str, data: dict[str, Any]) -> bool:
-    """Return True if the file has all names of a section: no pool is missing, and no section is misspelt."""
+    """Return True if the entries of a section are known.
+
+    They are unknown if the section is not a list, if there are no pools, or if an unknown key of the file may be a
+    misspelling of the section.
+    """
     if section in data or section == "pools":
         return isinstance(data.get(section), list) and bool(data[section] or section != "pools")
     return data.keys() <= {info.alias or name for name, info in Platform.model_fields.items()}
 
 
 def _salvage_section(model: type[_Model], data: dict[str, Any], name: str) -> tuple[_Model | None, set[str]]:
-    """Return a section without its invalid fields, and their names; None if the section is not a mapping."""
+    """Return a section without its invalid fields, and the names of these fields.
+
+    The section is None if the file has no mapping there.
+    """
     raw = data.get(name, {})
     return _remove_invalid(model, raw) if isinstance(raw, dict) else (None, set())
 
 
 def _valid_section(model: type[_Model], data: dict[str, Any], name: str) -> _Model | None:
-    """Return a section if all of its fields are valid."""
+    """Return a section; None if any of its fields is invalid."""
     section, invalid = _salvage_section(model, data, name)
     return None if invalid else section
 
 
 def _salvage_entry(model: type[_Model], raw: object) -> tuple[_Model | None, set[str]]:
-    """Return an entry without its invalid fields, and their names; None for a pool without `allocatable`."""
+    """Return an entry without its invalid fields, and the names of these fields.
+
+    The entry is None for a pool without a valid `allocatable`.
+    """
     entry, invalid = _remove_invalid(model, raw if isinstance(raw, dict) else {})
     if entry is None or "allocatable" in invalid:
         return None, invalid
@@ -213,7 +222,11 @@ def _salvage_entry(model: type[_Model], raw: object) -> tuple[_Model | None, set
 
 
 def _remove_invalid(model: type[_Model], raw: dict[str, Any]) -> tuple[_Model | None, set[str]]:
-    """Remove invalid values until the model accepts the rest; return it, and the fields with invalid values."""
+    """Remove invalid values until the model accepts the rest.
+
+    Returns:
+        The model without the invalid values (None after four attempts), and the names of its invalid fields.
+    """
     invalid: set[str] = set()
     rest = raw
     for _ in range(_ATTEMPTS):
@@ -228,7 +241,7 @@ def _remove_invalid(model: type[_Model], raw: dict[str, Any]) -> tuple[_Model | 
 
 
 def _existing_part(data: Any, path: Steps) -> Steps:
-    """Return the part of a path that exists. A mapping without a required field is invalid as a whole."""
+    """Return the longest part of a path that exists in the data: `a.b` for `a.b.c` if `a.b` has no key `c`."""
     for length, step in enumerate(path):
         try:
             data = data[step]
@@ -257,6 +270,9 @@ def _priority_names(queues: object) -> tuple[str, ...]:
 
 
 def _name_of(raw: object) -> str:
-    """Return the name of an entry, even one that Kubernetes would reject; UNKNOWN_NAME if a message cannot show it."""
+    """Return the name of an entry, even an invalid name such as `GPU`.
+
+    The result is UNKNOWN_NAME if the name is no string, too long, or not printable.
+    """
     name = raw.get("name") if isinstance(raw, dict) else None
     return name if isinstance(name, str) and len(name) <= _LONGEST_NAME and name.isprintable() else UNKNOWN_NAME

@@ -25,8 +25,8 @@ _TYPES = {
     "string_type": ("a string", "put the value in quotes"),
     "string_unicode": ("a string", "remove the bytes that are not characters"),
     "bool_type": ("true or false", "write `true` or `false`, without quotes"),
-    "int_type": ("an integer", "write a whole number, such as 4"),
-    "tuple_type": ("a list", "begin each item with `- `"),
+    "int_type": ("an integer", "write a whole number in digits"),
+    "tuple_type": ("a list", "write a list, and begin each item with `- `"),
     "dict_type": ("a mapping", "write each entry as `key: value`"),
     "model_type": ("a mapping", "write each field as `key: value`"),
     "model_attributes_type": ("a mapping", "write each field as `key: value`"),
@@ -37,7 +37,14 @@ _MARKERS = {"[key]", "[amount]", "[each]"}  # pydantic and the tags of `quotas.S
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """An invalid value, or an invalid key if `is_of_key`. The fix is in the imperative."""
+    """An invalid value or key of a file.
+
+    Attributes:
+        path: the path of the value.
+        message: the problem.
+        fix: the change to make, in the imperative.
+        is_of_key: True if the key is invalid, so that the problem has the position of the key.
+    """
 
     path: Steps
     message: str
@@ -80,6 +87,7 @@ def _translate(detail: ErrorDetails, model: type[BaseModel], prefix: Steps) -> M
 def _describe(detail: ErrorDetails, path: Steps, model: type[BaseModel]) -> tuple[str, str]:
     """Return the message and the fix of an error."""
     kind, value, context = detail["type"], detail["input"], detail.get("ctx", {})
+    is_of_key = "[key]" in detail["loc"]
     last = str(path[-1]) if path else ""
     match kind:
         case "invalid" | "contradiction":
@@ -92,7 +100,9 @@ def _describe(detail: ErrorDetails, path: Steps, model: type[BaseModel]) -> tupl
             return f"there is no field {format_value(last)} here", suggest(last, fields)
         case "literal_error":
             allowed = [word.strip("' ") for word in context["expected"].replace(" or ", ", ").split(",")]
-            return f"{format_value(value)} is not a valid value here", suggest(str(value), allowed)
+            field = next((step for step in reversed(path[:-1] if is_of_key else path) if isinstance(step, str)), "")
+            kind_of_text = "key" if is_of_key else "value"
+            return f"{format_value(value)} is not a valid {kind_of_text} of `{field}`", suggest(str(value), allowed)
         case "greater_than_equal":
             return f"{format_value(value)} is too small", f"write at least {context['ge']}"
         case "less_than_equal":
@@ -102,26 +112,31 @@ def _describe(detail: ErrorDetails, path: Steps, model: type[BaseModel]) -> tupl
         case "string_too_short":
             return f"{format_value(last)} is empty", "write at least one character"
         case _ if kind in _TYPES:
-            return _describe_type(kind, value, _describe_field(model, path))
+            return _describe_type(kind, value, last, _describe_field(model, path))
     return f"{format_value(value)}: {detail['msg']}", ""  # of a validator or a model that the user wrote
 
 
-def _describe_type(kind: str, value: object, description: str) -> tuple[str, str]:
+def _describe_type(kind: str, value: object, field: str, description: str) -> tuple[str, str]:
+    """Return the message and the fix of a value of the wrong type."""
     expected, fix = _TYPES[kind]
     match kind, value:
         case _, None:
-            fix = description
+            return f"{format_value(field)} has no value, but must be {expected}", description
+        case "string_type", bool():
+            return f"{format_value(value)} is a boolean, but must be a string", fix
+        case "string_type", int() | float():
+            return f"{format_value(value)} is a number, but must be a string", fix
         case "string_type", list() | dict():
             fix = "write one string"
         case "int_type", str() if re.fullmatch("[0-9]{1,10}", value):
-            fix = f"write {value} without quotes"
+            return f'`"{value}"` is a string, but must be an integer', f"write {value} without quotes"
         case "int_type", float():
-            fix = "write the number without a point or an exponent"
+            fix = "write a whole number, without a decimal point and without an exponent"
     return f"{format_value(value)} is not {expected}", fix
 
 
 def _describe_field(model: type[BaseModel], path: Steps) -> str:
-    """Return a fix for a field without a value: its description, or its removal if it is optional."""
+    """Return a fix for a field without a value: `add it: …` with its description, or its removal if it is optional."""
     parent = _model_at(model, path[:-1])
     for name, info in parent.model_fields.items() if parent else ():
         if path and path[-1] in (name, info.alias):

@@ -62,9 +62,10 @@ def check_platform_file(file: Path) -> None:
 
 
 def shadowed_module(file: Path) -> str:
-    """Return the installed module that Python replaces by this file when it starts in the file's folder, or "".
+    """Return the name of an installed module that this file shadows; "" if it shadows none.
 
-    pytest, mypy, `python -m` and an interactive Python put that folder first on `sys.path`.
+    pytest, mypy, `python -m` and an interactive Python put the folder in which they start first on `sys.path`. There,
+    `import platform` imports a `platform.py`.
     """
     name = file.stem
     if not name.isidentifier() or name == "__init__":
@@ -81,7 +82,10 @@ def _is_same(entry: str, folder: Path) -> bool:
 
 @contextmanager
 def _siblings_importable(file: Path) -> Iterator[None]:
-    """Append the file's folder to the import path. A platform.py there must not replace the standard module."""
+    """Append the file's folder to the import path while the file runs.
+
+    The folder is last, so that a platform.py in it does not replace the standard module `platform`.
+    """
     folder = str(file.resolve().parent)
     sys.path.append(folder)
     try:

@@ -23,13 +23,19 @@ _WORDS = (
     ("DEVICE", "devices-per-host", ""),
     ("PLACE", "residency", ""),
 )
-"""Placeholder → the parameter whose first entry replaces it, without its value → the replacement if there is none."""
+"""Rows of (placeholder, parameter of the namespace, default).
+
+The first entry of the parameter replaces the placeholder: `nvidia.com/gpu=4,…` replaces DEVICE by `nvidia.com/gpu`.
+"""
 _VARIABLE = "VARIABLE"
 """Placeholder for the first environment variable by which a runtime binds its ranks to a fabric."""
 
 
 def own_cases(manifests: Iterable[Manifest]) -> list[Case]:
-    """Return the cases for every release among the manifests, in the first namespace with the required parameters."""
+    """Return the policy cases of every release among the manifests.
+
+    A case runs in the first tenant namespace that has the parameters (annotations) which the case needs.
+    """
     manifests = list(manifests)
     ours = [manifest for manifest in manifests if manifest.kind == "ValidatingAdmissionPolicy" and _platform(manifest)]
     text = files("generator.config").joinpath(_FILE).read_bytes()
@@ -60,7 +66,7 @@ def _is_home(namespace: Manifest, platform: str) -> bool:
 def _for(
     home: Manifest, homes: list[Manifest], cases: Iterable[Mapping[str, Any]], platform: str, policies: set[str]
 ) -> Iterator[Body]:
-    """Yield each case once: in the first namespace with the parameters that it needs, and with its rule enforced."""
+    """Yield the cases that run in the namespace `home`: no earlier namespace has their parameters and their rule."""
     for case in cases:
         needed = case.get("needs", "queues")
         expected = case["expect"]
@@ -96,7 +102,7 @@ def _filled(case: Body, home: Manifest) -> Body:
 
 
 def _bases(bases: Mapping[str, Body], home: Manifest, platform: str) -> Body:
-    """Add the jobs to the bases, and the labels of generated objects."""
+    """Return the bases of the cases, with three TrainJobs, and with the labels of generated objects."""
     labels = {**MANAGED_BY, PART_OF: platform}
     marked = {
         name: {**body, "metadata": {**body["metadata"], "labels": labels}}

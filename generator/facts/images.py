@@ -65,7 +65,7 @@ def _digest_fault(digest: str) -> tuple[str, str]:
     algorithm, _, digits = digest.partition(":")
     length = _DIGESTS.get(algorithm)
     if length is None:
-        return f"`{algorithm}` is no algorithm of a digest", f"write one of: {', '.join(sorted(_DIGESTS))}"
+        return f"`{algorithm}` is not a digest algorithm", f"write one of: {', '.join(sorted(_DIGESTS))}"
     if len(digits) != length:
         message = f"its digest has {len(digits)} digits, but {algorithm} has {length}"
         return message, "copy the whole digest: `skopeo inspect` prints it"
@@ -78,7 +78,7 @@ def _why(image: str, domain: str, rest: str) -> tuple[str, str]:
     """Return the most likely mistake in a text that is not an image reference, and the fix."""
     fix = "write HOST/PATH:TAG or HOST/PATH@sha256:DIGEST, such as quay.io/acme/openmpi:5.0"
     if scheme := re.match(r"(?:[a-z][a-z0-9+.-]*:)?//", image, re.IGNORECASE):
-        return f"`{scheme[0]}` is no part of an image reference", "remove it"
+        return f"it starts with `{scheme[0]}`", f"remove `{scheme[0]}`"
     if image != image.strip():
         return "it begins or ends with a blank", "remove the blank"
     if bad := re.search(r"[^A-Za-z0-9._:/@\[\]+-]", image):
@@ -86,7 +86,10 @@ def _why(image: str, domain: str, rest: str) -> tuple[str, str]:
     name, _, digest = rest.partition("@")
     path, colon, tag = name.partition(":")
     if not re.fullmatch(_HOST, domain, re.ASCII):
-        return f"`{_brief(domain)}` is no host of a registry", "write its host name, and its port where it has one"
+        return (
+            f"`{_brief(domain)}` is not the host of a registry",
+            "write HOST, or HOST:PORT if the registry needs a port",
+        )
     if path.lower() != path:
         return (
             "its path has upper-case letters",
@@ -118,7 +121,9 @@ def hidden_by(path: str) -> str:
         if _is_within(folder, place):
             return f"hides {holds} (`{folder}`)"
         if is_closed and _is_within(place, folder):
-            return f"lies in `{folder}`, which holds {holds}"
+            link = next((link for link, _ in _aliases() if _is_within(path, link)), "")
+            through = f" (images link `{link}` to `{dict(_aliases())[link]}`)" if link else ""
+            return f"lies in `{folder}`{through}, which holds {holds}"
     return ""
 
 

@@ -37,7 +37,7 @@ class Written:
 def locate_paths(file: Path, paths: Sequence[tuple[str, ...]]) -> list[Written]:
     """Return the place of each path of a platform; without line and column if the file is not YAML.
 
-    A field that the file leaves to its default has the line of the nearest section around it.
+    A field that the file does not set has the line of the nearest section around it.
 
     Args:
         file: the platform file.
@@ -60,7 +60,10 @@ def locate_paths(file: Path, paths: Sequence[tuple[str, ...]]) -> list[Written]:
 
 
 def _positions(path: tuple[str, ...], data: Any) -> tuple[str | int, ...]:
-    """Replace names of entries by their positions. The path ends at the first field that the file leaves out."""
+    """Replace names of list entries by positions: `("tenants", "team-a")` → `("tenants", 0)`.
+
+    The result ends before the first field that the file leaves out.
+    """
     steps: list[str | int] = []
     for name in path:
         step: str | int | None = name if isinstance(data, dict) and name in data else None

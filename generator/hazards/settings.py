@@ -171,7 +171,7 @@ def _requests_of_default_job(runtime: Runtime, size: NodeSize, hosts: int, platf
 def _explain_lack(
     needed: Mapping[str, int], hosts: int, size: NodeSize, tenant: Tenant, pool: Pool, limit: Mapping[str, Quantity]
 ) -> str:
-    """Return why the default job never runs for a team; '' if it may run."""
+    """Return the reason why the default job of a runtime never runs for a team; '' if it may run."""
     most = tenant.limits.hosts_per_job
     if most is not None and hosts > most:
         return f"`{tenant.name}` may use {most} hosts per job (`limits.hostsPerJob`)"
@@ -239,7 +239,7 @@ _FEW = 256
 
 
 def covered(networks: Iterable[Network]) -> Fraction:
-    """Return the largest share of all public addresses, of IPv4 or IPv6, that networks cover together."""
+    """Return the fraction of all public addresses that networks cover together: the larger of IPv4 and IPv6."""
     networks = list(networks)
     shares = []
     for public in _PUBLIC:

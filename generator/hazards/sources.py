@@ -1,4 +1,4 @@
-"""Findings about generated objects become findings about the platform file, at the line that causes them."""
+"""Move findings about generated objects to the line of the platform file that causes them."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ _CODE = re.compile(r"`[^`]+`")
 
 
 def point_at_platform(findings: Iterable[Finding], tree: Iterable[Manifest], platform_file: Path) -> list[Finding]:
-    """Return the findings with the line, the path and the words of the platform file, where that file causes them.
+    """Return the findings with the line, the path and the field names of the platform file.
 
-    Findings about objects that a platform in Python adds keep their place in the generated file.
+    Findings that the platform file does not cause keep their place in the generated file, such as findings about
+    objects that a platform in Python adds.
 
     Args:
         findings: the findings of one release, placed in its generated files.
@@ -123,7 +124,10 @@ def _rows() -> Sequence[_Row]:
 
 
 def _match(pattern: Sequence[str], steps: Sequence[str]) -> dict[str, str] | None:
-    """Return what the placeholders of a pattern stand for, or None if the steps do not match it."""
+    """Return the values of a pattern's placeholders; None if the steps do not match the pattern.
+
+    `("tenants", "{tenant}")` matches `("tenants", "team-a")`, with `{"tenant": "team-a"}`.
+    """
     if len(pattern) != len(steps):
         return None
     captured = {}
@@ -136,7 +140,7 @@ def _match(pattern: Sequence[str], steps: Sequence[str]) -> dict[str, str] | Non
 
 
 def _named(body: Any, path: Iterable[str | int]) -> Iterator[str]:
-    """Yield the steps of a path, with the name of each list entry that has one instead of its position."""
+    """Yield the steps of a path. The name of a list entry, if it has one, replaces its position."""
     for step in path:
         if isinstance(body, dict):
             body = body.get(step)
@@ -164,7 +168,7 @@ def _move(finding: Finding, file: str, place: Written) -> Finding:
 
 
 def _translate(text: str, own_field: str) -> str:
-    """Replace the names of API fields by names of the platform file, and their values where a text quotes them.
+    """Replace API fields and their values by fields of the platform file: `stopPolicy: Hold` → `stop: hold`.
 
     Args:
         text: a part of a finding.

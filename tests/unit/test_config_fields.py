@@ -213,7 +213,7 @@ CONTRADICTIONS: dict[str, tuple[Change, str]] = {
     ),
     "a share twice": (
         lambda data: data["tenants"][0]["quota"].update({"nvidia.com/gpu": 1}),
-        "only pool `gpu` has nvidia.com/gpu, and this field already has a share of it",
+        "both `nvidia.com/gpu` and `gpu` are shares of pool `gpu`",
     ),
 }
 

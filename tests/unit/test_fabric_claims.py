@@ -89,4 +89,4 @@ def test_a_job_with_unmapped_claims_is_never_admitted() -> None:
 def test_settings_that_exclude_claimed_devices_are_rejected(queues: dict[str, Any]) -> None:
     with pytest.raises(ValidationError) as refused:
         _platform(queues=queues)
-    assert "Kueue counts dra.net/fast in spite of `queues`, because pods claim it" in str(refused.value)
+    assert "pods claim dra.net/fast, and Kueue ignores `queues` for devices of claims" in str(refused.value)

@@ -66,7 +66,7 @@ def test_documents_keep_their_index_and_empty_ones_are_skipped() -> None:
         ("a: 1\na: 2\n", "f.yaml:2:1: the key `a` appears twice in this mapping; remove one of the two"),
         (
             "kind: A\n---\nb: [c\n",
-            "f.yaml:3:4: the `[` on line 3 is not closed; write `,` between its items and `]` after",
+            "f.yaml:3:4: the `[` on line 3 is not closed; add the missing `,` between two items, or",
         ),
     ],
 )

@@ -142,11 +142,11 @@ SHARED = {"allocatable": {"cpu": 64, "memory": "512Gi", "nvidia.com/gpu.shared":
 @pytest.mark.parametrize(
     ("runtime", "what"),
     [
-        ({"use": "pytorch-mpi"}, "`32` shares in one pod"),
-        ({"use": "deepspeed", "resources": {"nvidia.com/gpu.shared": 2}}, "`2` shares in one pod"),
+        ({"use": "pytorch-mpi"}, "the `32` GPU shares of a pod"),
+        ({"use": "deepspeed", "resources": {"nvidia.com/gpu.shared": 2}}, "the `2` GPU shares of a pod"),
         (
             {"use": "horovod-pytorch", "resources": {"nvidia.com/gpu.shared": 1}, "processesPerNode": 2},
-            "`2` ranks on one share of a GPU",
+            "`2` ranks would use one share of a GPU",
         ),
     ],
 )
@@ -180,7 +180,7 @@ def on_server(server: str | None, numa: str, devices: int | None) -> Platform:
 
 @pytest.mark.parametrize("devices", [None, 8, 5])
 def test_a_host_with_devices_of_two_sockets_is_rejected_on_single_numa_nodes(devices: int | None) -> None:
-    words = f"hosts request {devices or 8} of 8 nvidia.com/gpu on 2 sockets.*TopologyAffinityError"
+    words = f"a host requests {devices or 8} of the 8 nvidia.com/gpu of a node with 2 sockets.*TopologyAffinityError"
     with pytest.raises(ValidationError, match=words):
         on_server("hgx-h100", "single-numa-node", devices)
 

@@ -115,10 +115,10 @@ def test_variables_of_the_platform_file_override_defaults() -> None:
         (
             wired(POOLS["nvidia"], "ib"),
             {"resources": {"openshift.io/ib": 0}},
-            "no device of the fabric `ib`",
+            "requests no device of fabric `ib`",
         ),
         (wired(POOLS["nvidia"], "ib-claims"), {"resources": {"dra.net/ib_claims": 4}}, "`4` differs from"),
-        (wired(POOLS["cpu"], "ib"), {"use": "pytorch-mpi"}, "uses TCP and ignores the fabric `ib`"),
+        (wired(POOLS["cpu"], "ib"), {"use": "pytorch-mpi"}, "uses TCP on CPUs, and ignores fabric `ib`"),
         (POOLS["cpu"], {"fabric": "none"}, "`none` has no effect: pool `cpu` has no fabric"),
     ],
 )

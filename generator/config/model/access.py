@@ -24,14 +24,14 @@ _REASONS: Mapping[Meaning, str] = {
     "everyone": "includes every authenticated user",
     "accounts": "includes every ServiceAccount of the cluster",
     "anyone": "includes every user, even without authentication",
-    "admins": "already has the role cluster-admin",
-    "root": "bypasses every rule",
-    "cluster": "is a user or group of the cluster itself",
+    "admins": "already has the ClusterRole cluster-admin",
+    "root": "bypasses RBAC, so no role limits it",
+    "cluster": "is an account of the cluster itself, not of a team",
 }
 
 
 def explain_cluster_subject(subject: str) -> str:
-    """Return why a subject belongs to the cluster itself rather than to a team or person; '' if it does not."""
+    """Return why a subject such as `group:system:nodes` cannot be a team's user or group; '' if it can."""
     meaning = meaning_of(subject)
     return f"{format_value(subject)} {_REASONS[meaning]}" if meaning else ""
 
@@ -43,7 +43,7 @@ def explain_unfit_admin(subject: str) -> str:
 
 def _has_no_wildcard(value: str) -> str:
     if "*" in value:
-        message = f"{format_value(value)} is not a subject: RBAC has no wildcards"
+        message = f"{format_value(value)} is not a subject, because RBAC has no wildcards"
         raise invalid(message, "name each group, user or ServiceAccount")
     return value
 
@@ -113,7 +113,7 @@ class Callers:
 
 
 def to_callers(subjects: Iterable[str]) -> Callers:
-    """Return the users and groups that subjects log in as.
+    """Return the user and group names of subjects: `user:ada` → user `ada`.
 
     A ServiceAccount is a user: apiserver v0.34.2 pkg/authentication/serviceaccount/util.go `MakeUsername`.
     """
@@ -125,7 +125,7 @@ def to_callers(subjects: Iterable[str]) -> Callers:
 
 
 def explain_impersonation(subject: str, namespaces: Collection[str]) -> str:
-    """Return how a user with a job in one of the namespaces can become this subject; '' if this is impossible.
+    """Return how a user who runs jobs in one of the namespaces can act as this subject; '' if this is impossible.
 
     A user that runs pods in a namespace can run them as any of its ServiceAccounts.
     """
@@ -135,5 +135,5 @@ def explain_impersonation(subject: str, namespaces: Collection[str]) -> str:
             return f"{format_value(name)} includes every user"
         account = _OF_A_NAMESPACE.fullmatch(name)
         if account and account["namespace"] in namespaces:
-            return f"users that run pods in {account['namespace']} can act as {format_value(name)}"
+            return f"users that submit jobs in namespace `{account['namespace']}` can run pods as {format_value(name)}"
     return ""

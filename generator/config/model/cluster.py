@@ -36,7 +36,7 @@ class Versions(Section):
     @classmethod
     def _is_supported(cls, value: Any, field: ValidationInfo) -> Any:
         if isinstance(value, int | float) and not isinstance(value, bool):
-            raise invalid(f"{format_value(value)} is not a string", "put the version in quotes")
+            raise invalid(f"{format_value(value)} is a number, but must be a string", "put the version in quotes")
         known = minors(field.field_name or "")
         if value not in known:
             supported = " or ".join(f'"{minor}"' for minor in known)
@@ -95,7 +95,7 @@ def _is_folder(value: str) -> str:
     parts = value.strip("/").split("/")
     if value.startswith("/") or not all(parts) or {".", ".."} & set(parts):
         message = f"{format_value(value)} is not a folder of the repository"
-        raise invalid(message, "write a path such as output or clusters/prod")
+        raise invalid(message, "write a relative path such as output or clusters/prod")
     return "/".join(parts)
 
 
@@ -138,7 +138,8 @@ class GitOps(Section):
         The account of another instance of Argo CD has the name of the instance.
         """
         if cluster.is_openshift and self.namespace not in (None, OPENSHIFT) and self.service_account is None:
-            return f"the account of Argo CD in `{self.namespace}` depends on the name of the instance"
+            account = f"the ServiceAccount of Argo CD in namespace `{self.namespace}`"
+            return f"{account} has the name of its Argo CD instance, which mpigen does not know"
         return ""
 
     def account_on(self, cluster: Cluster) -> str:

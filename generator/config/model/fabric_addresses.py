@@ -67,7 +67,7 @@ def _gateway(fabric: Fabric, network: Network) -> str:
         return ""
     place = int(ipaddress.ip_address(addresses.gateway)) - int(ipaddress.ip_network(addresses.range).network_address)
     if place >= network.num_addresses:
-        raise ValueError(f"{network} has no address number {place}, the position of the gateway")
+        raise ValueError(f"the gateway is address {place} of each rail, and a rail ({network}) has fewer addresses")
     return str(network[place])
 
 
@@ -77,14 +77,17 @@ def _split(whole: Network, rails: int) -> Iterator[Network]:
 
 
 def _within(network: Network, taken: Iterable[Network]) -> Iterator[Network]:
-    """Yield the common parts of a network and others. Of two networks that overlap, one contains the other."""
+    """Yield the intersection of a network with each network of `taken`.
+
+    If two networks overlap, one contains the other, so the intersection is the smaller one.
+    """
     for part in taken:
         if network.overlaps(part):
             yield part if part.prefixlen > network.prefixlen else network
 
 
 def rail_supply(rail: RailRange, size: int, by: Allocator) -> Supply:
-    """Return the addresses that the IPAM plugin assigns to pods from the objects that the builder writes for a rail.
+    """Return the addresses of a rail that the IPAM plugin can assign to pods.
 
     Args:
         rail: the addresses of the rail.
@@ -126,7 +129,9 @@ def ip_pool_exclusions(rail: RailRange, size: int) -> list[Span]:
 
 
 def count_addresses(fabric: Fabric, own: str | None = None) -> int:
-    """Return the number of addresses for pods if all rails are as small as the smallest; 0 without addresses.
+    """Return the number of addresses for pods: the number of rails times the addresses of the smallest rail.
+
+    The result is 0 if the fabric assigns no addresses.
 
     Args:
         fabric: the fabric.

@@ -227,12 +227,15 @@ class NodeSetup(Section):
     @model_validator(mode="after")
     def _have_disjoint_cores(self) -> Self:
         if (self.reserved_cpus is None) != (self.isolated_cpus is None):
-            raise invalid("`reservedCpus` and `isolatedCpus` need each other", "write both, or remove both")
+            raise invalid("only one of `reservedCpus` and `isolatedCpus` is set", "set both, or remove both")
         for one, (first, last) in cores(self.reserved_cpus):
             for other, (begin, end) in cores(self.isolated_cpus):
                 if first <= end and begin <= last:
                     # cluster-node-tuning-operator d2394aa: the sets of a PerformanceProfile must not overlap.
-                    raise invalid(f"`reservedCpus` {one} and `isolatedCpus` {other} overlap", "list each core once")
+                    raise invalid(
+                        f"`reservedCpus` {one} and `isolatedCpus` {other} overlap",
+                        "list each core in one of the two fields",
+                    )
         return self
 
 

@@ -61,7 +61,7 @@ _WORKER = "worker"
 
 @dataclass(frozen=True, slots=True)
 class MachineConfigPool:
-    """The settings of the nodes of one MachineConfigPool, as in NodeSetup; empty if not set."""
+    """The node settings of one MachineConfigPool. Settings have the names of NodeSetup, and are empty by default."""
 
     pool: str
     memlock: bool = False
@@ -93,7 +93,7 @@ def machine_config_pool(fabric: Fabric) -> MachineConfigPool:
 
 
 def _merge(one: MachineConfigPool, other: MachineConfigPool) -> MachineConfigPool:
-    """Add the settings that only the other one has."""
+    """Merge two MachineConfigPools. A setting of the first takes precedence over a setting of the other."""
     return replace(other, **{name: value for name, value in asdict(one).items() if value})
 
 
@@ -250,10 +250,10 @@ class Fabric(Section):
     def _faults_of_attachment(self) -> Iterator[Fault]:
         attach = f"`attach: {self.attached}`"
         if self.attached not in _ATTACH[self.type]:
-            yield f"`{self.attached}` does not support {self.type}", f"write {' or '.join(_ATTACH[self.type])}"
+            yield f"{attach} does not support `type: {self.type}`", f"set `attach` to {' or '.join(_ATTACH[self.type])}"
         if self.operated not in _OPERATORS[self.attached]:
             fit = " or ".join(_OPERATORS[self.attached])
-            yield f"the operator `{self.operated}` does not support {attach}", f"write {fit}"
+            yield f"the operator `{self.operated}` does not support {attach}", f"set `operator` to {fit}"
         if self.pkey and (self.type != "infiniband" or self.attached != "sriov"):
             yield "`pkey` needs `type: infiniband` with `attach: sriov`", "remove `pkey`"
         if self.vlan and (self.type not in ("roce", "ethernet") or self.attached != "sriov"):
@@ -265,14 +265,14 @@ class Fabric(Section):
         if self.fallback and not self.has_rdma:
             yield "`fallback` has no effect: ethernet always uses TCP", "remove `fallback`"
         if self.networks == "operator" and (self.attached != "sriov" or self.pkey):
-            yield "SriovNetwork and SriovIBNetwork need `attach: sriov`, and cannot set `pkey`", "remove `networks`"
+            yield "`networks: operator` needs `attach: sriov`, and cannot be combined with `pkey`", "remove `networks`"
 
     def _faults_of_interfaces(self) -> Iterator[Fault]:
         attach = f"`attach: {self.attached}`"
         if self.rails == "separate" and not self.has_networks:
             yield f"`rails: separate` has no effect: {attach} adds no network to pods", "remove `rails`"
         if (self.selectors or self.device_class) and self.attached != "dra":
-            message = f"`selectors` and `deviceClass` need `attach: dra`, not {self.attached}"
+            message = f"`selectors` and `deviceClass` need `attach: dra`, not {attach}"
             yield message, "remove `selectors` and `deviceClass`"
         if self.mtu and self.mtu > _IB_MTU and self.type == "infiniband":
             yield f"`mtu: {self.mtu}` exceeds {_IB_MTU}, the maximum of InfiniBand", f"write at most {_IB_MTU}"
@@ -289,7 +289,7 @@ class Fabric(Section):
             message = f"`nics` lists {names} NICs, but `perNode` is {self.per_node}"
             yield message, "list every NIC, or change `perNode`"
         if self.is_separate and not names and is_configured:
-            yield "each NIC is a network of its own, and needs a name", "list the NICs in `nics.ports`"
+            yield "each NIC has its own network, so mpigen needs the name of each NIC", "list the NICs in `nics.ports`"
         if self.attached in ("macvlan", "ipoib") and not self.nics.ports:
             yield f"`attach: {self.attached}` needs interfaces of the node", "list them in `nics.ports`"
         if is_nvidia and self.attached == "host-device" and self.nics.ports:
@@ -316,9 +316,12 @@ class Fabric(Section):
         if self.operator_namespace and self.operated == "none":
             yield "`operatorNamespace` has no effect: no operator sets up this fabric", "remove `operatorNamespace`"
         if not self.device and (self.resource or self.pods_per_node > 1):
-            yield "macvlan interfaces are not an extended resource", "remove `resource` and `podsPerNode`"
+            message = "`resource` and `podsPerNode` have no effect: macvlan interfaces are not an extended resource"
+            yield message, "remove `resource` and `podsPerNode`"
         if (self.nodes.plugin_repository or self.nodes.plugin_version) and not has_nvidia_plugin:
-            message = "this fabric does not use NVIDIA's device plugin"
+            message = (
+                "`pluginRepository` and `pluginVersion` need NVIDIA's device plugin, which this fabric does not use"
+            )
             yield message, "remove `pluginRepository` and `pluginVersion`"
         if self.nodes.max_unavailable > 1 and (self.operated == "none" or self.attached != "sriov"):
             message = "`maxUnavailable` has no effect: no SR-IOV operator drains the nodes of this fabric"

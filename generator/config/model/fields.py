@@ -53,7 +53,7 @@ def reject_entries(faults: Mapping[str, Fault | None]) -> None:
         raise ValidationError.from_exception_data("Entries", errors)
 
 
-def require_unique(names: Iterable[str], fix: str = "give each entry its own name") -> None:
+def require_unique(names: Iterable[str], fix: str = "rename or remove one of the two entries") -> None:
     """Reject a name that occurs twice."""
     twice = next((name for name, times in Counter(names).items() if times > 1), None)
     if twice is not None:

@@ -48,7 +48,7 @@ def _embedded(network: ipaddress.IPv4Network | ipaddress.IPv6Network) -> ipaddre
 
 
 def _example(network: ipaddress.IPv4Network | ipaddress.IPv6Network) -> str:
-    """Return the most likely network for an address without a mask."""
+    """Return an example network for an address without a mask: `10.0.0.0` → `10.0.0.0/8`."""
     if isinstance(network, ipaddress.IPv6Network):
         return str(ipaddress.ip_network(f"{network.network_address}/64", strict=False))
     octets = str(network.network_address).split(".")
@@ -109,7 +109,7 @@ class Egress(Section):
     def _has_one_destination(self) -> Self:
         if (self.cidr is None) == (self.fqdn is None):
             message = "neither `cidr` nor `fqdn`" if self.cidr is None else "both `cidr` and `fqdn`"
-            raise invalid(f"`{self.name}` has {message}", "write one of them")
+            raise invalid(f"egress `{self.name}` has {message}", "set exactly one of them")
         return self
 
 

@@ -115,7 +115,7 @@ class Pool(Section):
         accelerators = [resource for resource in value if device_kind(resource)]
         if len(accelerators) > 1:
             kinds = " and ".join(sorted(accelerators))
-            raise invalid(f"two kinds of accelerator: {kinds}", "declare one pool for each kind")
+            raise invalid(f"`allocatable` has two kinds of accelerator: {kinds}", "declare one pool for each kind")
         return _cpu_and_memory_first(value)
 
     @field_validator("topology")
@@ -123,26 +123,26 @@ class Pool(Section):
     def _has_valid_levels(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         # kueue v0.19.2 apis/kueue/v1beta2/topology_types.go: CEL rules of `levels`
         if len(set(value)) < len(value):
-            raise invalid("a label occurs twice", "name each level once")
+            raise invalid("a level occurs twice", "list each level once")
         if HOSTNAME in value[:-1]:
-            raise invalid(f"a level below {HOSTNAME}", f"write {HOSTNAME} as the last level")
+            raise invalid(f"no level can be below {HOSTNAME}, which is one node", f"write {HOSTNAME} as the last level")
         if len(value) > 16:  # noqa: PLR2004 - Topology.spec.levels maxItems
-            raise invalid(f"{len(value)} levels", "write at most 16, the maximum of a Topology")
+            raise invalid(f"{len(value)} levels, but a Topology can have at most 16", "remove levels")
         return value
 
     @field_validator("labels")
     @classmethod
     def _fit_a_flavor(cls, value: dict[str, str]) -> dict[str, str]:
         if len(value) > 8:  # noqa: PLR2004 - ResourceFlavor.spec.nodeLabels maxProperties
-            fix = "keep at most 8, the maximum of a ResourceFlavor: the labels that no other nodes carry"
-            raise invalid(f"{len(value)} labels", fix)
+            fix = "keep only labels that no other nodes carry"
+            raise invalid(f"{len(value)} labels, but a ResourceFlavor can have at most 8", fix)
         return value
 
     @field_validator("taints")
     @classmethod
     def _are_few(cls, value: tuple[Taint, ...]) -> tuple[Taint, ...]:
         if len(value) > 8:  # noqa: PLR2004 - ResourceFlavor.spec.nodeTaints maxItems
-            raise invalid(f"{len(value)} taints", "write at most 8, the maximum of a ResourceFlavor")
+            raise invalid(f"{len(value)} taints, but a ResourceFlavor can have at most 8", "remove taints")
         if len({(taint.key, taint.effect) for taint in value}) < len(value):
             raise invalid("two taints have the same key and effect", "write each key once for each effect")
         return tuple(sorted(value, key=lambda taint: (taint.key, taint.effect)))
@@ -157,8 +157,8 @@ class Pool(Section):
         for resource, amount in self.daemons.items():
             allocatable = self.allocatable.get(resource, "0")
             if quantities.parse(amount).value >= quantities.parse(allocatable).value:
-                message = f"DaemonSets request {amount} of the {allocatable} {resource} of a node"
-                raise invalid(message, "write the requests of the DaemonSets on one node")
+                message = f"DaemonSets request {amount} of the {allocatable} {resource} of a node, so no job fits on it"
+                raise invalid(message, "write in `daemons` what DaemonSets request on one node")
         return self
 
     def wired(self, fabrics: Iterable[Fabric]) -> Pool:
@@ -173,12 +173,12 @@ class Pool(Section):
 
     @property
     def wiring(self) -> Fabric | None:
-        """Return the fabric of the pool; None before the platform is complete."""
+        """Return the fabric of the pool; None if the pool has none, or before `wired` adds it."""
         return self._wiring
 
     @cached_property
     def offered(self) -> dict[str, str]:
-        """Return what one node offers to jobs: allocatable resources minus the requests of DaemonSets."""
+        """Return the resources that one node offers to jobs: `allocatable` minus the requests of DaemonSets."""
         return {
             resource: str(quantities.parse(amount) + quantities.parse(self.daemons.get(resource, "0")) * -1)
             for resource, amount in self.allocatable.items()

@@ -53,7 +53,7 @@ class MultiKueue(Section):
     @field_validator("clusters")
     @classmethod
     def _reject_duplicate_names(cls, value: tuple[WorkerCluster, ...]) -> tuple[WorkerCluster, ...]:
-        require_unique(cluster.name for cluster in value)
+        require_unique((cluster.name for cluster in value), "list each worker cluster once")
         return value
 
 
@@ -159,7 +159,9 @@ class Queues(Section):
     @field_validator("transformations")
     @classmethod
     def _reject_duplicate_inputs(cls, value: tuple[Transformation, ...]) -> tuple[Transformation, ...]:
-        require_unique((transformation.input for transformation in value), "write all of its outputs in one entry")
+        require_unique(
+            (transformation.input for transformation in value), "write all outputs of this input in one entry"
+        )
         return tuple(sorted(value, key=lambda transformation: transformation.input))
 
     @property

@@ -30,7 +30,7 @@ class Supply:
     Attributes:
         offered: resource → the amount that one node offers to jobs, as Kueue counts it.
         accelerator: the device that runs ranks, before transformations.
-        uncounted: resource that Kueue does not count → the resources that it counts instead.
+        uncounted: resource that Kueue does not count → the resources that Kueue counts in its place.
     """
 
     name: str

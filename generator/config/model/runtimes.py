@@ -52,7 +52,7 @@ def _is_mount_path(value: str) -> str:
 
 def _is_free(value: str) -> str:
     if value in _TAKEN_NAMES:
-        raise invalid(f"`{value}` is the name of a volume that every pod has", "choose another name")
+        raise invalid(f"`{value}` is the name of a volume that mpigen adds to every pod", "choose another name")
     return value
 
 
@@ -73,7 +73,9 @@ class RuntimeVolume(Section):
     @model_validator(mode="after")
     def _has_one_source(self) -> Self:
         if (self.claim is None) == (self.scratch is None):
-            raise invalid("a volume needs either `claim` or `scratch`", "write one of them")
+            raise invalid(
+                "a volume needs exactly one of `claim` and `scratch`", "set one of them, and remove the other"
+            )
         return self
 
 
@@ -90,7 +92,9 @@ class Placement(Section):
     @model_validator(mode="after")
     def _has_one_level(self) -> Self:
         if (self.required is None) == (self.preferred is None):
-            raise invalid("a placement needs either `required` or `preferred`", "write one of them")
+            raise invalid(
+                "a placement needs exactly one of `required` and `preferred`", "set one of them, and remove the other"
+            )
         return self
 
     @property
@@ -115,13 +119,13 @@ cmd/scheduler/app/options/options.go.
 
 def _is_free_variable(value: str) -> str:
     if value in env.RESERVED_BY_TRAINER:
-        message = f"`{value}` is set by Trainer, which ignores this value"
-        raise invalid(message, "remove it; `mpirun --mca` overrides the value of Trainer")
+        message = f"Trainer sets `{value}`, and ignores this value"
+        raise invalid(message, "remove this variable; to override the value of Trainer, use `mpirun --mca`")
     if value in _OURS:
-        raise invalid(f"`{value}` is set by mpigen, so that ranks find each other", "remove it")
+        raise invalid(f"mpigen sets `{value}`, so that ranks find each other", "remove this variable")
     if row := host_variable(value):
-        message = f"`{value}` belongs to one host: {row.reason}; hosts ignore the value of the launcher"
-        raise invalid(message, "remove it")
+        message = f"each host has its own `{value}` and ignores this value: {row.reason}"
+        raise invalid(message, "remove this variable")
     return value
 
 

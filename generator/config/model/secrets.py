@@ -65,7 +65,9 @@ class StoreAccount(Section):
     @classmethod
     def _is_not_of_jobs(cls, value: str) -> str:
         if value in (SERVICE_ACCOUNT, "default"):
-            raise invalid(f"`{value}` is the ServiceAccount of pods in the namespace", "choose another name")
+            raise invalid(
+                f"pods run as the ServiceAccount `{value}`, so they could log in to the store", "choose another name"
+            )
         return value
 
 
@@ -84,12 +86,12 @@ class Store(Section):
     @classmethod
     def _keeps_secrets(cls, value: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
         if len(value) != 1:
-            message = f"{len(value)} providers" if value else "no provider"
-            raise invalid(message, "name the provider that keeps the secrets, such as `vault`")
+            message = f"a store needs exactly one provider, but `provider` has {len(value) or 'none'}"
+            raise invalid(message, "name the provider that holds the secrets, such as `vault`")
         if "fake" in value:
-            raise invalid("`fake` holds the secret values themselves", "name a secret store")
+            raise invalid("the provider `fake` holds secret values in this file", "name a provider such as `vault`")
         if path := next(_foreign_references(value), None):
-            message = f"`{path}`: a SecretStore cannot refer to another namespace"
+            message = f"`{path}` is set, but a SecretStore can refer to its own namespace only"
             raise invalid(message, "remove `namespace`")
         return {name: _in_order(inner) for name, inner in value.items()}
 
@@ -191,7 +193,7 @@ class Secrets(Section):
         fetched = [entry.name for entry in self._fetched]
         require_unique(fetched, "give each Secret its own name")
         if self.store and self.cluster_store:
-            raise invalid("both `store` and `clusterStore`", "write `store` or `clusterStore`")
+            raise invalid("`store` and `clusterStore` are both set", "remove one of the two")
         if fetched and not (self.store or self.cluster_store):
-            raise invalid("these secrets have no store", "write `store` or `clusterStore`")
+            raise invalid("these secrets have no store", "set either `store` or `clusterStore`")
         return self

@@ -97,8 +97,8 @@ _OF_ALL = ("generated", "runtime-images")  # rules for objects that all tenants 
 
 def _is_of_a_tenant(value: str) -> str:
     if value in _OF_ALL:
-        message = f"`{value}` checks objects that all tenants share"
-        raise invalid(message, "relax it for all tenants, in `policies.admission.rules`")
+        message = f"the rule `{value}` checks objects that all tenants share, so one tenant cannot relax it"
+        raise invalid(message, "set the action of this rule for all tenants in `policies.admission.rules`")
     return value
 
 
@@ -119,9 +119,9 @@ class Relaxation(Section):
     @model_validator(mode="after")
     def _require_target(self) -> Self:
         if self.rule == POD_SECURITY and self.to is None:
-            raise invalid("`pod-security` needs `to`", "add `to: memlock`, baseline or privileged")
+            raise invalid("`pod-security` needs `to`", "add `to: memlock`, `to: baseline` or `to: privileged`")
         if self.rule != POD_SECURITY and self.to is not None:
-            raise invalid(f"`{self.rule}` has no levels", "remove `to`")
+            raise invalid(f"`to` sets a Pod Security level, and the rule `{self.rule}` has none", "remove `to`")
         return self
 
 
@@ -229,12 +229,12 @@ class Tenant(Section):
     @field_validator("relax")
     @classmethod
     def _reject_duplicate_rules(cls, value: tuple[Relaxation, ...]) -> tuple[Relaxation, ...]:
-        require_unique((relaxation.rule for relaxation in value), "relax each rule once")
+        require_unique((relaxation.rule for relaxation in value), "write one relaxation for each rule")
         return tuple(sorted(value, key=lambda relaxation: relaxation.rule))
 
     @property
     def homes(self) -> tuple[Self, ...]:
-        """Return the team once for each of its namespaces, with that namespace as its name."""
+        """Return a copy of the team for each of its namespaces. The name of a copy is the namespace."""
         alone = self.model_copy(update={"namespaces": ()})
         return (alone, *(alone.model_copy(update={"name": namespace}) for namespace in self.namespaces))
 
@@ -287,7 +287,7 @@ def remote_cohorts(tenants: Iterable[Tenant], cohorts: Iterable[Cohort]) -> Abst
 
 
 def outermost_cohorts(cohorts: Iterable[Cohort]) -> Mapping[str, str]:
-    """Return cohort → its root. For a cycle, the root is always the same member."""
+    """Return cohort → the root of its tree. All cohorts of a cycle have the same root, one of the cycle's cohorts."""
     parents = {cohort.name: cohort.parent for cohort in cohorts}
     tops: dict[str, str] = {}
     for name in parents:

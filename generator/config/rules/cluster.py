@@ -21,7 +21,7 @@ _DEFECTIVE_FIELDS: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
     "runtimes": ("ttlSecondsAfterFinished", lambda runtime: runtime.ttl_seconds_after_finished is not None),
     "tenants": ("multiKueue", lambda tenant: tenant.multi_kueue),
 }
-"""Section → a field that a defect of a release may forbid, and a test for entries that set it."""
+"""Section → a field that mpigen rejects for an upstream defect, and a function that tests if an entry sets it."""
 
 
 @rule
@@ -40,11 +40,13 @@ def defects_of_versions(platform: PartialPlatform) -> Iterator[Mistake]:
 
 
 def explain_defect(field: str, cluster: Cluster) -> tuple[str, str] | None:
-    """Return the message and the fix for a field that a version of the cluster handles wrongly; None if none does.
+    """Return the message and the fix for a field that an upstream defect makes unusable.
+
+    The result is None if no version of the cluster has such a defect.
 
     Args:
         field: the path in the platform file with `[]` for any index, such as `pools[].topology`.
-        cluster: has the versions.
+        cluster: the section `cluster` of the platform file.
     """
     targets = cluster.versions.model_dump()
     defect = refusing(field, targets)
@@ -54,7 +56,8 @@ def explain_defect(field: str, cluster: Cluster) -> tuple[str, str] | None:
         f"`cluster.versions.{component}` to {' or '.join(map(_quote, minors))}"
         for component, minors in sound_minors(defect, targets).items()
     ]
-    fix = f"remove it, or upgrade the cluster and set {' or '.join(upgrades)}" if upgrades else "remove it"
+    removal = f"remove `{field.rpartition('.')[2]}`"
+    fix = f"{removal}, or upgrade the cluster and set {' or '.join(upgrades)}" if upgrades else removal
     return f"{defect.title.removesuffix('.')} ({defect.note})", fix
 
 
@@ -67,8 +70,12 @@ def impersonable_admins(platform: PartialPlatform) -> Iterator[Mistake]:
     """Report platform admins that a tenant can impersonate."""
     for role in ("admin", "ci") if platform.access else ():
         for subject in getattr(platform.access, role):
-            if why := explain_impersonation(subject, platform.namespaces) or explain_unfit_admin(subject):
-                yield Mistake(("access", role), why, "name a group of platform admins")
+            impersonation = explain_impersonation(subject, platform.namespaces)
+            if impersonation:
+                impersonation += f", so these users would have the rights that `access.{role}` grants"
+            if why := impersonation or explain_unfit_admin(subject):
+                fix = "name a group of platform admins" if role == "admin" else "name the account of the CI pipeline"
+                yield Mistake(("access", role), why, fix)
 
 
 @rule
@@ -81,20 +88,24 @@ def unenforceable_isolation(platform: PartialPlatform) -> Iterator[Mistake]:
     api_server = isolation.api_server
     if api_server and is_cilium and api_server.networks:
         # cilium v1.18.4 Documentation/security/policy/language.rst: selectors of CIDRs ignore nodes
-        message = "Cilium ignores networks of nodes in policies"
-        fix = "remove this field: Cilium identifies the API server itself"
+        message = "Cilium ignores networks of nodes in policies, so these networks do not open access to the API server"
+        fix = "remove `networks`: mpigen then allows the API server by its Cilium entity `kube-apiserver`"
         yield Mistake(("isolation", "apiServer", "networks"), message, fix)
     if api_server and not is_cilium and not api_server.networks:
         message = "a NetworkPolicy needs the addresses of the API server"
         fix = "set `networks`, such as 10.0.0.8/32: `kubectl get endpointslices kubernetes` lists them"
         yield Mistake(("isolation", "apiServer"), message, fix)
     if isolation.dns_cache and is_cilium:
-        message = "Cilium ignores addresses of nodes in policies"
-        fix = "remove this field, and let Cilium redirect DNS to a pod of the cache"
+        message = "Cilium ignores addresses of nodes in policies, so pods cannot reach this cache"
+        fix = "remove `dnsCache`, and redirect DNS to the pods of the cache with a CiliumLocalRedirectPolicy"
         yield Mistake(("isolation", "dnsCache"), message, fix)
     if isolation.guard != Guard() and cluster.network != "openshift-ovn":
         fix = "write `cluster: {network: openshift-ovn}`, or remove this field"
-        yield Mistake(("isolation", "guard"), f"the network `{cluster.network}` has no AdminNetworkPolicy", fix)
+        yield Mistake(
+            ("isolation", "guard"),
+            f"the network `{cluster.network}` has no AdminNetworkPolicy, so `guard` has no effect",
+            fix,
+        )
 
 
 @rule
@@ -111,13 +122,13 @@ def egress_by_name(platform: PartialPlatform) -> Iterator[Mistake]:
                 message = (
                     f"`fqdn` needs Cilium; this cluster uses `{platform.cluster.network}`, which filters by address"
                 )
-                fix = "write its network as `cidr`, or `cluster: {network: cilium}`"
+                fix = "write the network of the destination as `cidr`, or set `cluster: {network: cilium}` for Cilium"
                 yield Mistake(("tenants", index, "egress", number, "fqdn"), message, fix)
 
 
 @rule
 def queue_settings_of_openshift(platform: PartialPlatform) -> Iterator[Mistake]:
-    """Report settings of `queues` that the Kueue operator of OpenShift has no field for, in any version."""
+    """Report settings of `queues` for which no version of OpenShift's Kueue operator has a field."""
     queues = platform.queues
     if queues is None or platform.cluster is None or not platform.cluster.is_openshift:
         return
@@ -127,12 +138,13 @@ def queue_settings_of_openshift(platform: PartialPlatform) -> Iterator[Mistake]:
         "transformations": bool(queues.transformations),
     }
     for field in (field for field, is_field_set in is_set.items() if is_field_set):
-        yield Mistake(("queues", field), "the Kueue operator of OpenShift has no such setting", "remove it")
+        message = f"the Kueue operator of OpenShift has no setting for `{field}`"
+        yield Mistake(("queues", field), message, f"remove `{field}`")
 
 
 @rule
 def retention_of_workloads(platform: PartialPlatform) -> Iterator[Mistake]:
-    """Report that Kueue deletes the Workload of a job before its retention ends."""
+    """Report a `queues.retainFinished` that is shorter than `policies.retention.jobs`."""
     if platform.queues is None or platform.policies is None:
         return
     days, kept = platform.policies.retention.jobs or 0, platform.queues.retain_finished
@@ -157,6 +169,9 @@ def gitops_account(platform: PartialPlatform) -> Iterator[Mistake]:
     elif platform.gitops is not None and platform.cluster is not None:
         account = platform.gitops.account_on(platform.cluster)
         unknown = platform.gitops.explain_unknown_account(platform.cluster)
-        if why := unknown or explain_impersonation(account, platform.namespaces):
+        impersonation = explain_impersonation(account, platform.namespaces)
+        if impersonation:
+            impersonation += ", so these users would have the rights of Argo CD"
+        if why := unknown or impersonation:
             fix = "write serviceaccount:NAMESPACE/NAME of the application controller of Argo CD"
             yield Mistake(("gitops", "serviceAccount"), why, fix)

@@ -18,19 +18,18 @@ def fabrics_of_distribution(platform: PartialPlatform) -> Iterator[Mistake]:
     """Report settings of nodes outside OpenShift, and an operator that OpenShift does not use."""
     for index, fabric in platform.fabrics.items():
         if platform.is_openshift is False and fabric.nodes.is_of_openshift:
-            message = "only the Machine Config Operator of OpenShift applies these settings"
-            yield Mistake(
-                ("fabrics", index, "nodes"), message, "set them in the image of the nodes, and remove them here"
-            )
+            message = "only OpenShift applies `memlock`, `numa`, `reservedCpus` and `isolatedCpus`"
+            fix = "remove these fields here, and set them in the image of the nodes"
+            yield Mistake(("fabrics", index, "nodes"), message, fix)
         if platform.is_openshift and (fabric.attached, fabric.operated) == ("sriov", "nvidia"):
             # On OpenShift NVIDIA's operator has no SR-IOV operator, whose devices begin with nvidia.com/.
-            message = "on OpenShift the SR-IOV operator creates virtual functions, as resources openshift.io/…"
-            yield Mistake(("fabrics", index, "operator"), message, "write `sriov`")
+            message = "on OpenShift the SR-IOV network operator creates virtual functions, not NVIDIA's operator"
+            yield Mistake(("fabrics", index, "operator"), message, "write `operator: sriov`")
 
 
 @rule
 def equal_resources(platform: PartialPlatform) -> Iterator[Mistake]:
-    """Report fabrics with the same resource or DeviceClass: a pod cannot request one of them.
+    """Report fabrics with the same resource or DeviceClass. A pod could not choose between these fabrics.
 
     Source: kueue v0.19.2 pkg/config/validation.go validateDeviceClassMappings.
     """
@@ -43,8 +42,8 @@ def equal_resources(platform: PartialPlatform) -> Iterator[Mistake]:
                 message = f"{min(common)} is also the resource of fabric `{other.name}`"
                 yield Mistake(("fabrics", index, "resource"), message, "give each fabric its own resource")
             if fabric.attached == other.attached == "dra" and fabric.claimed == other.claimed:
-                users = f"`{fabric.claimed}` is also the DeviceClass of `{other.name}`"
-                message = f"{users}, so Kueue cannot distinguish their quotas"
+                users = f"`{fabric.claimed}` is also the DeviceClass of fabric `{other.name}`"
+                message = f"{users}, so Kueue cannot count the devices of the two fabrics separately"
                 yield Mistake(("fabrics", index, "deviceClass"), message, "give each fabric its own DeviceClass")
 
 
@@ -59,14 +58,14 @@ def claims_that_kueue_counts(platform: PartialPlatform) -> Iterator[Mistake]:
         if fabric.attached != "dra" or counting is None:
             continue
         if fabric.device.startswith(counting.excluded) or fabric.device in counting.transformations:
-            message = f"Kueue counts {fabric.device} in spite of `queues`, because pods claim it"
-            fix = "remove it from `queues`, or set another `resource`"
+            message = f"pods claim {fabric.device}, and Kueue ignores `queues` for devices of claims"
+            fix = f"remove {fabric.device} from `queues`, or set a different `resource`"
             yield Mistake(("fabrics", index, "resource"), message, fix)
 
 
 @rule
 def namespaces_of_operators(platform: PartialPlatform) -> Iterator[Mistake]:
-    """Report a tenant in the namespace of an operator, where no admission rule applies."""
+    """Report a tenant whose namespace is the namespace of a network operator, where no admission rule applies."""
     if platform.is_openshift is None:
         return
     taken = operator_namespaces(platform.fabrics.values(), is_openshift=platform.is_openshift)
@@ -79,7 +78,7 @@ def namespaces_of_operators(platform: PartialPlatform) -> Iterator[Mistake]:
 
 @rule
 def pools_with_fabric(platform: PartialPlatform) -> Iterator[Mistake]:
-    """Report pools without labels for the operator, and amounts that differ from their fabric's."""
+    """Report pools that an operator cannot select by labels, and numbers of NICs that differ from the fabric's."""
     for index, pool in platform.pools.items():
         fabric = pool.wiring
         if fabric is None:
@@ -89,9 +88,10 @@ def pools_with_fabric(platform: PartialPlatform) -> Iterator[Mistake]:
             yield Mistake(("pools", index, "fabric"), message, "add a label that only these nodes carry")
         for resource, amount in fabric.offered.items():
             if pool.allocatable.get(resource) != amount:
-                message = f"`{pool.allocatable.get(resource)}` differs from the {amount} of fabric `{fabric.name}`"
+                own = pool.allocatable.get(resource)
+                message = f"`{own}` differs from the {amount} devices that fabric `{fabric.name}` offers on each node"
                 path = ("pools", index, "allocatable", resource)
-                yield Mistake(path, message, "remove this entry: the fabric adds it")
+                yield Mistake(path, message, "remove this entry: mpigen adds the devices of the fabric")
 
 
 @rule
@@ -101,7 +101,7 @@ def shares_of_fabrics(platform: PartialPlatform) -> Iterator[Mistake]:
         for share in tenant.fabrics:
             if fabric := platform.fabric_by_name.get(share.name):
                 for message, fix in _explain_share(share, fabric):
-                    yield Mistake(("tenants", index, "fabrics"), f"`{fabric.name}`: {message}", fix)
+                    yield Mistake(("tenants", index, "fabrics"), f"fabric `{fabric.name}`: {message}", fix)
 
 
 def _explain_share(share: FabricShare, fabric: Fabric) -> Iterator[tuple[str, str]]:
@@ -110,12 +110,12 @@ def _explain_share(share: FabricShare, fabric: Fabric) -> Iterator[tuple[str, st
     if share.vlan and (fabric.type not in ("roce", "ethernet") or fabric.attached != "sriov"):
         yield "`vlan` needs RoCE or Ethernet with `attach: sriov`", "remove `vlan`"
     if share.range and fabric.addresses is None:
-        yield "the fabric assigns no addresses", "remove `range`"
+        yield "`range` has no effect, because the fabric assigns no addresses to pods", "remove `range`"
 
 
 @rule
 def shared_partitions(platform: PartialPlatform) -> Iterator[Mistake]:
-    """Report partitions and VLANs that two tenants have, which then do not separate them."""
+    """Report two tenants with the same partition key or VLAN of a fabric, which then does not separate them."""
     owners: dict[tuple[str, str, object], str] = {}
     for index, tenant in platform.tenants.items():
         for share in tenant.fabrics:
@@ -125,8 +125,9 @@ def shared_partitions(platform: PartialPlatform) -> Iterator[Mistake]:
                     continue
                 owner = owners.setdefault((share.name, field, value), tenant.name)
                 if owner != tenant.name:
-                    message = f"`{share.name}`: {field} {value} is also that of `{owner}`"
-                    yield Mistake(("tenants", index, "fabrics"), message, f"give each team its own {field}")
+                    message = f"fabric `{share.name}`: tenant `{owner}` also has `{field}: {value}`"
+                    message += ", so the two teams are not separated"
+                    yield Mistake(("tenants", index, "fabrics"), message, f"give each team its own `{field}`")
 
 
 @rule
@@ -159,24 +160,25 @@ def _check_room(path: Steps, fabric: Fabric, own: str | None, nodes: int) -> Ite
         yield Mistake(path, f"{network}: {error}", "write a larger network")
         return
     if needed > available:
-        pods = f"{nodes} nodes with {fabric.pods_per_node} pods of {fabric.per_node} NICs"
-        yield Mistake(path, f"{network} has {available} addresses, but {pods} need {needed}", "write a larger network")
+        pods = f"{nodes} nodes (pods per node: {fabric.pods_per_node}, NICs per pod: {fabric.per_node})"
+        message = f"{network} has {available} free addresses, but {pods} need {needed}"
+        yield Mistake(path, message, "write a larger network, or exclude fewer addresses")
 
 
 def _check_overlap(
     path: Steps, tenant: Tenant, own: str, fabric: Fabric, earlier: list[tuple[Tenant, FabricShare]]
 ) -> Iterator[Mistake]:
     """Report a network that overlaps another network: two pods would get the same address."""
-    others = [(f"`{fabric.name}` itself", fabric.addresses.range if fabric.addresses else None)]
+    others = [("the fabric itself", fabric.addresses.range if fabric.addresses else None)]
     others += [
-        (f"`{other.name}`", share.range)
+        (f"tenant `{other.name}`", share.range)
         for other, share in earlier
         if share.name == fabric.name and other.name != tenant.name
     ]
     for owner, network in others:
         if network and ipaddress.ip_network(own).overlaps(ipaddress.ip_network(network)):
-            message = f"`{fabric.name}`: {own} overlaps {network}, the network of {owner}"
-            yield Mistake(path, message, "give each team its own network")
+            message = f"fabric `{fabric.name}`: {own} overlaps {network}, the network of {owner}"
+            yield Mistake(path, message, "give each team a network that overlaps no other")
 
 
 @rule
@@ -192,9 +194,8 @@ def settings_of_machine_config_pools(platform: PartialPlatform) -> Iterator[Mist
             others = [(name, getattr(other, key)) for name, other in earlier if other.pool == pool.pool]
             name, other_value = next(((name, other) for name, other in others if other), ("", value))
             if value and value != other_value:
-                message = (
-                    f"`{value}` differs from the {other_value} that `{name}` sets on MachineConfigPool {pool.pool}"
-                )
-                fix = "write the same value, or name another `machineConfigPool`"
+                message = f"`{value}` differs from `{other_value}`, which fabric `{name}` sets on the same nodes"
+                message += f" (MachineConfigPool `{pool.pool}`)"
+                fix = f"write `{other_value}`, or set a different `machineConfigPool`"
                 yield Mistake(("fabrics", index, "nodes", field), message, fix)
         earlier.append((fabric.name, pool))

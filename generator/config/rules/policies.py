@@ -1,4 +1,4 @@
-"""Policies: settings that `policies` forbids or requires, and pools that belong to one tenant alone."""
+"""The rules about `policies`: settings that it forbids or requires, and pools that are dedicated to one tenant."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ _WEAKER_LEVELS = {
 def audit_log_of_openshift(platform: PartialPlatform) -> Iterator[Mistake]:
     """Report a retention of the audit log on OpenShift, which limits the log by size only."""
     if platform.is_openshift and platform.policies and platform.policies.retention.audit:
-        message = "OpenShift has no such setting for its API servers"
-        fix = "remove this field, and keep the log where ClusterLogForwarder sends it"
+        message = "OpenShift limits its audit logs by size, not by days"
+        fix = "remove this field, and forward the log with a ClusterLogForwarder to a store that keeps it long enough"
         yield Mistake(("policies", "retention", "audit"), message, fix)
 
 
@@ -43,52 +43,57 @@ def regulated_profile(platform: PartialPlatform) -> Iterator[Mistake]:
     if platform.policies is None or platform.policies.profile == "standard":
         return
     for path, message, fix in _unmet_requirements(platform.policies, platform.is_openshift):
-        yield Mistake(("policies", *path), f"{message}: required by the profile `regulated`", fix)
+        yield Mistake(("policies", *path), f"the profile `regulated` requires {message}", fix)
     for index, tenant in platform.tenants.items():
         for relaxation in tenant.relax:
             if relaxation.to != "memlock":
-                level = relaxation.to or relaxation.rule
-                message = (
-                    f"`{level}`: with the profile `regulated`, a tenant can only relax `pod-security` to `memlock`"
-                )
+                relaxed = f"`pod-security` to `{relaxation.to}`" if relaxation.to else f"the rule `{relaxation.rule}`"
+                allowed = ", only to `memlock`" if relaxation.to else ""
+                message = f"the profile `regulated` does not allow a tenant to relax {relaxed}{allowed}"
                 yield Mistake(("tenants", index, "relax"), message, "remove this relaxation")
 
 
 def _unmet_requirements(policies: Policies, is_openshift: bool | None) -> Iterator[tuple[Steps, str, str]]:
-    """Yield the path, the message and the fix of each weak or missing setting of `policies`."""
+    """Yield the path, the requirement and the fix of each weak or missing setting of `policies`.
+
+    The requirement completes the sentence "the profile `regulated` requires …".
+    """
     if policies.pod_security != "restricted":
-        yield ("podSecurity",), f"`{policies.pod_security}` allows more than `restricted`", "write `restricted`"
+        message = f"`restricted`, but `{policies.pod_security}` allows more than `restricted`"
+        yield ("podSecurity",), message, "write `restricted`"
     if policies.admission.default != "deny":
-        yield ("admission",), f"the default action is `{policies.admission.default}`, not `deny`", "write `deny`"
+        message = f"the action `deny`, but the default action is `{policies.admission.default}`"
+        yield ("admission",), message, "write `deny`"
     for name, action in policies.admission.rules.items():
         if action != "deny":
             fix = "write `deny`, or remove this rule"
-            yield ("admission", "rules", name), f"`{action}` does not reject requests", fix
+            yield ("admission", "rules", name), f"the action `deny`, because `{action}` does not reject requests", fix
     for storage_class in policies.storage_classes:
         if not storage_class.encrypted:
-            fix = "remove it, or write `encrypted: true` if its volumes are encrypted"
-            yield ("storageClasses",), f"`{storage_class.name}` is not declared as encrypted", fix
+            name = storage_class.name
+            fix = f"remove `{name}`, or set `encrypted: true` if the volumes of `{name}` are encrypted"
+            yield ("storageClasses",), f"encryption, but StorageClass `{name}` is not declared as encrypted", fix
     for path, consequence, fix in _REQUIRED:
         setting: Any = policies
         for step in path:
             setting = getattr(setting, to_snake(step))
         if not setting and (path != ("retention", "audit") or is_openshift is False):
             place = path[:1] if path[0] == "images" else path
-            yield place, f"without `{'.'.join(path).removeprefix('images.')}`, {consequence}", fix
+            yield place, f"`{'.'.join(path)}`, because without it {consequence}", fix
 
 
 _REQUIRED: tuple[tuple[tuple[str, ...], str, str], ...] = (
-    (("images", "registries"), "images can come from anywhere", "write `registries: [quay.io/acme/]`"),
+    (("images", "registries"), "images can come from any registry", "write `registries: [quay.io/acme/]`"),
     (("images", "digests"), "the image behind a tag can change", "write `digests: true`"),
     (("labels",), "jobs do not name an owner", "write labels such as `[example.com/owner]`"),
     (
         ("residency",),
-        "nodes can be anywhere",
+        "nodes can be in any place",
         "write `residency: {label: topology.kubernetes.io/region, values: [eu-central-1]}`",
     ),
     (
         ("storageClasses",),
-        "data can be written to any class",
+        "data can be written to any StorageClass",
         "write `storageClasses: [{name: encrypted-ssd, encrypted: true}]`",
     ),
     (
@@ -113,13 +118,13 @@ def residency_of_nodes(platform: PartialPlatform) -> Iterator[Mistake]:
             continue
         has = f"has `{residency.label}: {value}`" if value else f"has no label {residency.label}"
         allowed = " or ".join(residency.values)
-        fix = f"write `{residency.label}: {allowed}` if its nodes carry this label, else remove the pool"
+        fix = f"set this label to {allowed} if the nodes carry that value, else remove the pool"
         path = ("pools", index, "labels", residency.label) if value else ("pools", index)
-        yield Mistake(path, f"pool `{pool.name}` {has}; `policies.residency` allows {allowed}", fix)
+        yield Mistake(path, f"pool `{pool.name}` {has}, but `policies.residency` allows only {allowed}", fix)
     for index, tenant in platform.tenants.items():
         if tenant.multi_kueue:
-            message = f"`policies.residency` cannot check the clusters that jobs of `{tenant.name}` run on"
-            fix = "remove this field, or declare such tenants in another platform"
+            message = f"jobs of `{tenant.name}` run on worker clusters, whose places `policies.residency` cannot check"
+            fix = "remove `multiKueue`, or declare this tenant in a platform without `policies.residency`"
             yield Mistake(("tenants", index, "multiKueue"), message, fix)
 
 
@@ -136,7 +141,7 @@ def retention_of_jobs(platform: PartialPlatform) -> Iterator[Mistake]:
 
 @rule
 def useless_relaxations(platform: PartialPlatform) -> Iterator[Mistake]:
-    """Report relaxations that change nothing, and pairs of them that give a team control of the nodes."""
+    """Report relaxations without effect, and pairs of relaxations with which users of a team can control the nodes."""
     for index, tenant in platform.tenants.items() if platform.policies else ():
         for relaxation in tenant.relax:
             if platform.policies and (explanation := _explain_relaxation(relaxation, tenant, platform.policies)):
@@ -147,13 +152,15 @@ def _explain_relaxation(relaxation: Relaxation, tenant: Tenant, policies: Polici
     if relaxation.rule == POD_SECURITY:
         if relaxation.to in _WEAKER_LEVELS[policies.pod_security]:
             return None
-        message = f"`{relaxation.to}` allows no more than `policies.podSecurity: {policies.pod_security}`"
-        return message, "remove this relaxation, or raise `policies.podSecurity`"
+        level = f"`policies.podSecurity: {policies.pod_security}`"
+        message = f"this relaxation has no effect: {level} already allows all that `{relaxation.to}` allows"
+        return message, "remove this relaxation, or set `policies.podSecurity` to a stricter level"
     if policies.admission.action(relaxation.rule) == "off":
-        return f"the rule `{relaxation.rule}` is off for all tenants", "remove this relaxation"
+        message = f"this relaxation has no effect: the rule `{relaxation.rule}` is off for all tenants"
+        return message, "remove this relaxation"
     if relaxation.rule == "patches" and (tenant.pod_security or policies.pod_security) == "privileged":
-        message = "without `patches` and without a Pod Security level, the team controls the nodes"
-        return message, "relax only one of the two"
+        message = "without the rule `patches` and with the Pod Security level `privileged`, users can control the nodes"
+        return message, "relax either `patches` or `pod-security`, not both"
     return None
 
 
@@ -173,9 +180,9 @@ def forbidden_memlock(platform: PartialPlatform) -> Iterator[Mistake]:
             only = "" if runtime.tenants else ", or list the `tenants` of this runtime"
             yield Mistake(
                 ("runtimes", index, "memlock"),
-                f"`capability` adds IPC_LOCK, and the Pod Security level of {names} rejects such pods",
-                f"relax `pod-security` to `memlock` for them{only}; better, raise the limit on the nodes "
-                "and remove this field",
+                f"`capability` adds IPC_LOCK to pods, and the Pod Security level of tenants {names} rejects these pods",
+                "raise the limit of locked memory on the nodes and remove this field, or relax `pod-security` to "
+                f"`memlock` for these tenants{only}",
             )
 
 
@@ -203,8 +210,10 @@ def storage_classes_of_volumes(platform: PartialPlatform) -> Iterator[Mistake]:
     for index, tenant in platform.tenants.items() if allowed else ():
         for volume in tenant.volumes:
             if volume.class_name not in allowed:
-                of_class = f"is of class `{volume.class_name}`" if volume.class_name else "names no class"
-                message = f"`{volume.name}` {of_class}; `policies.storageClasses` allows {' and '.join(allowed)}"
+                of_class = (
+                    f"has the StorageClass `{volume.class_name}`" if volume.class_name else "names no StorageClass"
+                )
+                message = f"volume `{volume.name}` {of_class}, but must have one of `policies.storageClasses`"
                 yield Mistake(("tenants", index, "volumes"), message, suggest(volume.class_name or "", allowed))
 
 
@@ -214,9 +223,8 @@ def dedicated_pools(platform: PartialPlatform) -> Iterator[Mistake]:
     for index, tenant in platform.tenants.items():
         path: Steps = ("tenants", index, "dedicated")
         if tenant.dedicated and tenant.multi_kueue:
-            yield Mistake(
-                path, f"jobs of `{tenant.name}` run on other clusters, not on these pools", "remove this field"
-            )
+            message = f"jobs of `{tenant.name}` run on worker clusters (`multiKueue`), not on pools of this cluster"
+            yield Mistake(path, message, "remove `dedicated`")
             continue
         for pool in (platform.pool_by_name[name] for name in tenant.dedicated if name in platform.pool_by_name):
             for message, fix in _other_ways_in(pool, platform):
@@ -232,16 +240,19 @@ def _other_ways_in(pool: Pool, platform: PartialPlatform) -> Iterator[tuple[str,
     Any pod may tolerate any taint. The rule `patches` of `policies.admission` lets jobs tolerate taints by their keys.
     """
     if not any(taint.effect != "PreferNoSchedule" for taint in pool.taints):
-        message = f"pods outside of Kueue can use the nodes of pool `{pool.name}`, because they have no taint"
+        message = f"pods outside of Kueue can use the nodes of pool `{pool.name}`, because the pool has no taint"
         yield message, "taint the nodes, and list the taint in the pool's `taints`"
     for other in platform.pools.values():
         if other.name != pool.name and other.labels.items() <= pool.labels.items():
-            message = f"a pod of pool `{other.name}` that tolerates the taints of pool `{pool.name}` can use its nodes"
-            yield message, f"add a label to pool `{other.name}` that only its own nodes carry"
+            message = f"pods of pool `{other.name}` can run on nodes of pool `{pool.name}` if they tolerate its taints"
+            yield message, f"add a label to pool `{other.name}` that only nodes of pool `{other.name}` carry"
 
 
 def _other_owners(pool: Pool, owner: Tenant, platform: PartialPlatform) -> Iterator[str]:
-    """Yield other tenants and cohorts with quota in the pool. Remote tenants have their quota on other clusters."""
+    """Yield other tenants and cohorts with quota in the pool, such as "tenant `team-a`".
+
+    Tenants with `multiKueue` have no quota in pools of this cluster.
+    """
     for tenant in platform.tenants.values():
         shares = (*tenant.quotas, tenant.borrow)
         if tenant.name != owner.name and not tenant.multi_kueue and _has_share(pool, shares, platform):
@@ -252,7 +263,7 @@ def _other_owners(pool: Pool, owner: Tenant, platform: PartialPlatform) -> Itera
 
 
 def _has_share(pool: Pool, shares: tuple[Shares, ...], platform: PartialPlatform) -> bool:
-    """Return True if shares name the pool, or a resource that it offers."""
+    """Return True if a quota or borrowing limit names the pool, or a resource that the pool offers."""
     supplies = list(platform.supplies.values())
     keys = {key for share in shares for key in share}
     offering = {supply.name for key in keys - {*platform.names["pools"]} for supply in pools_offering(key, supplies)}

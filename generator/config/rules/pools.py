@@ -32,7 +32,7 @@ _SHARED_SUFFIX = ".shared"
 
 @rule
 def labels_of_single_nodes(platform: PartialPlatform) -> Iterator[Mistake]:
-    """Report labels whose value differs from node to node, on a pool of several nodes: they select one of them."""
+    """Report labels that select one node, such as `kubernetes.io/hostname`, on a pool with several nodes."""
     for index, pool in platform.pools.items():
         for key in labels_of_one_node() & pool.labels.keys() if pool.nodes > 1 else ():
             yield Mistake(
@@ -64,7 +64,7 @@ def indistinct_pools(platform: PartialPlatform) -> Iterator[Mistake]:
                 yield Mistake(
                     ("pools", index),
                     f"pods of pool `{pool.name}` can run on the nodes of pool `{other.name}`",
-                    f"add a label that only the nodes of `{pool.name}` carry, or a taint to `{other.name}`",
+                    f"add a label to pool `{pool.name}` that only its nodes carry, or a taint to pool `{other.name}`",
                 )
 
 
@@ -108,9 +108,12 @@ def _check_spelling(
 
 @dataclass(frozen=True, slots=True)
 class Hardware:
-    """The GPUs of a node that a pool declares: their possible models and number, or empty and 0 if unknown.
+    """The GPUs of one node of a pool.
 
-    The name is the label or server type that declares them.
+    Attributes:
+        gpus: the GPU models that fit the pool's labels; empty if unknown.
+        count: the number of GPUs; 0 if unknown.
+        name: the value of the product label, or the server type, from which the models follow.
     """
 
     gpus: Sequence[Gpu] = ()
@@ -128,7 +131,7 @@ def hardware_of(pool: Pool) -> Hardware:
 
 
 def shares_devices(pool: Pool, resource: str) -> bool:
-    """Return True if a label of the pool declares that several pods share one device."""
+    """Return True if the resource or a label of the pool shows that several pods share one device."""
     keys = (
         f"{resource}.sharing-strategy",
         f"{resource}.replicas",
@@ -142,7 +145,7 @@ def shares_devices(pool: Pool, resource: str) -> bool:
 
 @rule
 def impossible_mig_slices(platform: PartialPlatform) -> Iterator[Mistake]:
-    """Report MIG resources and numbers of GPUs that the GPUs of a pool do not have."""
+    """Report MIG profiles that the GPUs of a pool do not support, and more devices than its nodes have."""
     own = platform.cluster.resources if platform.cluster else ()
     for index, pool in platform.pools.items() if platform.cluster else ():
         hardware = hardware_of(pool)
@@ -172,15 +175,16 @@ def _check_slices(path: Steps, resource: str, amount: str, pool: Pool, hardware:
         message = f"{_format_gpus(hardware)} has no MIG profile `{profile}`, so no node offers `{resource}`"
         yield Mistake(path, message, _format_profiles(hardware), is_of_key=True)
     elif strategy != "mixed":
-        message = f"a label sets the MIG strategy `{strategy}`, which offers `{NVIDIA_GPU}` and never `{resource}`"
-        yield Mistake(path, message, f"write `{NVIDIA_GPU}`, or `{_STRATEGY_LABEL}: mixed`", is_of_key=True)
+        message = f"with the label `{_STRATEGY_LABEL}: {strategy}`, nodes offer `{NVIDIA_GPU}` and never `{resource}`"
+        fix = f"write `{NVIDIA_GPU}` here, or set the label to `mixed` if the nodes carry that value"
+        yield Mistake(path, message, fix, is_of_key=True)
     elif hardware.count and any(counts) and not shares_devices(pool, resource):
         most = hardware.count * max(counts)
         if quantities.parse(amount).value > most:
             message = (
                 f"`{amount}` instances do not fit: {hardware.count} GPUs hold {most} of the MIG profile `{profile}`"
             )
-            yield Mistake(path, message, f"write at most {most}; {_suggest_sharing(resource)}")
+            yield Mistake(path, message, f"write at most {most}, or, {_suggest_sharing(resource)}")
 
 
 def _check_gpus(path: Steps, amount: str, pool: Pool, hardware: Hardware, profile: str) -> Iterator[Mistake]:
@@ -196,12 +200,12 @@ def _check_gpus(path: Steps, amount: str, pool: Pool, hardware: Hardware, profil
     most = hardware.count * per_gpu
     if per_gpu and quantities.parse(amount).value > most:
         message = f"`{amount}` is more than the {most} that a node of `{hardware.name}` has"
-        yield Mistake(path, message, f"write at most {most}; {_suggest_sharing(NVIDIA_GPU)}")
+        yield Mistake(path, message, f"write at most {most}, or, {_suggest_sharing(NVIDIA_GPU)}")
 
 
 def _suggest_sharing(resource: str) -> str:
     label = f"{resource.removesuffix(_SHARED_SUFFIX)}.sharing-strategy: time-slicing"
-    return f"if several pods share one, add the label `{label}` that the nodes carry"
+    return f"if several pods share a device, add the label `{label}` to the pool, as the nodes carry it"
 
 
 def _format_gpus(hardware: Hardware) -> str:

@@ -27,7 +27,7 @@ from generator.quantities import Quantity
 
 @rule
 def unavailable_shares(platform: PartialPlatform) -> Iterator[Mistake]:
-    """Report shares of pools or resources that do not exist, or of more than exists."""
+    """Report quotas and limits for pools or resources that do not exist, and amounts beyond the pool."""
     remote = remote_cohorts(platform.tenants.values(), platform.cohorts.values())
     for index, cohort in platform.cohorts.items():
         yield from _check_cohort(("cohorts", index), cohort, platform, is_local=cohort.name not in remote)
@@ -46,7 +46,7 @@ def _check_tenant(path: Steps, tenant: Tenant, platform: PartialPlatform) -> Ite
         yield from _check_shares((*path, field), shares or {}, platform, is_local=is_local)
     for reservation in tenant.reservations:
         for mistake in _check_shares(("quota",), reservation.quota, platform, is_local=is_local):
-            yield Mistake((*path, "reservations"), f"`{reservation.name}`: {mistake.message}", mistake.fix)
+            yield Mistake((*path, "reservations"), f"reservation `{reservation.name}`: {mistake.message}", mistake.fix)
 
 
 def _check_shares(
@@ -55,10 +55,10 @@ def _check_shares(
     """Report the invalid shares of one field.
 
     Args:
-        path: of the field.
-        shares: its content.
-        platform: has the pools.
-        is_local: False if the shares are of nodes on other clusters, whose number is unknown.
+        path: the path of the field.
+        shares: the value of the field: pool or resource → amount.
+        platform: the platform that declares the pools.
+        is_local: False if the amounts are for worker clusters, whose number of nodes is unknown.
     """
     for key, share in shares.items():
         if key in platform.names["pools"]:
@@ -111,8 +111,8 @@ def _check_share_of_resource(
         message = f"there is no pool and no resource {format_value(key)}"
         yield Mistake(path, message, suggest(key, known), is_of_key=True)
     elif offers[0].name in shares:
-        message = f"only pool `{offers[0].name}` has {key}, and this field already has a share of it"
-        fix = f"write one share, such as `{offers[0].name}: {{{key}: {share}}}`"
+        message = f"both `{key}` and `{offers[0].name}` are shares of pool `{offers[0].name}`, the only pool with {key}"
+        fix = f"write one share of this pool, such as `{offers[0].name}: {{{key}: {share}}}`"
         yield Mistake(path, message, fix, is_of_key=True)
     elif implausible := check_amount(key, str(share)):
         yield Mistake(path, *implausible)
@@ -123,7 +123,8 @@ def _check_share_of_resource(
 def _uncounted_resource(path: Steps, resource: str, pool: Supply) -> Mistake:
     instead = " and ".join(pool.uncounted[resource])
     if not instead:
-        return Mistake(path, f"`queues` excludes {resource}, so Kueue has no quota for it", "remove it", is_of_key=True)
+        message = f"`queues` excludes {resource}, so Kueue has no quota for {resource}"
+        return Mistake(path, message, "remove this entry", is_of_key=True)
     message = f"`queues.transformations` counts {resource} only as {instead}"
     return Mistake(path, message, f"write an amount of {instead}", is_of_key=True)
 
@@ -166,7 +167,7 @@ def limits_below_quota(platform: PartialPlatform) -> Iterator[Mistake]:
             most = sum((amounts.get(resource, ZERO).value for amounts in admitted.values()), Fraction(0))
             if limit.value < most:
                 most_text = Quantity(most, limit.is_binary)
-                message = f"`{amount}` is less than the {most_text} that Kueue admits for `{tenant.name}`"
+                message = f"`{amount}` is less than the {most_text} that Kueue admits for tenant `{tenant.name}`"
                 fix = f"write at least {most_text}, or remove this limit: Kueue enforces the quota"
                 yield Mistake((*path, "limits", "resources", resource), message, fix)
 

@@ -76,17 +76,15 @@ def _references_of_tenants(platform: PartialPlatform) -> Iterator[tuple[Steps, s
 
 @rule
 def reserved_names(platform: PartialPlatform) -> Iterator[Mistake]:
-    """Report a name that the release uses for an object of its own."""
+    """Report a name that mpigen gives to an object that it generates, such as the ClusterQueue `slack`."""
     for index, tenant in platform.tenants.items():
         if tenant.name == "slack" and platform.may_have_slack:
-            message = "the ClusterQueue `slack` holds the nodes that no quota covers"
+            message = "`slack` is the name of the ClusterQueue that lends the nodes without an owner"
             fix = "choose another name, or write `queues: {slack: false}`"
             yield Mistake(("tenants", index, "name"), message, fix)
     for index, pool in platform.pools.items():
         if pool.name == MULTI_KUEUE_CHECK and pool.provisioning and platform.may_have_workers:
-            message = (
-                f"the AdmissionCheck `{MULTI_KUEUE_CHECK}` sends jobs to other clusters; a pool cannot have its name"
-            )
+            message = f"`{MULTI_KUEUE_CHECK}` is the name of the AdmissionCheck that sends jobs to other clusters"
             yield Mistake(("pools", index, "name"), message, "choose another name")
 
 
@@ -98,17 +96,17 @@ def shared_namespaces(platform: PartialPlatform) -> Iterator[Mistake]:
     for index, tenant in platform.tenants.items():
         for namespace in tenant.namespaces:
             if owners[namespace] > 1:
-                message = f"`{namespace}` is a namespace of several teams"
-                yield Mistake(("tenants", index, "namespaces"), message, "give each namespace to one team")
+                message = f"several tenants have the namespace `{namespace}`"
+                yield Mistake(("tenants", index, "namespaces"), message, "list each namespace in one tenant only")
 
 
 @rule
 def workers_without_clusters(platform: PartialPlatform) -> Iterator[Mistake]:
-    """Report a tenant whose jobs go to other clusters that `queues.multiKueue` does not declare."""
+    """Report a tenant with `multiKueue` if `queues.multiKueue` declares no worker clusters."""
     for index, tenant in platform.tenants.items():
         if tenant.multi_kueue and not platform.may_have_workers:
-            message = "`queues.multiKueue` declares no clusters"
-            fix = "declare them in `queues.multiKueue.clusters`, or remove this field"
+            message = "`multiKueue` sends jobs to worker clusters, but `queues.multiKueue` declares none"
+            fix = "declare worker clusters in `queues.multiKueue.clusters`, or remove this field"
             yield Mistake(("tenants", index, "multiKueue"), message, fix)
 
 
@@ -117,7 +115,7 @@ _LONGEST = 200  # characters of a cycle in a message
 
 @rule
 def cohort_of_the_platform(platform: PartialPlatform) -> Iterator[Mistake]:
-    """Report a reference to the platform's own cohort, which every other cohort belongs to anyway."""
+    """Report a cohort or a reference with the name of the platform's root Cohort, which mpigen creates."""
     message = f"`{platform.platform}` is the cohort of the whole platform"
     for index, cohort in platform.cohorts.items():
         if cohort.name == platform.platform:
@@ -145,15 +143,15 @@ def cohort_cycles(platform: PartialPlatform) -> Iterator[Mistake]:
             parent = parents.get(parent)
         if parent == cohort.name and platform.platform not in (cohort.name, cohort.parent):
             cycle = shorten(" → ".join((*path, cohort.name)), _LONGEST)
-            yield Mistake(("cohorts", index, "parent"), f"these parents form a cycle: {cycle}", "remove one of them")
+            yield Mistake(("cohorts", index, "parent"), f"these parents form a cycle: {cycle}", "remove one `parent`")
 
 
 @rule
 def mixed_cohorts(platform: PartialPlatform) -> Iterator[Mistake]:
     """Report a cohort with tenants whose jobs run here and tenants whose jobs run on other clusters.
 
-    Kueue lends quota between them (v0.19.2 pkg/cache/scheduler ignores the admission checks of the lender), but the
-    nodes of one cluster are of no use to jobs on the other.
+    Kueue lends quota between these tenants (v0.19.2 pkg/cache/scheduler ignores the admission checks of the lender),
+    but jobs on one cluster cannot use nodes of the other.
     """
     remote = {index: tenant for index, tenant in platform.tenants.items() if tenant.multi_kueue}
     roots = outermost_cohorts(platform.cohorts.values())
@@ -166,7 +164,8 @@ def mixed_cohorts(platform: PartialPlatform) -> Iterator[Mistake]:
         root = roots.get(tenant.cohort or "", tenant.cohort or "")
         if root in local:
             message = (
-                f"cohort `{root}` also has `{local[root]}`, whose jobs run on this cluster and cannot use its nodes"
+                f"cohort `{root}` also has tenant `{local[root]}`, which does not set `multiKueue`: the tenants would "
+                "lend quota to each other, but their jobs run on different clusters"
             )
             yield Mistake(
                 ("tenants", index, "cohort"), message, "name a cohort that has only tenants with `multiKueue`"
@@ -175,11 +174,11 @@ def mixed_cohorts(platform: PartialPlatform) -> Iterator[Mistake]:
 
 @rule
 def cohort_of_remote_tenants(platform: PartialPlatform) -> Iterator[Mistake]:
-    """Report the name of the cohort that mpigen creates for tenants whose jobs run on other clusters."""
+    """Report a cohort with the name of the cohort that mpigen creates for tenants with `multiKueue`."""
     if not any(tenant.multi_kueue for tenant in platform.tenants.values()):
         return
     taken = workers_cohort(platform.platform)
-    message = f"`{taken}` is the cohort of all tenants with `multiKueue`"
+    message = f"`{taken}` is the cohort that mpigen creates for all tenants with `multiKueue`"
     for index, cohort in platform.cohorts.items():
         if cohort.name == taken:
             yield Mistake(("cohorts", index, "name"), message, "choose another name")

@@ -1,7 +1,7 @@
-"""The one mechanism for relations between sections: a rule reads a PartialPlatform and yields mistakes.
+"""Rules about relations between sections of a platform file: a rule reads a PartialPlatform and yields mistakes.
 
-The same rules reject a platform and word the reasons, in YAML and in Python. A rule about one section alone is a
-validator of its model.
+The same rules check a platform.yaml and a platform in Python. Rules about one section alone are validators of the
+section's model.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ UNKNOWN_NAME = ""
 class PartialPlatform:
     """A platform file without its invalid entries, sections and fields.
 
-    Entries are mapped from their position in the file. Of a valid Platform, all entries are here.
+    The lists `pools`, `runtimes`, `tenants`, `cohorts` and `fabrics` become mappings: position in the file → entry.
 
     Attributes:
         platform: the name of the platform; empty if it is not a string.
         names: section → the names of all of its entries, valid or not, in the order of the file.
-        cluster: None if it is invalid. So are `policies`, `access` and `isolation`.
-        queues: without its invalid fields; None if it is not a mapping.
-        gitops: None if it is left out or invalid.
-        is_gitops_invalid: True if it is invalid.
+        cluster: None if the section is invalid; likewise for `policies`, `access` and `isolation`.
+        queues: the section without its invalid fields; None if the section is not a mapping.
+        gitops: None if the file has no `gitops`, or an invalid one.
+        is_gitops_invalid: True if the file has an invalid `gitops`.
         is_openshift: None if the distribution is invalid.
-        invalid_queue_fields: the invalid fields of `queues`, which have their defaults there.
+        invalid_queue_fields: the names of the invalid fields of `queues`. In `queues` they have their defaults.
         unclear_pools: positions of the pools whose labels or taints may be invalid.
     """
 
@@ -65,29 +65,32 @@ class PartialPlatform:
     unclear_pools: frozenset[int] = frozenset()
 
     def lacks(self, section: str, name: str) -> bool:
-        """Return True if no entry of a section has this name; False if the name of any entry is unknown."""
+        """Return True if certainly no entry of a section has this name.
+
+        If the name of any entry is unknown, the result is False, because that entry may have the name.
+        """
         names = self.names[section]
         return all(names) and name not in names
 
     @property
     def may_have_slack(self) -> bool:
-        """Return True if `queues.slack` is true, or unknown."""
+        """Return True if `queues.slack` is true or invalid."""
         return self.queues is None or self.queues.slack
 
     @property
     def may_have_workers(self) -> bool:
-        """Return True if jobs can be sent to other clusters, or if that is unknown."""
+        """Return True if `queues.multiKueue` declares worker clusters, or is invalid."""
         is_unknown = self.queues is None or "multiKueue" in self.invalid_queue_fields
         return is_unknown or (self.queues is not None and self.queues.multi_kueue is not None)
 
     @property
     def may_be_fair(self) -> bool:
-        """Return True if Kueue uses fair-share weights, or if that is unknown."""
+        """Return True if `queues.fairSharing` is true or invalid."""
         return self.queues is None or self.queues.fair_sharing or "fairSharing" in self.invalid_queue_fields
 
     @property
     def counting(self) -> Counting | None:
-        """Return the resources that Kueue counts; None if unknown."""
+        """Return the rules by which Kueue counts resources; None if a field of `queues` with such rules is invalid."""
         if self.queues is None or {"excludeResourcePrefixes", "transformations"} & self.invalid_queue_fields:
             return None
         return self.queues.counting
@@ -104,23 +107,29 @@ class PartialPlatform:
 
     @cached_property
     def pool_by_name(self) -> Mapping[str, Pool]:
-        """Return the valid pools by name, without names that two pools have."""
+        """Return the valid pools by name. Pools with a duplicate name are left out."""
         count = Counter(self.names["pools"])
         return {pool.name: pool for pool in self.pools.values() if count[pool.name] <= 1}
 
     @cached_property
     def supplies(self) -> Mapping[int, Supply]:
-        """Return the resources that each pool provides to quotas."""
+        """Return the resources that each pool provides to quotas, by the position of the pool in the file."""
         return {index: pool_supply(pool, self.counting or DEFAULT_COUNTING) for index, pool in self.pools.items()}
 
     @cached_property
     def supply_by_name(self) -> Mapping[str, Supply]:
-        """Return the resources of each pool by its name, without names that two pools have."""
+        """Return the resources that each pool provides to quotas, by the name of the pool.
+
+        Pools with a duplicate name are left out.
+        """
         return {supply.name: supply for supply in self.supplies.values() if supply.name in self.pool_by_name}
 
     @cached_property
     def has_all_pools(self) -> bool:
-        """Return True if every pool is valid and has a unique name, so that a resource of no pool does not exist."""
+        """Return True if every pool is valid and has a unique name.
+
+        Only then can a rule report that no pool offers a resource.
+        """
         is_known = self.counting is not None and all(self.names["pools"])
         return is_known and len(self.pool_by_name) == len(self.names["pools"])
 

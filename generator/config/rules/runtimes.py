@@ -1,4 +1,4 @@
-"""Runtimes: what a runtime requests, its pool offers, and its MPI family supports."""
+"""The rules about a runtime and its pool: requests beyond a node, unsupported MPI families, and unusable fabrics."""
 
 from __future__ import annotations
 
@@ -61,13 +61,15 @@ def _family_on_pool(path: Steps, runtime: Runtime, pool: Pool) -> Iterator[Mista
 
 @runtime_rule
 def _launcher_settings(path: Steps, runtime: Runtime, pool: Pool) -> Iterator[Mistake]:
-    """Report a launcher whose rank 0 is unknown in advance, and requests of a launcher that is not a pod."""
+    """Report a `launcher` for which the host of rank 0 is unknown, and useless `launcherResources`."""
     del pool
     if runtime.launcher == "node" and runtime.family.rank_variables:
-        message = "with `node`, rank 0 runs on the launcher with Open MPI 4, but on another node with Open MPI 5"
+        message = "with `launcher: node`, Open MPI 4 runs rank 0 on the launcher, but Open MPI 5 on a different host"
         yield Mistake((*path, "launcher"), message, "write `separate`, or remove this field")
     if runtime.launcher_resources and not runtime.has_separate_launcher:
-        message = "the launcher runs on a node and requests the same as every node"
+        message = (
+            "`launcherResources` has no effect: the launcher runs on one of the hosts, with the requests of a host"
+        )
         yield Mistake((*path, "launcherResources"), message, "add `launcher: separate`, or remove this field")
 
 
@@ -88,7 +90,7 @@ def _requests_on_node(path: Steps, runtime: Runtime, pool: Pool) -> Iterator[Mis
 
 @runtime_rule
 def _ranks_per_mig_slice(path: Steps, runtime: Runtime, pool: Pool) -> Iterator[Mistake]:
-    """Report hosts with several MIG slices, or several ranks on one.
+    """Report pods with several MIG slices, and several ranks on one MIG slice.
 
     A CUDA process sees one MIG slice. NCCL rejects two ranks of a host on one GPU: up to 2.29 always (nccl v2.29.2-1
     src/init.cc, "Duplicate GPU detected"), since 2.30 unless the experimental NCCL_MULTI_RANK_GPU_ENABLE is set
@@ -98,16 +100,16 @@ def _ranks_per_mig_slice(path: Steps, runtime: Runtime, pool: Pool) -> Iterator[
         return
     slices = runtime.resources.get(pool.accelerator, "1")
     if quantities.parse(slices).value > 1:
-        message = f"`{slices}` slices in one pod, but a CUDA process uses only one slice"
+        message = f"a pod gets `{slices}` MIG slices, but a CUDA process uses only one"
         yield Mistake((*path, "resources", pool.accelerator), message, f"request one slice, {_MORE_NODES}")
     if (runtime.processes_per_node or 1) > 1:
-        message = f"`{runtime.processes_per_node}` ranks on one slice, which NCCL rejects"
+        message = f"`{runtime.processes_per_node}` ranks would use one MIG slice, which NCCL rejects"
         yield Mistake((*path, "processesPerNode"), message, f"remove this field, {_MORE_NODES}")
 
 
 @runtime_rule
 def _ranks_per_shared_gpu(path: Steps, runtime: Runtime, pool: Pool) -> Iterator[Mistake]:
-    """Report hosts with several shares of GPUs, which may be shares of the same GPU.
+    """Report pods with several GPU shares, because two shares can belong to the same GPU.
 
     Source: NVIDIA/k8s-device-plugin README.md, Shared Access to GPUs: two shares can be of one GPU.
     """
@@ -115,17 +117,17 @@ def _ranks_per_shared_gpu(path: Steps, runtime: Runtime, pool: Pool) -> Iterator
         return
     shares = runtime.resources.get(pool.accelerator, pool.offered[pool.accelerator])
     if quantities.parse(shares).value > 1:
-        message = f"`{shares}` shares in one pod can be of the same GPU; NCCL then rejects the ranks"
+        message = f"the `{shares}` GPU shares of a pod can belong to the same GPU, and NCCL then rejects the ranks"
         fix = f"write `resources: {{{pool.accelerator}: 1}}`, {_MORE_NODES}"
         yield Mistake(_path_of_devices(path, runtime, pool), message, fix)
     if (runtime.processes_per_node or 1) > 1:
-        message = f"`{runtime.processes_per_node}` ranks on one share of a GPU, which NCCL rejects"
+        message = f"`{runtime.processes_per_node}` ranks would use one share of a GPU, which NCCL rejects"
         yield Mistake((*path, "processesPerNode"), message, f"remove this field, {_MORE_NODES}")
 
 
 @runtime_rule
 def _devices_per_numa_node(path: Steps, runtime: Runtime, pool: Pool) -> Iterator[Mistake]:
-    """Report hosts with devices of several sockets, where the kubelet only admits pods of a single NUMA node.
+    """Report hosts that need devices of several sockets, if the kubelet only admits pods of a single NUMA node.
 
     Source: kubernetes v1.34.2 pkg/kubelet/cm/topologymanager/policy_single_numa_node.go: hints of two nodes are
     dropped. A socket has one NUMA node or several.
@@ -138,8 +140,8 @@ def _devices_per_numa_node(path: Steps, runtime: Runtime, pool: Pool) -> Iterato
     requested = quantities.parse(runtime.resources.get(pool.accelerator, pool.devices_per_host)).value
     if sockets and requested > ceil(available / sockets):
         message = (
-            f"hosts request {requested} of {available} {pool.accelerator} on {sockets} sockets; with `numa: "
-            f"single-numa-node` of `{fabric.name}` the kubelet rejects them (TopologyAffinityError)"
+            f"a host requests {requested} of the {available} {pool.accelerator} of a node with {sockets} sockets; with "
+            f"`numa: single-numa-node` of fabric `{fabric.name}` the kubelet rejects its pod (TopologyAffinityError)"
         )
         fix = "write `numa: restricted`, or request fewer devices per host"
         yield Mistake(_path_of_devices(path, runtime, pool), message, fix)
@@ -164,7 +166,7 @@ def _placement_in_topology(path: Steps, runtime: Runtime, pool: Pool) -> Iterato
 
 @runtime_rule
 def _fabric_of_ranks(path: Steps, runtime: Runtime, pool: Pool) -> Iterator[Mistake]:
-    """Report a fabric that the runtime excludes, cannot use, or requests no device of."""
+    """Report a runtime that cannot use the fabric of its pool, or that excludes a fabric which the pool lacks."""
     fabric = fabric_of(runtime, pool)
     if fabric is not None:
         yield from _check_fabric(path, runtime, pool, fabric)
@@ -176,17 +178,16 @@ def _fabric_of_ranks(path: Steps, runtime: Runtime, pool: Pool) -> Iterator[Mist
 def _check_fabric(path: Steps, runtime: Runtime, pool: Pool, fabric: Fabric) -> Iterator[Mistake]:
     if fabric.has_rdma and pool.device == "cpu" and runtime.family.name in _GLOO_FAMILIES:
         # torch docs/source/distributed.md: on CPUs the backend is Gloo, which uses TCP only.
-        message = f"{runtime.family.title} on CPUs uses TCP and ignores the fabric `{fabric.name}`"
+        message = f"`{runtime.family.name}` uses TCP on CPUs, and ignores fabric `{fabric.name}`"
         yield Mistake(path, message, "add `fabric: none`")
     requested = {resource: runtime.resources.get(resource, str(count)) for resource, count in fabric.requests.items()}
     if requested and not any(quantities.parse(amount).value for amount in requested.values()):
-        message = f"no device of the fabric `{fabric.name}` is requested, so its ranks do not find one and fail"
+        message = f"this runtime requests no device of fabric `{fabric.name}`, so its ranks find no device and fail"
         yield Mistake((*path, "resources"), message, "write `fabric: none`, or request a device of the fabric")
     for resource, count in fabric.requests.items():
         if fabric.attached == "dra" and requested[resource] != str(count):
-            message = (
-                f"`{requested[resource]}` differs from the {count} devices that a claim of `{fabric.name}` requests"
-            )
+            amount = requested[resource]
+            message = f"`{amount}` differs from the {count} devices that a claim of fabric `{fabric.name}` requests"
             yield Mistake((*path, "resources", resource), message, "remove this entry")
 
 
@@ -198,8 +199,10 @@ def _memlock_of_family(path: Steps, runtime: Runtime, pool: Pool) -> Iterator[Mi
     """
     del pool
     if runtime.locks_memory and runtime.family.mpi != "openmpi":
-        message = f"`capability` has no effect: {runtime.family.title} cannot pass it to its ranks"
-        yield Mistake((*path, "memlock"), message, "raise the limit on the nodes, and remove this field")
+        message = f"`capability` has no effect: {runtime.family.title} cannot pass the capability to its ranks"
+        yield Mistake(
+            (*path, "memlock"), message, "raise the limit of locked memory on the nodes, and remove this field"
+        )
 
 
 @runtime_rule
