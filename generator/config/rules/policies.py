@@ -70,9 +70,9 @@ def _unmet_requirements(policies: Policies, is_openshift: bool | None) -> Iterat
             yield ("admission", "rules", name), f"the action `deny`, because `{action}` does not reject requests", fix
     for storage_class in policies.storage_classes:
         if not storage_class.encrypted:
-            name = storage_class.name
-            fix = f"remove `{name}`, or set `encrypted: true` if the volumes of `{name}` are encrypted"
-            yield ("storageClasses",), f"encryption, but StorageClass `{name}` is not declared as encrypted", fix
+            plain = storage_class.name
+            fix = f"remove `{plain}`, or set `encrypted: true` if the volumes of `{plain}` are encrypted"
+            yield ("storageClasses",), f"encryption, but StorageClass `{plain}` is not declared as encrypted", fix
     for path, consequence, fix in _REQUIRED:
         setting: Any = policies
         for step in path:
