@@ -24,7 +24,7 @@ UNUSED, EXPIRED, INVALID = "waiver/unused", "waiver/expired", "waiver/invalid"
 declare(
     UNUSED,
     severity=WARNING,
-    text="""Report a waiver that accepts no finding.
+    text="""Report a waiver that matches no finding.
 
     The finding was fixed, or the waiver has a typing error. The waiver would hide the next finding of the check
     without review. Runs over single files do not report unused waivers.
@@ -35,7 +35,7 @@ declare(
     severity=WARNING,
     text="""Report a waiver whose last day is over.
 
-    Its finding is reported again. Fix the finding and remove the waiver, or agree on a later day.
+    mpigen reports the finding again. Fix the finding and remove the waiver, or set a later last day.
     """,
 )
 declare(
@@ -133,12 +133,12 @@ class Waivers:
             waiver = declared.waiver
             if number in self._used and waiver.until < today:
                 message = f"the waiver of `{waiver.check}` ended on {waiver.until}"
-                why = f"its finding is reported again; it was accepted because: {waiver.reason}"
-                fix = "fix the finding and remove the waiver, or agree on a later day"
+                why = f"mpigen reports the finding again. The waiver accepted it for this reason: {waiver.reason}"
+                fix = "fix the finding and remove the waiver, or set a later last day"
                 yield _finding(EXPIRED, waiver.place, declared.resource, (message, why, fix))
             elif number not in self._used and is_covered(waiver.check) and self._is_within(declared, files, names):
-                message = f"the waiver of `{waiver.check}` accepts no finding"
-                why = "it would hide the next finding of this check without review"
+                message = f"the waiver of `{waiver.check}` matches no finding"
+                why = "the waiver would hide the next finding of this check without review"
                 yield _finding(UNUSED, waiver.place, declared.resource, (message, why, "remove the waiver"))
 
     @staticmethod

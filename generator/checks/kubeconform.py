@@ -38,9 +38,9 @@ def kubeconform_findings(results: Sequence[Result], text: bytes) -> list[Finding
     for result, manifest, path in located:
         place = places.get((manifest.index, path))
         line, column = place.node if place else (1, 1)
-        rule, fix = "invalid", "compare it with the upstream API reference of its kind"
+        rule, fix = "invalid", "compare the object with the upstream API reference of its kind"
         if result.message.startswith(_NO_SCHEMA):
-            rule, fix = "no-schema", "correct the version, or pass --ignore-missing-schemas"
+            rule, fix = "no-schema", "correct the `apiVersion`, or pass --ignore-missing-schemas"
         elif not manifest.kind:
             fix = "make each document one object, with apiVersion and kind"
         resource = manifest.resource if manifest.kind else ""

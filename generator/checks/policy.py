@@ -31,11 +31,8 @@ _REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge")
 _LINE_BREAK = re.compile(r"[\n\r]")
 _NEWEST = 99
 """A minor version of Kubernetes that has all functions of CEL."""
-_NO_KEY = {
-    "no such key: labels": "for objects without labels",
-    "no such key: annotations": "for objects without annotations",
-}
-"""Error of CEL → the objects that cause it."""
+_NO_KEY = {f"no such key: {field}": field for field in ("labels", "annotations")}
+"""Error of CEL → the field of `metadata` that an object can lack."""
 _NULL = {"CREATE": ("oldObject", "when an object is created"), "DELETE": ("object", "when an object is deleted")}
 """Operation → the variable that is null, and a description of the operation."""
 _NAMESPACE: Body = {
@@ -70,8 +67,8 @@ def _action_breaches(actions: object) -> Iterator[Breach]:
         yield Breach(
             ("spec", "validationActions"),
             "the binding sets both `Deny` and `Warn`",
-            "the API server rejects the binding, because a denied user sees the message anyway",
-            "remove `Warn`, or remove `Deny` during a trial",
+            "the API server rejects the binding, because `Deny` shows the message to the user already",
+            "remove `Warn`; during a trial of the policy, remove `Deny` instead",
             value=actions,
             check="policy/deny-and-warn",
         )
@@ -86,7 +83,8 @@ def _validation_breaches(validations: object) -> Iterator[Breach]:
             text, fix = "the message has several lines", "write the message on one line"
             yield Breach((*path, "message"), text, _REJECTED, fix, value=message, check="policy/message")
         if isinstance(reason, str) and reason not in _REASONS:
-            text, fix = f"{format_value(reason)} is not allowed here", f"set {', '.join(_REASONS)}, or no reason"
+            text = f"a policy cannot set the reason {format_value(reason)}"
+            fix = f"set one of these reasons: {', '.join(_REASONS)}; or remove `reason`"
             yield Breach((*path, "reason"), text, _REJECTED, fix, value=reason, check="policy/reason")
 
 
@@ -101,8 +99,10 @@ def _expression_breaches(policy: Policy, newest: Policy) -> Iterator[Breach]:
             yield Breach(
                 path,
                 f"the expression needs a newer Kubernetes: {expression.problem}",
-                "the API server accepts a new policy only if the previous release can compile it too",
-                "rewrite the expression without this function, or raise `cluster.versions`",
+                "the API server accepts a new policy only if the previous minor version of Kubernetes can compile it "
+                "too",
+                "rewrite the expression without this function, or raise the version of Kubernetes in "
+                "`cluster.versions`",
                 value=expression.text,
                 check="policy/too-new",
             )
@@ -115,20 +115,22 @@ def _is_echo(expression: Expression, policy: Policy) -> bool:
 
 def _absent_fields(policy: Policy) -> Iterator[Breach]:
     """Yield a breach for each expression that fails with an error for an object without optional fields."""
-    for number, (situation, error) in _errors_of_minimal_objects(policy).items():
+    for number, (situation, error, fix) in _errors_of_minimal_objects(policy).items():
         yield Breach(
             ("spec", "validations", number, "expression"),
-            f"the rule is an error {situation}: {error}",
-            "with `failurePolicy: Fail` the API server rejects the request with this error instead of your message",
-            "read optional fields with `.?` and `orValue`, or exclude these objects with `matchConditions`",
+            f"the rule fails with an error {situation}: {error}",
+            "with `failurePolicy: Fail` the API server rejects the request, and the user sees this error instead of "
+            "your "
+            "message",
+            fix,
             value=policy.validations[number].expression.text,
             check="policy/absent",
         )
 
 
-def _errors_of_minimal_objects(policy: Policy) -> Mapping[int, tuple[str, str]]:
-    """Return expression number → (operation and kind at which it fails, error), for objects without a spec."""
-    errors: dict[int, tuple[str, str]] = {}
+def _errors_of_minimal_objects(policy: Policy) -> Mapping[int, tuple[str, str, str]]:
+    """Return rule number → the situation in which the rule fails with an error, the error, and the fix."""
+    errors: dict[int, tuple[str, str, str]] = {}
     if policy.ignores_errors:
         return errors
     for request in _minimal_requests(policy):
@@ -144,15 +146,20 @@ def _errors_of_minimal_objects(policy: Policy) -> Mapping[int, tuple[str, str]]:
     return errors
 
 
-def _cause(policy: Policy, rule: int, message: str, operation: str) -> tuple[str, str] | None:
-    """Return (operation and kind, error) of a failing expression; None if the kind may require the absent field."""
+def _cause(policy: Policy, rule: int, message: str, operation: str) -> tuple[str, str, str] | None:
+    """Return the situation in which a rule fails, the error and the fix; None if the kind may require the field."""
     error = message.rpartition(" resulted in error: ")[2]
-    if error in _NO_KEY:
-        return _NO_KEY[error], error
+    if field := _NO_KEY.get(error):
+        fix = f"read the optional field with `.?` and `orValue`, for example `object.metadata.?{field}.orValue({{}})`"
+        return f"for objects without {field}", error, fix
     variable, situation = _NULL.get(operation, ("", ""))
     read = {reading.root for reading in find_readings(policy.validations[rule].expression.text)}
-    is_null = error == "no such overload" and variable in read
-    return (situation, f"{variable} is null") if is_null else None
+    if error != "no such overload" or variable not in read:
+        return None
+    fix = (
+        f"start the expression with `{variable} == null ||`, or remove `{operation}` from the operations of the policy"
+    )
+    return situation, f"{variable} is null", fix
 
 
 def _minimal_requests(policy: Policy) -> Iterator[Request]:
@@ -182,7 +189,7 @@ def failures(outcomes: Iterable[Outcome]) -> Iterator[Finding]:
     """Yield a finding for each case with an unexpected outcome."""
     for outcome in outcomes:
         if outcome.complaint:
-            case, why = outcome.case, "the API server decides as the policies do, not as the case expects"
+            case, why = outcome.case, "the API server decides by the policies, so either a policy or the case is wrong"
             message = f"{case.name}: {outcome.complaint}"
             yield Finding(case.file, case.line, 0, "$", "policy/case", "", message, why, outcome.fix)
 
@@ -199,9 +206,9 @@ def untested(rules: Iterable[Rule], text_of: Callable[[str], bytes]) -> Iterator
             continue
         breach = Breach(
             ("spec", "validations", rule.number, "expression"),
-            f"the rule {rule.name} rejects no case",
+            f"the rule {rule.name} rejects none of the test cases",
             "a rule that accepts every request would pass the same cases",
-            f"add a case with `expect: {{rejected: {rule.policy.name}}}`",
+            f"add a case that this rule rejects, with `expect: {{rejected: {rule.policy.name}}}`",
             check="policy/untested",
         )
         if text := text_of(rule.policy.file):
@@ -259,12 +266,20 @@ declare(
 declare(
     "policy/absent",
     severity=WARNING,
-    text="""Report a rule that is an error for objects without an optional field.
+    text="""Report a rule that fails with an error for objects without an optional field.
 
-    With `failurePolicy: Fail` an error rejects the request, and the user sees the error instead of your message.
-    Examples: `object.metadata.labels['team']` for an object without labels, `oldObject.spec` for a create request,
-    `object.spec` for a delete request. mpigen evaluates the policy for minimal objects that its matchConditions
-    include. The finding is a warning, because the rule works for objects that have the field.
+    With `failurePolicy: Fail` the API server then rejects the request, and the user sees the error instead of your
+    message. Such a rule reads:
+
+    - `object.metadata.labels['team']`, which fails for an object without labels. Read
+      `object.metadata.?labels[?'team'].orValue('')` instead.
+    - `oldObject.spec`, which fails for a create request, because `oldObject` is null. Start the expression with
+      `oldObject == null ||`.
+    - `object.spec`, which fails for a delete request, because `object` is null. Start the expression with
+      `object == null ||`.
+
+    mpigen evaluates the policy for minimal objects that its `matchConditions` include. The finding is a warning,
+    because the rule works for objects that have the field.
     """,
 )
 declare(
@@ -272,7 +287,7 @@ declare(
     severity=ERROR,
     text="""Report a case whose outcome is not the expected one.
 
-    The API server decides as the policies do, so either a policy or the [case](../../tasks/test-policies.md) is wrong.
+    The API server decides by the policies, so either a policy or the [case](../../tasks/test-policies.md) is wrong.
     A case fails too if mpigen cannot evaluate the policy. Only `mpigen policy test` reports it.
     """,
 )
@@ -281,7 +296,7 @@ declare(
     severity=ERROR,
     text="""Report a rule that rejects no case.
 
-    Cases that every rule accepts do not show that the rule works: a rule that accepts every request would pass
-    them too. Only `mpigen policy test` reports it.
+    Cases that the rule accepts do not show that the rule works: a rule that accepts every request would pass these
+    cases too. Only `mpigen policy test` reports it.
     """,
 )

@@ -96,7 +96,7 @@ def relaxed(relaxations: Relaxations) -> Iterator[Breach]:
     today = relaxations.today
     for entry in relaxations.entries:
         if entry.day and entry.reason and not (today and entry.day < today):
-            message = f"{entry.effect} until {entry.until}: {entry.reason}"
+            message = f"{entry.effect} until {entry.until} (reason: {entry.reason})"
             fix = "remove the relaxation when the reason no longer holds"
             yield Breach(entry.path, message, _WHY, fix, entry.namespace, value=entry.until)
     for namespace, labels in relaxations.namespaces:
@@ -105,7 +105,9 @@ def relaxed(relaxations: Relaxations) -> Iterator[Breach]:
                 ("metadata", "labels", POD_SECURITY_ENFORCE),
                 f"{_pod_security_effect(labels)}, without a reason or a last day",
                 _WHY,
-                "raise `policies.podSecurity`, and relax it for single tenants, with a reason and a last day",
+                "raise `policies.podSecurity` to `restricted`, and relax the level only for the tenants that need it, "
+                "with "
+                "a reason and a last day",
                 namespace,
                 value=labels.get(POD_SECURITY_ENFORCE),
             )
@@ -123,7 +125,7 @@ def relaxation_over(relaxations: Relaxations) -> Iterator[Breach]:
             days = (relaxations.today - entry.day).days
             ago = f"{days} day{'' if days == 1 else 's'} ago"
             message = f"{entry.effect}, but this relaxation ended on {entry.until}, {ago}"
-            fix = "remove the relaxation from `platform.yaml`, or agree on a later day"
+            fix = "remove the relaxation from `platform.yaml`, or set a later last day there"
             yield Breach(entry.path, message, _WHY, fix, entry.namespace, value=entry.until)
 
 
@@ -136,8 +138,8 @@ def unexplained_relaxation(relaxations: Relaxations) -> Iterator[Breach]:
     """
     for entry in relaxations.entries:
         if not entry.day:
-            message = f"{entry.effect}, and the last day {format_value(entry.until)} is not a date"
-            fix = "set a date such as 2027-03-31"
+            message = f"{entry.effect}, but its last day {format_value(entry.until)} is not a date"
+            fix = "set the label to a date, such as 2027-03-31"
         elif not entry.reason:
             message, fix = f"{entry.effect}, without a reason", f"add the annotation {entry.label} with the reason"
         else:

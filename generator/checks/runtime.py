@@ -29,9 +29,9 @@ _BY_SELECTOR = "alpha.jobset.sigs.k8s.io/node-selector"
 def failed_job_reruns(runtime: TrainingRuntime) -> Iterator[Breach]:
     """Report a failed TrainJob that Trainer runs again without quota.
 
-    With `ttlSecondsAfterFinished` JobSet deletes a failed JobSet after that time. Trainer 2.2 and 2.3 then create it
-    again, with all its restarts and without quota. They do not create a completed JobSet again. [Upstream
-    defects](../../reference/upstream-defects.md) lists the releases with the defect.
+    With `ttlSecondsAfterFinished` JobSet deletes a failed JobSet after that time. Trainer 2.2 and 2.3 then create the
+    failed JobSet again, with all its restarts and without quota. Trainer does not create a completed JobSet again.
+    [Upstream defects](../../reference/upstream-defects.md) lists the releases with the defect.
 
     Source: trainer v2.3.0 pkg/controller/trainjob_controller.go Reconcile
     """
@@ -41,9 +41,11 @@ def failed_job_reruns(runtime: TrainingRuntime) -> Iterator[Breach]:
         yield Breach(
             (*JOB_SET, _EXPIRY),
             f"`{_EXPIRY}` is {format_value(job_set[_EXPIRY])}",
-            "Trainer runs a failed TrainJob again whenever its JobSet expires, without end. With Kueue its pods start "
-            f"and are killed in turns, without quota ({known('trainer-failed-jobs-run-again').note})",
-            "remove the field, and delete finished TrainJobs yourself",
+            "Trainer runs a failed TrainJob again each time JobSet deletes its expired JobSet, without end. With "
+            "Kueue, "
+            "the pods start without quota, Kueue suspends the JobSet, and Trainer resumes it: this repeats every few "
+            f"seconds ({known('trainer-failed-jobs-run-again').note})",
+            f"remove `{_EXPIRY}`, and delete finished TrainJobs yourself",
             value=job_set[_EXPIRY],
         )
 
@@ -65,8 +67,9 @@ def grouped_placement(runtime: TrainingRuntime) -> Iterator[Breach]:
             defect = known("kueue-places-a-launcher-without-room")
             yield Breach(
                 path,
-                f"the group {format_value(name)} holds the pods of {members[name]} jobs",
-                f"Kueue may place a pod of each on a node that has room for only one of them ({defect.note})",
+                f"the podset group {format_value(name)} holds the pods of {members[name]} replicated jobs",
+                "Kueue may place a pod of one job and a pod of another job on a node that has room for only one pod "
+                f"({defect.note})",
                 f"update to {defect.update}, or remove the topology annotations of this runtime",
                 value=name,
             )
@@ -95,8 +98,9 @@ def exclusive_placement(runtime: TrainingRuntime) -> Iterator[Breach]:
             yield Breach(
                 (*path, _EXCLUSIVE),
                 f"`{_EXCLUSIVE}` is {format_value(values[_EXCLUSIVE])}",
-                "when a node rejects the first pod of a Job, JobSet rejects all further pods of the Job, so it neither "
-                f"runs nor fails, and `maxRestarts` never applies ({known('jobset-counts-failed-leaders').note})",
+                "when a node rejects the first pod of a Job, JobSet rejects all further pods of the Job, so the Job "
+                "neither runs nor fails, and `maxRestarts` never applies "
+                f"({known('jobset-counts-failed-leaders').note})",
                 f"place jobs with Kueue's topology annotations, or label the nodes and add `{_BY_SELECTOR}`",
                 value=values[_EXCLUSIVE],
             )

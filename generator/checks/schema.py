@@ -17,8 +17,12 @@ from generator.schemas.embedded import Engine, Violation, list_types
 
 _FABRIC_GROUPS = ("sriovnetwork.openshift.io", "mellanox.com", "k8s.cni.cncf.io")
 _JSON_FIELDS = ("ipam", "metaPlugins", "capabilities", "config")
-_PKEY = "use a NetworkAttachmentDefinition of `ib-sriov` with a `pkey`: this kind has no field for a partition key"
-_PLUGINS = "use a NetworkAttachmentDefinition with `plugins`: no release up to 26.4 has this field"
+_PKEY = "replace this SriovIBNetwork by a NetworkAttachmentDefinition of type `ib-sriov`, with `pkey`"
+_PLUGINS = (
+    "replace this object by a NetworkAttachmentDefinition with `plugins`: no release of the NVIDIA Network Operator "
+    "up to"
+    " 26.4 has this field"
+)
 _FABRIC_FIELDS: Mapping[tuple[str, str], str] = {
     ("SriovIBNetwork", "pkey"): _PKEY,
     ("SriovIBNetwork", "pKey"): _PKEY,
@@ -40,7 +44,7 @@ _RULES = {
 _REJECTED = "the API server rejects the object"
 _WHY = {
     "unknown-field": "strict field validation rejects the object; without it, the API server drops the field silently",
-    "duplicate-item": "server-side apply rejects the object; for most lists, every other request does so too",
+    "duplicate-item": "server-side apply rejects the object; for most lists, every other request fails too",
 }
 
 
@@ -55,7 +59,7 @@ def schema_breaches(manifest: Manifest, engine: Engine) -> Iterator[Breach]:
             ("kind",),
             f"no schema for {manifest.kind} of {manifest.api_version}",
             "mpigen cannot validate the object, so it may contain any mistake",
-            "correct the version, or pass --ignore-missing-schemas",
+            "correct the `apiVersion`, or pass --ignore-missing-schemas",
             check="schema/no-schema",
         )
         return
@@ -76,8 +80,9 @@ def schema_breaches(manifest: Manifest, engine: Engine) -> Iterator[Breach]:
             yield Breach(
                 violation.path,
                 "this field is null",
-                "a create request drops it, but server-side apply, which Argo CD uses here, rejects the object",
-                "remove the field, or give it a value",
+                "a create request drops a null field, but server-side apply, which Argo CD uses here, rejects the "
+                "object",
+                "remove the field, or set a value",
                 check="schema/null",
             )
 
@@ -111,7 +116,7 @@ def _fabric_fix(manifest: Manifest, violation: Violation) -> str:
     if violation.keyword not in ("type", "enum"):
         return ""
     if field in ("spoofChk", "trust") and isinstance(violation.value, bool):
-        return 'write "on" or "off" in quotes, because YAML reads them as booleans'
+        return 'write "on" or "off" in quotes, because YAML reads on and off without quotes as booleans'
     if field == "metaPlugins" and isinstance(violation.value, dict | list):
         return 'write the JSON objects as one string, separated by commas: \'{"type": …}, {"type": …}\''
     is_json = field in _JSON_FIELDS and isinstance(violation.value, dict | list)
@@ -122,11 +127,11 @@ def fix_of(violation: Violation) -> str:
     """Return the fix of a violation of a schema."""
     match _RULES.get(violation.keyword):
         case "unknown-field":
-            return _suggest(violation.path[-1], violation.candidates) or "remove it"
+            return _suggest(violation.path[-1], violation.candidates) or "remove the field"
         case "missing-field":
-            return "add it"
+            return "add the field"
         case "duplicate-item":
-            return "keep one of the two"
+            return "keep one of the two items"
         case "wrong-type":
             is_unquoted = isinstance(violation.value, bool | int | float) and "string" in violation.expected
             types = list_types(violation.expected).replace("a boolean", "true or false")
@@ -166,9 +171,9 @@ def release_breaches(manifests: Sequence[Manifest], catalog: Catalog) -> Iterato
         if other is not manifest and manifest.name:
             yield Breach(
                 ("metadata",),
-                f"the object is also in {other.file}",
-                "the object applied last replaces the other one, and Argo CD never finds both in sync",
-                "rename one of the two, or remove it",
+                f"an object with the same kind, namespace and name is also in {other.file}",
+                "the object that is applied last replaces the other object, and Argo CD never finds both in sync",
+                "rename or remove one of the two objects",
                 manifest,
                 check="object/duplicate",
             )
@@ -176,7 +181,7 @@ def release_breaches(manifests: Sequence[Manifest], catalog: Catalog) -> Iterato
             yield Breach(
                 ("metadata",),
                 "`metadata.namespace` is missing",
-                "the object would be created in the current namespace of the client",
+                "the client that applies the object creates it in the client's current namespace",
                 "set `metadata.namespace` to the tenant's namespace",
                 manifest,
                 check="object/no-namespace",
@@ -198,8 +203,8 @@ declare(
     severity=ERROR,
     text="""Report a document that is not an object with `apiVersion` and `kind`.
 
-    A document or an item of a list is not a mapping, or lacks `apiVersion` or `kind`, or has one that is not a string.
-    kubectl and Argo CD cannot apply it. mpigen checks the documents after it all the same.
+    A document or an item of a list is not a mapping, or its `apiVersion` or `kind` is absent or is not a string.
+    kubectl and Argo CD cannot apply such a document. mpigen still checks the other documents of the file.
     """,
 )
 declare(
@@ -216,8 +221,9 @@ declare(
     severity=ERROR,
     text="""Report a field that the schema of the kind does not have.
 
-    With strict field validation the API server rejects the object. Without it, the API server drops the field
-    silently.
+    With strict field validation the API server rejects the object. Without strict validation, the API server drops the
+    field silently. For some fields of the SR-IOV Network Operator and of the NVIDIA Network Operator that users expect
+    but that no release has, the finding names the field or the object to use instead.
     """,
 )
 declare(
@@ -231,7 +237,7 @@ declare(
 declare(
     "schema/wrong-type",
     severity=ERROR,
-    text="""Report a value of another type than the field.
+    text="""Report a value whose type the field does not accept.
 
     The API server rejects, for example, a number in a string field, or a string in place of a mapping.
     """,
@@ -269,7 +275,7 @@ declare(
     severity=ERROR,
     text="""Report two objects of a release with the same identity.
 
-    Two objects have the same group, kind, namespace and name. The object applied last replaces the other one.
+    Two objects have the same group, kind, namespace and name. The object that is applied last replaces the other one.
     For cluster-scoped kinds the namespace does not count. Only `synth` checks it.
     """,
 )
@@ -278,7 +284,7 @@ declare(
     severity=ERROR,
     text="""Report an object of a namespaced kind without a namespace.
 
-    The object would be created in the current namespace of the client that applies it. Only `synth` checks it.
+    The client that applies the object creates it in the client's current namespace. Only `synth` checks it.
     """,
 )
 declare(

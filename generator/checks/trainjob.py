@@ -64,20 +64,24 @@ def name(job: TrainJob) -> Iterator[Breach]:
     is_always = length + _SHORTEST_SUFFIX > _LONGEST
     yield Breach(
         ("metadata", field),
-        f"the name has {length} characters",
-        f"on {'any runtime' if is_always else 'an MPI runtime'} JobSet rejects the pod names, which exceed {_LONGEST} "
-        "characters. The TrainJob never gets pods, and only an event reports the error",
-        f"use a name of at most {_LONGEST - _LAUNCHER_SUFFIX - more} characters",
+        f"the {'generated ' if more else ''}name has {length} characters",
+        f"on {'any runtime' if is_always else 'an MPI runtime'}, the names of the job's pods exceed {_LONGEST} characters, "
+        "so "
+        "JobSet rejects the pods. The TrainJob never gets pods, and only an event reports the error",
+        f"use a `{field}` of at most {_LONGEST - _LAUNCHER_SUFFIX - more} characters",
         severity=ERROR if is_always else WARNING,
         value=value,
     )
+
+
+_PARTS_OF_REFERENCES = {"apiGroup": "API group", "kind": "kind"}
 
 
 @check("trainjob/runtime-kind", severity=ERROR, needs=TrainJob)
 def runtime_kind(job: TrainJob) -> Iterator[Breach]:
     """Report a reference to a runtime of an unsupported kind.
 
-    Trainer supports ClusterTrainingRuntime and TrainingRuntime of its own API group, and compares the text exactly.
+    Trainer supports ClusterTrainingRuntime and TrainingRuntime of its own API group, and compares both exactly.
     It rejects a TrainJob whose `runtimeRef` has another kind or group.
 
     Source: trainer v2.3.0 pkg/webhooks/trainjob_webhook.go ValidateCreate, pkg/runtime/core/registry.go
@@ -88,7 +92,7 @@ def runtime_kind(job: TrainJob) -> Iterator[Breach]:
         if isinstance(value, str) and value not in supported:
             yield Breach(
                 ("spec", "runtimeRef", field),
-                f"`{field}` is {format_value(value)}, which no runtime has",
+                f"`{field}` is {format_value(value)}, but no runtime has this {_PARTS_OF_REFERENCES[field]}",
                 "Trainer rejects the TrainJob: unsupported runtime",
                 f"set {' or '.join(f'`{text}`' for text in supported)}",
                 value=value,
@@ -99,7 +103,12 @@ def runtime_kind(job: TrainJob) -> Iterator[Breach]:
 def reserved_variable(job: TrainJob) -> Iterator[Breach]:
     """Report a variable that only Trainer can set.
 
-    Trainer 2.3 sets some variables in MPI launchers. It rejects a TrainJob that sets one of them in `trainer.env`.
+    Trainer 2.3 sets these variables in MPI launchers, and rejects a TrainJob that sets one of them in `trainer.env`:
+
+    - `OMPI_MCA_orte_default_hostfile`: the path of the hostfile
+    - `OMPI_MCA_orte_keep_fqdn_hostnames`: `true`
+    - `OMPI_MCA_orte_set_default_slots`: the number of processes per node
+    - `OMPI_MCA_plm_rsh_args`: the options of ssh
 
     Source: trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go Validate
     """
@@ -107,9 +116,9 @@ def reserved_variable(job: TrainJob) -> Iterator[Breach]:
         if variable.get("name") in env.RESERVED_BY_TRAINER:
             yield Breach(
                 ("spec", "trainer", "env", number),
-                f"`trainer.env` sets `{variable['name']}`",
-                "Trainer sets this variable itself, and rejects the TrainJob",
-                "remove the variable",
+                f"`trainer.env` sets `{variable['name']}`, which only Trainer can set",
+                "Trainer rejects the TrainJob",
+                "remove the variable from `trainer.env`",
                 value=variable["name"],
             )
 
@@ -135,8 +144,8 @@ _NEW_FIELD = "terminationGracePeriodSeconds"
 def empty_value(job: TrainJob) -> Iterator[Breach]:
     """Report an empty value that Kueue removes from an immutable field.
 
-    Kueue admits a TrainJob by an update of the whole object from the Go types of Trainer 2.2. They omit empty values
-    such as `env: []`, a variable with `value: ""`, or `readOnly: false`. The API server rejects the change of an
+    Kueue admits a TrainJob by an update of the whole object from the Go types of Trainer 2.2. These types omit empty
+    values such as `env: []`, a variable with `value: ""`, or `readOnly: false`. The API server rejects the change of an
     immutable field, so the TrainJob stays suspended. If the TrainJob names no queue, the finding is a warning.
 
     The Kubeflow SDK 0.5 writes `env: []` for a dataset initializer with only a `storage_uri`.
@@ -158,8 +167,9 @@ def empty_value(job: TrainJob) -> Iterator[Breach]:
         yield Breach(
             path,
             f"{format_value(path[-1])} is {_EMPTY[type(value)]}",
-            f"{condition}Kueue admits the TrainJob by an update that removes this immutable field. The API server "
-            "rejects the update: the TrainJob stays suspended, and only Kueue's log has the error",
+            f"{condition}Kueue admits the TrainJob by an update that drops this empty field. The field is immutable, "
+            "so "
+            "the API server rejects the update: the TrainJob stays suspended, and only Kueue's log has the error",
             "remove the field",
             severity=severity,
             value=value,
@@ -183,10 +193,10 @@ def dropped_field(job: TrainJob) -> Iterator[Breach]:
         if pod.get(_NEW_FIELD) is not None:
             yield Breach(
                 (*path, _NEW_FIELD),
-                f"`runtimePatches` sets `{_NEW_FIELD}`",
+                f"`runtimePatches` sets `{_NEW_FIELD}`, which Kueue does not support",
                 f"{condition}Kueue admits the TrainJob by an update that removes this field. JobSet rejects the "
                 "changed pods: the TrainJob holds its quota and never starts",
-                "set the field in the pods of the runtime",
+                "set the field in the pod template of the runtime instead",
                 severity=severity,
                 value=pod[_NEW_FIELD],
             )
@@ -312,8 +322,8 @@ def lost_devices(objects: Objects) -> Iterator[Breach]:
             )
         if is_replacing and (devices := _devices(pair.missing)):
             is_fabric = any(map(objects.view(Fabrics.read).is_device, devices))
-            why = f"{_REPLACED}, so its pods run without these devices"
-            yield _missing(pair, devices, f"{why}, and its ranks fall back to TCP or fail" if is_fabric else why)
+            why = f"{_REPLACED}, so the pods of the TrainJob run without these devices"
+            yield _missing(pair, devices, f"{why}, and their ranks fall back to TCP or fail" if is_fabric else why)
 
 
 @check("trainjob/lost-resources", severity=WARNING, needs=Objects)
@@ -329,7 +339,9 @@ def lost_resources(objects: Objects) -> Iterator[Breach]:
         is_lost = objects.targets.get("trainer") == _REPLACING and pair.sets_amounts
         if is_lost and pair.missing and not _devices(pair.missing):
             yield _missing(
-                pair, pair.missing, f"{_REPLACED}, so its pods request none of these resources, and Kueue counts none"
+                pair,
+                pair.missing,
+                f"{_REPLACED}, so the pods of the TrainJob request none of these resources, and Kueue counts no usage",
             )
 
 
@@ -378,12 +390,12 @@ def contradicting_resources(objects: Objects) -> Iterator[Breach]:
                 if request > limit or (is_equal_required and request != limit):
                     yield Breach(
                         FIELD,
-                        f"merged with {pair.runtime.resource}, `{name}` has the limit `{limits[name]}` and the request "
-                        f"`{requests[name]}`",
+                        f"after Trainer merges `resourcesPerNode` with {pair.runtime.resource}, `{name}` has the limit "
+                        f"`{limits[name]}` and the request `{requests[name]}`",
                         "the API server rejects the pods: limit and request of devices and huge pages must be equal"
                         if is_equal_required
                         else "the API server rejects the pods: a request cannot exceed its limit",
-                        f"set `{name}` in both `limits` and `requests`",
+                        f"set `{name}` in both `limits` and `requests` of `resourcesPerNode`",
                         pair.job,
                         at_key=True,
                     )
@@ -402,8 +414,8 @@ def _missing(pair: OnRuntime, missing: Mapping[str, object], why: str) -> Breach
         FIELD,
         f"`resourcesPerNode` does not set {names}, which {pair.runtime.resource} requests",
         why,
-        f"set these resources too, with the amounts that the job needs: `limits: {{{amounts}}}`, "
-        "and the same in `requests`",
+        f"add to `resourcesPerNode`, with the amounts that the job needs: `limits: {{{amounts}}}`, and the same in "
+        "`requests`",
         pair.job,
         severity=ERROR if _devices(missing) else WARNING,
         at_key=True,
@@ -414,8 +426,9 @@ def _missing(pair: OnRuntime, missing: Mapping[str, object], why: str) -> Breach
 def one_node(objects: Objects) -> Iterator[Breach]:
     """Report a TrainJob with `numNodes: 1` that gets two hosts.
 
-    On a runtime with `runLauncherAsNode`, Trainer creates a launcher and at least one more host. The job uses the quota
-    of two hosts and runs twice the ranks.
+    On a runtime with `runLauncherAsNode: true`, Trainer creates a launcher with ranks and at least one more host. The
+    job uses the quota of two hosts and runs twice the ranks. On a runtime with `runLauncherAsNode: false`, the launcher
+    runs no ranks, so a job with `numNodes: 1` runs all ranks on one host.
 
     Source: trainer v2.3.0 and v2.2.0 pkg/runtime/framework/plugins/mpi/mpi.go EnforceMLPolicy
     """
@@ -427,7 +440,8 @@ def one_node(objects: Objects) -> Iterator[Breach]:
                 f"`numNodes` is `1`, but the job gets 2 hosts on {manifest.resource}",
                 "Trainer creates a launcher and at least one more host. The job uses the devices and the quota of two "
                 f"hosts, and runs twice the ranks ({known('trainer-one-node-is-two').note})",
-                "set `numNodes: 2`, or use a runtime for one host without `mlPolicy.mpi`",
+                "use a runtime with `runLauncherAsNode: false`, whose launcher requests no devices; or set "
+                "`numNodes: 2` if the job needs two hosts",
                 job,
                 value=nodes,
             )
@@ -454,7 +468,7 @@ def launcher_image(objects: Objects) -> Iterator[Breach]:
                 f"{format_value(host.container.body.get('image'))} of {manifest.resource}",
                 "the programs, libraries or MPI versions of the images may differ, so ranks fail or hang "
                 f"({known('trainer-image-for-the-launcher-alone').note})",
-                "use a runtime that has this image in both jobs, and remove `image`",
+                "use a runtime that sets this image in `launcher` and in `node`, and remove `trainer.image`",
                 job,
                 value=image,
             )

@@ -74,7 +74,7 @@ def test_kubeconform_checks_a_file_with_any_extension(tmp_path: Path, mpigen: Ru
     (tmp_path / "bad.txt").write_text(BAD)
     ran = mpigen("validate", "bad.txt", "--engine", "kubeconform")
     assert (ran.returncode, "bad.txt:3:30: error: kubeconform/invalid: Namespace x" in ran.stdout) == (1, True)
-    assert "    fix: compare it with the upstream API reference of its kind\n" in ran.stdout
+    assert "    fix: compare the object with the upstream API reference of its kind\n" in ran.stdout
 
 
 def test_both_engines_check_documents_after_an_invalid_document(tmp_path: Path, mpigen: Run) -> None:
@@ -130,9 +130,9 @@ def test_a_job_without_one_release_is_checked_alone(tmp_path: Path, mpigen: Run)
         ("name: openmpi-cpu}", "name: openmpi-cpus}", "trainjob/missing-runtime"),
         ("name: openmpi-cpu}", "name: openmpi-cpu, kind: TrainingRuntime}", "set `kind: ClusterTrainingRuntime`"),
         ("name: openmpi-cpu}", "name: openmpi-cpu, kind: Runtime}", "trainjob/runtime-kind"),
-        ("queue-name: default", "queue-name: defualt", "or use `default`, if you mean that one"),
-        ("class: production", "class: prodution", "or use `production`, if you mean that one"),
-        ("numNodes: 16", "numNodes: 17", "requests 17 hosts, but a job in `robotics` can have at most 16"),
+        ("queue-name: default", "queue-name: defualt", "or correct the name to `default`"),
+        ("class: production", "class: prodution", "or correct the name to `production`"),
+        ("numNodes: 16", "numNodes: 17", "requests 17 hosts, but a job in namespace `robotics` can have at most 16"),
     ],
 )
 def test_references_of_a_job_are_looked_up_in_the_release(said: str, instead: str, told: str, mpigen: Run) -> None:

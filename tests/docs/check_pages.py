@@ -52,11 +52,13 @@ def _example(check: Check) -> Iterator[str]:
     if case is None:
         return
     yield from ("", "## Example", "")
-    yield "This change of a sound object (`-` before, `+` after) breaks the rule:"
+    yield "This change of valid manifests (`-` before, `+` after) breaks the rule:"
     yield from ("", "```diff", case.diffs["bad"].rstrip("\n"), "```", "")
     yield from ("mpigen reports:", "", "```text", expected(case.family)[case.id].rstrip("\n"), "```", "")
     yield from ("## Use instead", "")
     if "good" in case.diffs:
         yield from ("This change passes:", "", "```diff", case.diffs["good"].rstrip("\n"), "```")
-    else:
+    elif any(line.startswith("-") for line in case.diffs["bad"].splitlines()):
         yield "Keep the lines that the example marks with `-`."
+    else:
+        yield "Leave out the lines that the example marks with `+`, or follow the fix in the message."

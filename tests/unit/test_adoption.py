@@ -178,7 +178,7 @@ def test_an_unused_waiver_is_a_finding_if_its_files_were_checked(tmp_path: Path)
     adoption = Adoption(settings(tmp_path, WAIVER), TODAY)
     (unused,) = adoption.apply([], Run(files=("tenants/a/queue.yaml",))).findings
     assert (unused.check, unused.line, unused.severity) == ("waiver/unused", 2, Severity.WARNING)
-    assert unused.message == "the waiver of `schema/unknown-field` accepts no finding"
+    assert unused.message == "the waiver of `schema/unknown-field` matches no finding"
     assert adoption.apply([], Run(files=("tenants/b/queue.yaml",))).findings == []
     assert adoption.apply([], Run()).findings == []
     assert adoption.apply([], Run(files=("tenants/a/x.yaml",), is_covered=lambda _: False)).findings == []

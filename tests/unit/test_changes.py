@@ -92,8 +92,8 @@ def test_reasons_depend_on_the_version_of_trainer() -> None:
     ("before", "after", "told"),
     [
         ("numProcPerNode: 8", "numProcPerNode: 4", "`numProcPerNode`"),
-        ("parallelism: 1", "parallelism: 1\n            backoffLimit: 1", "`backoffLimit` (node)"),
-        ("nodeSelector: {example.com/pool: a}", "hostNetwork: true", "`hostNetwork` (node)"),
+        ("parallelism: 1", "parallelism: 1\n            backoffLimit: 1", "`backoffLimit` (job `node`)"),
+        ("nodeSelector: {example.com/pool: a}", "hostNetwork: true", "`hostNetwork` (job `node`)"),
         ("nodeSelector: {example.com/pool: a}", "nodeSelector: {example.com/pool: b}", ""),
         ("maxRestarts: 3}\n", "maxRestarts: 3}\n      ttlSecondsAfterFinished: 9\n", ""),
     ],
@@ -103,7 +103,8 @@ def test_trainer_2_2_rejects_every_change_of_the_pods_of_a_job(before: str, afte
     assert new != TREE
     assert found(new) == []
     messages = [finding.message for finding in found(new, targets={"trainer": "2.2"})]
-    assert messages == ([f"{told} of `changing` changes, but existing jobs keep their old pods"] if told else [])
+    change = f"the update changes {told} of runtime `changing`, but existing TrainJobs keep their old pods"
+    assert messages == ([change] if told else [])
 
 
 def variations(body: Any, node: Any) -> Iterator[Any]:

@@ -95,7 +95,7 @@ def test_a_duplicate_object_is_reported_at_its_second_place() -> None:
     assert (finding.check, finding.file, finding.message) == (
         "object/duplicate",
         "2.yaml",
-        "the object is also in 0.yaml",
+        "an object with the same kind, namespace and name is also in 0.yaml",
     )
 
 

@@ -75,8 +75,8 @@ def immutable(change: ChangedObject) -> Iterator[Breach]:
       StatefulSet: the selector; StatefulSet: `volumeClaimTemplates`, `serviceName`
 
     `generator/facts/updates.yaml` has the complete list, with the source of each rule. Rules in CEL (`oldSelf`) come
-    from the CustomResourceDefinitions of the target versions. The check reports no default value, order of a set or
-    spelling of a quantity that the API server treats as equal.
+    from the CustomResourceDefinitions of the target versions. The check ignores differences that the API server ignores
+    too: default values, the order of a set, and the spelling of a quantity.
 
     The API server rejects two more updates to valid objects. If a mapping of a custom resource becomes `{}`,
     server-side apply sets it to null. And JobSet's webhook sets defaults in `volumeClaimPolicies` only on creation,
@@ -151,7 +151,7 @@ def _null(emptied: tuple[Path, Any]) -> Breach:
     field = format_path(path[-1:], root="").removeprefix(".")
     return Breach(
         path,
-        f"`{field}` becomes empty, but is not removed; its value is {written(value)}",
+        f"`{field}` changes from {written(value)} to an empty mapping",
         f"server-side apply sets `{field}` to null, which the API server rejects, so the sync fails",
         f"remove `{field}` instead of leaving it empty",
         value={},
@@ -182,9 +182,9 @@ def _breach(difference: Difference, fix: str) -> Breach:
     field = format_path(difference.path[max(difference.field - 1, 0) :], root="").removeprefix(".") or "spec"
     was, now, effect = written(difference.was), written(difference.now), RULES[difference.rule].effect
     if difference.now is None:
-        message = f"`{field}` {effect}, but is removed; its value is {was}"
+        message = f"`{field}` {effect}, but the update removes its value {was}"
     elif difference.was is None:
-        message = f"`{field}` {effect}, but is added with the value {now}"
+        message = f"`{field}` {effect}, but the update adds it with the value {now}"
     else:
         message = f"`{field}` {effect}, but changes from {was} to {now}"
     return Breach(difference.path, message, _WHY, fix, value=difference.now)

@@ -3,7 +3,7 @@
 Kueue stops no job when its flavor changes. In kueue v0.19.2 no call of `workloadevict.Evict` depends on the flavor, and
 Kueue does not compare the node selectors and tolerations of a running job's pods (pkg/util/equality/podset.go,
 pkg/controller/jobframework/reconciler.go EquivalentToWorkload). Jobs that start later get the flavor's new values
-(pkg/podset/podset.go FromAssignment). tests/cluster/test_changed_flavors.py shows it.
+(pkg/podset/podset.go FromAssignment). tests/cluster/test_changed_flavors.py verifies this with a real Kueue.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ class ChangedQueues:
 def queue_stopped(change: ChangedObject) -> Iterator[Breach]:
     """Report a queue that stops admitting or running jobs.
 
-    With `stopPolicy: Hold` Kueue admits no more jobs of the queue. With `HoldAndDrain` it also evicts the running
-    ones.
+    With `stopPolicy: Hold` Kueue admits no more jobs of the queue. With `HoldAndDrain` Kueue also evicts the running
+    jobs.
 
     Source: kueue v0.19.2 pkg/controller/core/workload_controller.go reconcileOnClusterQueueActiveState,
     reconcileOnLocalQueueActiveState
@@ -81,11 +81,12 @@ def queue_stopped(change: ChangedObject) -> Iterator[Breach]:
         yield Breach(
             ("spec", "stopPolicy"),
             f"`stopPolicy` changes from {format_value(before)} to {format_value(after)}",
-            f"Kueue {'evicts all running jobs of this queue and ' if drains else ''}admits no more"
-            f"{'' if drains else ' jobs of this queue'}",
-            "ask its users to save their data first; with `Hold` running jobs complete"
+            "Kueue evicts all running jobs of this queue, and admits no new jobs"
             if drains
-            else "inform its users: running jobs complete, and all other jobs stay pending",
+            else "Kueue admits no more jobs of this queue",
+            "ask the users of the queue to save their data first, or set `Hold`, which lets running jobs complete"
+            if drains
+            else "inform the users of the queue: running jobs complete, and all other jobs stay pending",
             value=after,
         )
 
@@ -108,16 +109,16 @@ def queue_removed(change: Change) -> Iterator[Breach]:
         if manifest.kind == "ClusterQueue":
             users = {queue.namespace for queue in local_queues if _cluster_queue_of(queue) == manifest.name}
             has_users_left = bool(users - namespaces) or not local_queues
-            running = "and Kueue deletes the queue after they end"
+            running = "and Kueue deletes the queue after the last job ends"
         else:
             has_users_left = manifest.namespace not in namespaces and _cluster_queue_of(manifest) not in queues
             running = "but do not start again after an eviction"
         if has_users_left:
             yield Breach(
                 ("metadata", "name"),
-                f"`{manifest.name}` is removed in the next release",
+                f"{manifest.kind} `{manifest.name}` is removed in the next release",
                 f"Kueue never admits pending jobs of this queue. Running jobs continue, {running}",
-                "set `stopPolicy: Hold` in an earlier release, and remove the queue after its jobs end",
+                "set `stopPolicy: Hold` in an earlier release, and remove the queue after all its jobs end",
                 manifest,
                 value=manifest.name,
             )
@@ -132,7 +133,7 @@ def cohort_removed(change: Change) -> Iterator[Breach]:
     """Report a removed Cohort that queues still name.
 
     Kueue reports no error. It treats the name as a cohort without quota, parent and weight. The check reports nothing
-    if the removed Cohort sets none of them.
+    if the removed Cohort has no quota, parent or weight.
 
     Source: kueue v0.19.2 pkg/cache/hierarchy/manager.go: a cohort without an object has no quota and no parent
     """
@@ -140,14 +141,19 @@ def cohort_removed(change: Change) -> Iterator[Breach]:
     for manifest in change.new:
         if manifest.group == KUEUE and manifest.kind in ("ClusterQueue", "Cohort"):
             for field in ("cohortName", "cohort", "parentName"):
-                members.setdefault(string(mapping(manifest.body, "spec").get(field)), manifest.name)
+                members.setdefault(
+                    string(mapping(manifest.body, "spec").get(field)), f"{manifest.kind} `{manifest.name}`"
+                )
     for manifest in change.removed(KUEUE, "Cohort"):
         if any(mapping(manifest.body, "spec").values()) and manifest.name in members:
             yield Breach(
                 ("metadata", "name"),
-                f"`{manifest.name}` is removed in the next release, but `{members[manifest.name]}` names it",
-                "Kueue treats it as a cohort without quota, parent and weight, so its members cannot borrow through it",
-                "keep it, or set another cohort for its members in the same release",
+                f"Cohort `{manifest.name}` is removed in the next release, but {members[manifest.name]} still refers "
+                "to it",
+                "Kueue treats the name as a cohort without quota, parent and weight, so the queues of the cohort lose "
+                "the"
+                " quota that they borrow from the Cohort and from its parent",
+                "keep the Cohort, or set another cohort in all objects that refer to it in the same release",
                 manifest,
                 value=manifest.name,
             )
@@ -175,12 +181,15 @@ def less_quota(change: ChangedQueues) -> Iterator[Breach]:
             manifest, is_removed = after.of("ClusterQueue")[name], flavor not in queue.flavors
             yield Breach(
                 quota_path(manifest, amounts, "nominalQuota"),
-                f"{'loses' if is_removed else 'has less quota of'} flavor `{flavor}`: {_format_less(amounts)}",
-                "running jobs continue, but do not get the flavor again after an eviction; new jobs never get it"
+                f"ClusterQueue `{name}` {'loses' if is_removed else 'has less quota of'} flavor `{flavor}`: "
+                f"{_format_less(amounts)}",
+                "running jobs continue, but do not get the flavor again after an eviction; new jobs never get the "
+                "flavor"
                 if is_removed
                 else "running jobs continue, but other queues can reclaim usage above the new quota; new jobs stay"
-                " pending until usage is below it",
-                "inform the team first, or set `stopPolicy: Hold`, so that running jobs end and no new jobs start",
+                " pending until usage is below the new quota",
+                "inform the team first, or set `stopPolicy: Hold` first, so that running jobs end and no new jobs "
+                "start",
                 manifest,
             )
 
@@ -222,11 +231,14 @@ def less_to_borrow(change: ChangedQueues) -> Iterator[Breach]:
 
 
 def _less_to_borrow(manifest: Manifest, path: Path, queues: Sequence[str], flavor: str, less: _Less) -> Breach:
+    subject, amounts = f"ClusterQueue {listed(queues)}", f"at most {_format_less(less)}"
+    if len(queues) > 1:
+        subject, amounts = f"ClusterQueues {listed(queues)}", f"`{queues[0]}` {amounts}"
     return Breach(
         path,
-        f"{listed(queues)} can get less of flavor `{flavor}`, at most {_format_less(less)}",
-        "running jobs continue; Kueue never admits pending jobs that need more",
-        "inform the owners of larger jobs, or let these jobs start first",
+        f"{subject} can get less of flavor `{flavor}`: {amounts}",
+        "running jobs continue, but Kueue never admits pending jobs that need more than the new amount",
+        "inform the owners of pending jobs that need more, or let their jobs start before the update",
         manifest,
     )
 
@@ -296,15 +308,15 @@ def less_to_reclaim(change: ChangedQueues) -> Iterator[Breach]:
         if old not in _RECLAIMS or new not in _RECLAIMS or _RECLAIMS.index(new) >= _RECLAIMS.index(old):
             continue
         if lent := [
-            f"{format_amounts(amounts)} of `{flavor}`" for flavor, amounts in by_flavor(_can_lend(after, name))
+            f"{format_amounts(amounts)} of flavor `{flavor}`" for flavor, amounts in by_flavor(_can_lend(after, name))
         ]:
             victims = "no running job" if new == "Never" else "only running jobs of lower priority"
             yield Breach(
                 ("spec", "preemption", "reclaimWithinCohort"),
                 f"`reclaimWithinCohort` changes from `{old}` to `{new}`",
-                f"other queues can borrow up to {', '.join(lent[:_LISTED])}. Kueue preempts {victims} to reclaim it, so"
-                " jobs of this queue stay pending until borrowing jobs end",
-                f"keep `{old}`, or set a `lendingLimit` so that other queues can borrow less",
+                f"other queues can borrow up to {', '.join(lent[:_LISTED])}. Kueue preempts {victims} to reclaim this"
+                " quota, so jobs of this queue stay pending until the borrowing jobs end",
+                f"keep `reclaimWithinCohort: {old}`, or set a `lendingLimit` so that other queues can borrow less",
                 after.of("ClusterQueue")[name],
                 value=new,
             )
@@ -342,9 +354,9 @@ def flavor_nodes(change: ChangedObject) -> Iterator[Breach]:
                 ("spec", "nodeLabels"),
                 f"`nodeLabels` changes from {written(dict(labels) or None)} to {written(dict(new_labels) or None)}",
                 "running jobs keep their nodes and count as usage of this flavor. Pods of later jobs need nodes with"
-                " the new labels; without such nodes they stay Pending and hold their quota",
-                f"label the nodes first; for other nodes, add a flavor such as `{next_name(change.new.name)}`, and keep"
-                " this flavor until its jobs end",
+                " the new labels; without such nodes these pods stay Pending, and their jobs hold quota",
+                "set the new labels on the nodes first; to use other nodes, add a flavor such as "
+                f"`{next_name(change.new.name)}`, and keep this flavor until its jobs end",
             )
         kept = mappings(after.get("tolerations"))
         removed = [toleration for toleration in mappings(before.get("tolerations")) if toleration not in kept]
@@ -352,8 +364,8 @@ def flavor_nodes(change: ChangedObject) -> Iterator[Breach]:
             yield Breach(
                 ("spec", "tolerations"),
                 f"pods of new jobs no longer get the toleration {written(removed[0])}",
-                "if the nodes have this taint, pods that do not tolerate it themselves stay Pending and hold their"
-                " quota; running jobs continue",
+                "if the nodes have the taint of this toleration, pods without their own toleration stay Pending, and"
+                " their jobs hold quota; running jobs continue",
                 "remove the taint from the nodes first, or keep the toleration",
             )
     untolerated = _untolerated_taints(before)
@@ -361,9 +373,12 @@ def flavor_nodes(change: ChangedObject) -> Iterator[Breach]:
     if added:
         yield Breach(
             ("spec", "nodeTaints"),
-            f"after this update, the flavor accepts only jobs that tolerate {', '.join(added)}",
-            "Kueue never admits other jobs to this flavor, not even pending jobs; running jobs continue",
-            "let pending jobs start first, or submit them again on a runtime that tolerates the taint",
+            f"after this update, the flavor accepts only jobs that tolerate the taint {' and the taint '.join(added)}",
+            "Kueue never admits a job without this toleration to the flavor, not even a job that is pending now; "
+            "running"
+            " jobs continue",
+            "let pending jobs start before the update, or submit these jobs again on a runtime that tolerates the "
+            "taint",
         )
 
 
@@ -401,8 +416,9 @@ def flavor_not_retried(change: ChangedObject) -> Iterator[Breach]:
         yield Breach(
             ("spec", changed[0]) if changed[0] in after else ("spec",),
             f"the flavor accepts more jobs than before: {' and '.join(f'`{field}`' for field in changed)} changes",
-            "Kueue does not retry jobs that it could not admit to the flavor: they stay pending until another "
-            f"workload ends or their queue changes ({defect.note})",
+            "Kueue does not retry pending jobs when a flavor changes: a job that it could not admit before stays "
+            "pending"
+            f" until another workload ends or its ClusterQueue changes ({defect.note})",
             f"update to {defect.update}, or change the ClusterQueues of this flavor in the same release",
             at_key=changed[0] in after,
         )
@@ -413,9 +429,10 @@ def flavor_topology(change: ChangedQueues) -> Iterator[Breach]:
     """Report a flavor that jobs without a topology request can no longer use.
 
     If a queue has flavors with and without a topology, Kueue gives a flavor with a topology only to jobs with a
-    topology request. The update adds a topology to one of several flavors, or adds a flavor without a topology. Pending
-    jobs cannot get a request, so they never get this flavor. Running jobs continue. If all flavors of a queue have a
-    topology, jobs need no request.
+    topology request, such as the pod annotation `kueue.x-k8s.io/podset-required-topology`. An update causes this if it
+    adds a topology to one of several flavors of a queue, or if it adds a flavor without a topology to the queue. A
+    pending job keeps its pods, so it cannot get a request later: it can use only the flavors without a topology.
+    Running jobs continue. If all flavors of a queue have a topology, jobs need no request.
 
     Source: kueue v0.19.2 pkg/scheduler/flavorassigner/tas_flavorassigner.go checkPodSetAndFlavorMatchForTAS
     """
@@ -429,11 +446,13 @@ def flavor_topology(change: ChangedQueues) -> Iterator[Breach]:
     for flavor, queues in affected.items():
         yield Breach(
             ("spec", "topologyName"),
-            f"after this update, only jobs with a topology request can use `{flavor}` in {listed(queues)}",
-            "the queue also has a flavor without a topology. Pending jobs without a request never get this flavor;"
-            " running jobs continue",
-            "let pending jobs start first, submit them again on a runtime with a topology request, or set a topology on"
-            " every flavor of the queue",
+            f"after this update, only jobs with a topology request can use flavor `{flavor}` in ClusterQueue"
+            f"{'s' if len(queues) > 1 else ''} {listed(queues)}",
+            "the queue also has a flavor without a topology, so Kueue gives pending jobs without a topology request "
+            "only"
+            " the flavors without a topology; running jobs continue",
+            "set a topology on every flavor of the queue. If a flavor must stay without a topology, either let pending"
+            " jobs start before the update, or submit these jobs again on a runtime with a topology request",
             after.of("ResourceFlavor")[flavor],
         )
 
@@ -462,10 +481,11 @@ def priority_removed(change: Change) -> Iterator[Breach]:
     for manifest in change.removed(KUEUE, "WorkloadPriorityClass"):
         yield Breach(
             ("metadata", "name"),
-            f"`{manifest.name}` is removed in the next release",
-            "new jobs that name it stay suspended, and only Kueue's log shows why; pending and running jobs keep their"
-            " priority",
-            f"remove the label `{KUEUE}/priority-class` with this value from all jobs first",
+            f"WorkloadPriorityClass `{manifest.name}` is removed in the next release",
+            "new jobs with this priority class stay suspended, and only Kueue's log shows the cause; pending and "
+            "running"
+            " jobs keep their priority",
+            f"remove the label `{KUEUE}/priority-class: {manifest.name}` from all jobs first",
             manifest,
             value=manifest.name,
         )

@@ -49,9 +49,10 @@ def runtime_in_use(change: ChangedObject) -> Iterator[Breach]:
     """Report an update of a runtime that stops its running TrainJobs or keeps pending ones from starting.
 
     The update changes the number of pods, or a field of their containers such as one variable. Running TrainJobs then
-    no longer match their Workloads, so Kueue stops and requeues them. This may happen hours later: Kueue does not watch
-    runtimes, and compares a job only when the job changes for another reason, or when Kueue restarts. Trainer 2.3
-    creates the old pods again, because a TrainJob keeps a copy of its first runtime. But Kueue counts the new pods.
+    no longer match their Workloads, so Kueue suspends the TrainJobs and queues them again. This may happen hours later:
+    Kueue does not watch runtimes, and compares a job only when the job changes for another reason, or when Kueue
+    restarts. Trainer 2.3 creates the old pods again, because a TrainJob keeps a copy of its first runtime. But Kueue
+    counts the pods of the changed runtime.
 
     Trainer 2.2 keeps no copy of the runtime, and JobSet rejects changed pods. For Trainer 2.2 the check reports every
     change of `mlPolicy` and of a job, except labels, annotations, node selectors, tolerations and scheduling gates of
@@ -69,13 +70,15 @@ def runtime_in_use(change: ChangedObject) -> Iterator[Breach]:
     if changes:
         yield Breach(
             changes[0],
-            f"{_format_changes(changes, new.body)} of `{new.name}` changes, but existing jobs keep their old pods",
-            "Kueue stops running jobs later, because they no longer match their Workloads. They start again with their "
-            "old pods, but Kueue counts the new pods"
+            f"the update changes {_format_changes(changes, new.body)} of runtime `{new.name}`, but existing TrainJobs "
+            "keep their old pods",
+            "Kueue later suspends the running TrainJobs of this runtime, because they no longer match their Workloads. "
+            "The TrainJobs start again with their old pods, but Kueue counts the pods of the changed runtime"
             if keeps_runtime
-            else "JobSet rejects the new pods of existing jobs: pending jobs never start, and Kueue cannot suspend "
-            "running jobs",
-            f"add a runtime, such as `{next_name(new.name)}`, and deprecate this one, or wait until no job uses it",
+            else "JobSet rejects the new pods of existing TrainJobs: pending TrainJobs never start, and Kueue cannot "
+            "suspend running TrainJobs",
+            f"add a new runtime, such as `{next_name(new.name)}`, and deprecate this runtime; or apply the update when "
+            "no TrainJob uses the runtime",
         )
 
 
@@ -102,7 +105,7 @@ def _touches(one: _Steps, other: _Steps) -> bool:
 
 
 def _format_changes(changes: list[Path], body: object) -> str:
-    """Format the changed fields and their jobs: `image` (node, launcher), `numNodes`."""
+    """Format the changed fields and their jobs: `image` (job `node`, job `launcher`), `numNodes`."""
     jobs = {
         number: str(job.get("name"))
         for number, job in indexed_mappings(mapping(body, *map(str, JOB_SET)).get(_JOBS[-1]))
@@ -110,7 +113,7 @@ def _format_changes(changes: list[Path], body: object) -> str:
     jobs_of: dict[str, dict[str, None]] = {}
     for path in changes:
         number = path[len(_JOBS)] if len(path) > len(_JOBS) and path[: len(_JOBS)] == _JOBS else None
-        jobs_of.setdefault(_field(path), {})[jobs[number] if isinstance(number, int) else ""] = None
+        jobs_of.setdefault(_field(path), {})[f"job `{jobs[number]}`" if isinstance(number, int) else ""] = None
     return ", ".join(
         f"`{field}` ({', '.join(names)})" if any(names) else f"`{field}`" for field, names in jobs_of.items()
     )
@@ -195,12 +198,12 @@ def runtime_removed(change: Change) -> Iterator[Breach]:
         if not is_deprecated and manifest.namespace not in namespaces:
             yield Breach(
                 ("metadata", "name"),
-                f"`{manifest.name}` is removed in the next release",
+                f"runtime `{manifest.name}` is removed in the next release",
                 "Trainer 2.2 deletes the runtime only after its last TrainJob, and accepts new TrainJobs until then"
                 if change.targets.get("trainer") == "2.2"
-                else "Kueue needs the runtime of a TrainJob: pending jobs never start, and running jobs hold their"
-                " quota after they end",
-                "deprecate the runtime, and remove it in a later release, when no TrainJob names it",
+                else "Kueue needs the runtime of a TrainJob: without it, pending TrainJobs never start, and running"
+                " TrainJobs hold their quota even after they end",
+                "deprecate the runtime first, and remove it in a later release, when no TrainJob uses it",
                 manifest,
                 value=manifest.name,
             )
@@ -218,9 +221,9 @@ def tenant_removed(change: Change) -> Iterator[Breach]:
     for manifest in change.removed("", "Namespace"):
         yield Breach(
             ("metadata", "name"),
-            f"`{manifest.name}` is removed in the next release",
+            f"namespace `{manifest.name}` is removed in the next release",
             "Argo CD prunes the namespace, and Kubernetes deletes its running jobs, volume claims and other objects",
-            "ask its users to end their jobs and save their data first",
+            "ask the users of the namespace to end their jobs and save their data first",
             manifest,
             value=manifest.name,
         )
@@ -265,7 +268,7 @@ _KINDS: Mapping[tuple[str, str], _Kind] = {
         ),
     ),
     ("sriovnetwork.openshift.io", "SriovNetworkPoolConfig"): _Kind(
-        "restarts {nodes} if their RDMA mode differs", ("nodeSelector", "rdmaMode"), is_removed_silently=True
+        "restarts {nodes}, if their RDMA mode differs", ("nodeSelector", "rdmaMode"), is_removed_silently=True
     ),
     (_MCO, "MachineConfig"): _Kind(_RESTARTS),
     (_MCO, "KubeletConfig"): _Kind(_RESTARTS),
@@ -312,12 +315,13 @@ def reboots(change: Change) -> Iterator[Breach]:
     for (event, effect), ((first, path), *others) in equal.items():
         subject = ""
         if event in (_NEW, _REMOVED):
-            subject = f"`{first.name}` and {len(others)} more are " if others else f"`{first.name}` is "
+            subject = f"{first.kind} `{first.name}` "
+            subject += f"and {len(others)} more objects are " if others else "is "
         yield Breach(
             path,
-            f"{subject}{event}: its operator {effect}",
-            "jobs with a pod on such a node fail. Only a runtime with `restarts` starts them again, and they continue"
-            " from a checkpoint only if their program saves and loads one",
+            f"{subject}{event}: the operator {effect}",
+            "jobs with a pod on such a node fail. A job starts again only if its runtime sets `restarts`, and continues"
+            " from a checkpoint only if its program saves and loads checkpoints",
             "set `stopPolicy: Hold` on the queues, let running jobs end, and apply the update in a maintenance window",
             first,
             WARNING if change.old else INFO,
@@ -339,5 +343,5 @@ def _effect(manifest: Manifest, kind: _Kind) -> str:
     if role := string(mapping(manifest.body, "metadata", "labels").get(f"{_MCO}/role")):
         nodes = f"the nodes of MachineConfigPool `{role}`"
     if selector := next((spec[field] for field in _SELECTORS if spec.get(field)), None):
-        nodes = f"the nodes with {written(selector)}"
+        nodes = f"the nodes that {written(selector)} selects"
     return kind.effect.format(nodes=nodes)

@@ -31,7 +31,9 @@ def implementation(runtime: MpiRuntime) -> Iterator[Breach]:
         yield Breach(
             (*MPI, "mpiImplementation"),
             "`mpiImplementation` is an empty string",
-            "no TrainJob ever gets pods: Kueue rejects it, or without Kueue, an event reports the error",
+            "no TrainJob on this runtime ever gets pods: Kueue rejects the TrainJob, or, without Kueue, only an event "
+            "reports "
+            "the error",
             "set `OpenMPI`, whatever MPI the image contains: Trainer supports no other value",
             value="",
         )
@@ -51,7 +53,7 @@ def processes(runtime: MpiRuntime) -> Iterator[Breach]:
             (*MPI, "numProcPerNode"),
             f"`numProcPerNode` is `{slots}`",
             f"each line of the hostfile has `slots={slots}`, so `mpirun` can start no process",
-            "set the number of processes per node",
+            "set `numProcPerNode` to the number of processes per node, at least 1",
             value=slots,
         )
 
@@ -72,9 +74,9 @@ def launchers(runtime: MpiRuntime) -> Iterator[Breach]:
     pods = nodes - 1 if runtime.is_launcher_a_node else nodes
     yield Breach(
         ("spec", "mlPolicy", "numNodes"),
-        f"`numNodes` is `{nodes}`",
-        f"every TrainJob gets {nodes} launchers, and each starts its own `mpirun`",
-        f"set `numNodes: 1`; for {nodes} hosts by default, set `parallelism: {pods}` in the Job of `{NODE}`",
+        f"`numNodes` is `{nodes}`, but in an MPI runtime it sets the number of launchers",
+        f"every TrainJob gets {nodes} launchers, and each launcher starts its own `mpirun`",
+        f"set `numNodes: 1`; for {nodes} hosts by default, set `parallelism: {pods}` in the Job template of `{NODE}`",
         value=nodes,
     )
 
@@ -93,9 +95,9 @@ def jobs(runtime: MpiRuntime) -> Iterator[Breach]:
         if not any(job.name == name for job in runtime.jobs):
             yield Breach(
                 (*JOB_SET, "replicatedJobs"),
-                f"no job is called `{name}`",
-                "Trainer finds the jobs by name: it lists the pods of `node` in the hostfile, and mounts the hostfile "
-                "in `launcher`",
+                f"no replicated job of the runtime has the name `{name}`",
+                "Trainer finds the jobs by name: it lists the pods of job `node` in the hostfile, and mounts the "
+                "hostfile in job `launcher`",
                 f"rename the job that runs {command} to `{name}`",
             )
 
@@ -113,11 +115,11 @@ def container(runtime: MpiRuntime) -> Iterator[Breach]:
     for job in runtime.pair:
         names = [item.get("name") for _, item in indexed_mappings(job.pod.get("containers"))]
         if names and not job.container:
-            containers = f"the container{'s are' if len(names) > 1 else ' is'} {', '.join(map(format_value, names))}"
+            containers = f"the container{'s' if len(names) > 1 else ''} {', '.join(map(format_value, names))}"
             yield Breach(
                 (*job.pod_path, "containers"),
-                f"the job `{job.name}` has no container `{NODE}`; {containers}",
-                "Trainer mounts the ssh key, and in the launcher the hostfile, into the container of that name only",
+                f"the job `{job.name}` has no container `{NODE}`, but only {containers}",
+                f"Trainer mounts the ssh key and, in the launcher, the hostfile only into the container `{NODE}`",
                 f"rename the container that runs {'`mpirun`' if job.name == LAUNCHER else 'sshd'} to `{NODE}`",
                 value=names,
             )
@@ -139,8 +141,9 @@ def image(runtime: MpiRuntime) -> Iterator[Breach]:
                 yield Breach(
                     path,
                     f"the container {format_value(body.get('name'))} of the job `{job.name}` has no image",
-                    "a TrainJob cannot set it, and the API server rejects the Job. Only an event reports the error",
-                    "set `image`",
+                    "a TrainJob cannot set the image of this container, so the API server rejects the Job, and only an "
+                    "event reports the error",
+                    "set `image` in this container",
                 )
 
 
@@ -149,7 +152,7 @@ def step_label(runtime: MpiRuntime) -> Iterator[Breach]:
     """Report a step label that is not on the Job of the launcher.
 
     Trainer sets the image, command and arguments of a TrainJob on the Job with the label
-    `trainer.kubeflow.org/trainjob-ancestor-step: trainer`. That must be the launcher: on `node` the command would
+    `trainer.kubeflow.org/trainjob-ancestor-step: trainer`. That Job must be the launcher: on `node` the command would
     replace sshd. The label belongs to the Job (`template.metadata.labels` of the replicated job), not to its pods.
 
     Source: trainer v2.3.0 pkg/runtime/framework/plugins/jobset/builder.go Trainer;
@@ -160,23 +163,23 @@ def step_label(runtime: MpiRuntime) -> Iterator[Breach]:
         if job.name != LAUNCHER and job.step == TRAINER:
             yield Breach(
                 path,
-                f"`{job.name}` has the label `{STEP}: {TRAINER}`",
-                "the command of a TrainJob runs on the hosts too, and replaces sshd there",
-                f"remove the label: only `{LAUNCHER}` needs it",
+                f"the job `{job.name}` has the label `{STEP}: {TRAINER}`",
+                "the command of a TrainJob also runs on the hosts, in place of sshd",
+                f"remove the label: only the job `{LAUNCHER}` needs it",
                 value=job.step,
             )
         if job.name != LAUNCHER or job.step == TRAINER:
             continue
-        message = f"the Job of `{job.name}` has no label `{STEP}: {TRAINER}`"
-        fix = "add it to `template.metadata.labels`"
+        message = f"the job `{job.name}` has no label `{STEP}: {TRAINER}`"
+        fix = f"add the label to `template.metadata.labels` of the job `{job.name}`"
         if STEP in mapping(job.pods, "metadata", "labels"):
             path = (*job.pods_path, "metadata", "labels", STEP)
-            message = f"the label `{STEP}` is on the pods of `{job.name}`, not on the Job"
-            fix = "move it to `template.metadata.labels`"
+            message = f"the label `{STEP}` is on the pods of the job `{job.name}`, not on its Job template"
+            fix = f"move the label to `template.metadata.labels` of the job `{job.name}`"
         elif job.step is not None:
-            message = f"the label `{STEP}` of `{job.name}` is {format_value(job.step)}"
-            fix = f"set `{TRAINER}`"
-        why = "Trainer ignores the image, command and arguments of a TrainJob"
+            message = f"the label `{STEP}` of the job `{job.name}` is {format_value(job.step)}, not `{TRAINER}`"
+            fix = f"set the label to `{TRAINER}`"
+        why = "Trainer ignores the image, command and arguments of every TrainJob on this runtime"
         if job.step is None:
             why += ", and the Kubeflow SDK fails to list any runtime"
         yield Breach(path, message, why, fix, value=job.step)
@@ -186,8 +189,8 @@ def step_label(runtime: MpiRuntime) -> Iterator[Breach]:
 def replicas(runtime: MpiRuntime) -> Iterator[Breach]:
     """Report an MPI job with several replicas.
 
-    Trainer counts pods by `parallelism` and ignores `replicas`. It rejects a launcher with several replicas. In `node`
-    they are a warning: they multiply the number of hosts that a TrainJob requests.
+    Trainer counts pods by `parallelism` and ignores `replicas`. It rejects a launcher with several replicas. Several
+    replicas of `node` are a warning: they multiply the number of hosts that a TrainJob requests.
 
     Source: trainer v2.3.0 pkg/webhooks/trainingruntime_webhook.go; pkg/runtime/framework/plugins/jobset/jobset.go
     IdentifyPodNetwork
@@ -196,12 +199,14 @@ def replicas(runtime: MpiRuntime) -> Iterator[Breach]:
         count = job.body.get("replicas", 1)
         if not isinstance(count, int) or count == 1:
             continue
-        path, message = (*job.path, "replicas"), f"`{job.name}` has `{count}` replicas"
+        path, message = (*job.path, "replicas"), f"the job `{job.name}` has `{count}` replicas"
         if job.step == TRAINER:
-            yield Breach(path, message, "Trainer rejects the runtime", "set `replicas: 1`", value=count)
+            yield Breach(
+                path, message, "Trainer rejects a runtime with several launchers", "set `replicas: 1`", value=count
+            )
         else:
             why = f"a TrainJob gets {count} times the hosts that it requests"
-            fix = "set `replicas: 1`, and the default number of hosts as `parallelism` of the Job"
+            fix = "set `replicas: 1`, and set the default number of hosts in `parallelism` of the Job template"
             yield Breach(path, message, why, fix, severity=WARNING, value=count)
 
 
@@ -211,10 +216,10 @@ _MPI_JOB_LABELS = ("training.kubeflow.org/", "mpi-job-")
 
 @check("mpi/foreign-selector", severity=WARNING, needs=MpiRuntime)
 def foreign_selector(runtime: MpiRuntime) -> Iterator[Breach]:
-    """Report affinity or spreading by labels of an MPIJob.
+    """Report pod affinity or topology spread constraints that select labels of an MPIJob.
 
     A runtime that was made from an MPIJob may still select pods by its labels, such as
-    `training.kubeflow.org/job-name`. Pods of a TrainJob have none of them: JobSet labels pods `jobset.sigs.k8s.io/…`.
+    `training.kubeflow.org/job-name`. Pods of a TrainJob have other labels: `jobset.sigs.k8s.io/…`, which JobSet sets.
 
     Source: jobset v0.12.0 api/jobset/v1alpha2/jobset_types.go
     """
@@ -225,9 +230,10 @@ def foreign_selector(runtime: MpiRuntime) -> Iterator[Breach]:
             if key := next((key for key in keys if isinstance(key, str) and key.startswith(_MPI_JOB_LABELS)), ""):
                 yield Breach(
                     path,
-                    f"the pods of `{job.name}` are placed by the label `{key}` of an MPIJob",
-                    "pods of a TrainJob have no such label, so the selector matches none of them",
-                    "select by `jobset.sigs.k8s.io/replicatedjob-name`, or let Kueue place the job (a topology)",
+                    f"a scheduling rule of the job `{job.name}` selects pods by the label `{key}` of an MPIJob",
+                    "pods of a TrainJob do not have this label, so the selector matches no pod of the TrainJob",
+                    "select by the label `jobset.sigs.k8s.io/replicatedjob-name`, or remove the rule and let Kueue "
+                    "place the pods in a topology",
                 )
 
 
@@ -244,15 +250,15 @@ def _selectors(path: Path, pod: Mapping[str, Any]) -> Iterator[tuple[Path, Mappi
 
 
 _NO_PODS = "no TrainJob ever gets pods, and only an event reports the error"
-_NO_NAMES = "no pod has the name that the hostfile lists, so ssh fails: could not resolve hostname"
+_NO_NAMES = "no pod has the host name that the hostfile lists, so ssh fails: could not resolve hostname"
 
 
 @check("mpi/job-order", severity=ERROR, needs=MpiRuntime)
 def job_order(runtime: MpiRuntime) -> Iterator[Breach]:
-    """Report a dependency on a job that is not listed before.
+    """Report a dependency on a job that the runtime does not list earlier.
 
-    JobSet accepts `dependsOn` only on jobs that are listed earlier. Its webhook rejects the JobSet of each TrainJob,
-    not the runtime.
+    JobSet accepts in `dependsOn` only jobs that are listed before the dependent job. JobSet's webhook rejects the
+    JobSet of each TrainJob, not the runtime.
 
     Source: jobset v0.12.0 pkg/webhooks/jobset_webhook.go ValidateCreate
     """
@@ -263,9 +269,10 @@ def job_order(runtime: MpiRuntime) -> Iterator[Breach]:
                 is_job = name in names
                 yield Breach(
                     path,
-                    f"`{job.name}` depends on `{name}`, which {'is not listed before it' if is_job else 'is no job'}",
-                    f"JobSet accepts dependencies on earlier jobs only: {_NO_PODS}",
-                    f"list `{name}` before `{job.name}`" if is_job else "name a job that is listed before it",
+                    f"the job `{job.name}` depends on the job `{name}`, which "
+                    + (f"is not listed before `{job.name}`" if is_job else "does not exist"),
+                    f"JobSet accepts only dependencies on jobs that are listed earlier: {_NO_PODS}",
+                    f"list `{name}` before `{job.name}`" if is_job else f"set a job that is listed before `{job.name}`",
                     value=name,
                 )
 
@@ -282,12 +289,12 @@ def deadlock(runtime: MpiRuntime) -> Iterator[Breach]:
     for job in runtime.pair:
         for path, name, status in job.dependencies:
             if status == "Complete" and name in {NODE, LAUNCHER} - {job.name}:
-                why = "sshd never ends" if name == NODE else "`mpirun` does not end without the hosts"
+                why = f"sshd in `{NODE}` never ends" if name == NODE else "`mpirun` does not end without the hosts"
                 yield Breach(
                     (*path, "status"),
-                    f"`{job.name}` waits until `{name}` is complete",
+                    f"the job `{job.name}` waits until the job `{name}` is complete",
                     f"{why}, so `{job.name}` never starts",
-                    "set `Ready`",
+                    "set `status: Ready`",
                     value=status,
                 )
 
@@ -309,15 +316,17 @@ def success_policy(runtime: MpiRuntime) -> Iterator[Breach]:
     targets = set(named or jobs)
     is_all = policy.get("operator", "All") == "All"
     if unknown := [name for name in named if name not in jobs]:
-        message = f"`successPolicy` names `{unknown[0]}`, which is no job"
-        why = f"JobSet rejects undefined jobs: {_NO_PODS}"
+        message = f"`successPolicy` names the job `{unknown[0]}`, which does not exist"
+        why = f"JobSet rejects a policy with an undefined job: {_NO_PODS}"
     elif NODE in targets and (is_all or LAUNCHER not in targets):
         message = (
-            f"`successPolicy` waits for `{NODE}`" if policy else f"no `successPolicy`: the default includes `{NODE}`"
+            f"`successPolicy` waits for the job `{NODE}`"
+            if policy
+            else f"`successPolicy` is not set, and its default also waits for the job `{NODE}`"
         )
-        why = "sshd never ends, so no TrainJob ever completes"
+        why = f"sshd in `{NODE}` never ends, so no TrainJob ever completes"
     elif LAUNCHER not in targets or (not is_all and targets - {NODE, LAUNCHER}):
-        message = f"`successPolicy` does not wait for `{LAUNCHER}`"
+        message = f"`successPolicy` does not wait for the job `{LAUNCHER}`"
         why = "the JobSet ends, with all its pods, while `mpirun` still runs"
     else:
         return
@@ -339,9 +348,9 @@ def subdomain(runtime: MpiRuntime) -> Iterator[Breach]:
         yield Breach(
             (*JOB_SET, "network", "subdomain"),
             f"`subdomain` is `{name}`",
-            "all TrainJobs of a namespace share one Service, which selects the pods of the first; in the others ssh "
-            "fails: could not resolve hostname",
-            "remove it: each JobSet then has its own subdomain",
+            "all TrainJobs of a namespace share one Service, which selects only the pods of the first TrainJob. In all "
+            "later TrainJobs ssh fails: could not resolve hostname",
+            "remove `subdomain`: each JobSet then has its own subdomain",
             value=name,
         )
 
@@ -350,20 +359,21 @@ def subdomain(runtime: MpiRuntime) -> Iterator[Breach]:
 def host_names(runtime: MpiRuntime) -> Iterator[Breach]:
     """Report pods without the names that the hostfile lists.
 
-    Pods get these names from the headless Service of JobSet, and only if their Job is indexed. Both are the default.
+    Pods get these names only if JobSet creates a headless Service, and if their Job is indexed. Both are the default.
 
     Source: trainer v2.3.0 pkg/runtime/framework/plugins/jobset/jobset.go IdentifyPodNetwork;
     jobset v0.12.0 pkg/controllers/jobset_controller.go
     """
     if mapping(runtime.job_set, "network").get("enableDNSHostnames") is False:
         path = (*JOB_SET, "network", "enableDNSHostnames")
-        yield Breach(path, "`enableDNSHostnames` is `false`", _NO_NAMES, "remove it", value=False)
+        fix = "remove `enableDNSHostnames`: JobSet sets `true`"
+        yield Breach(path, "`enableDNSHostnames` is `false`", _NO_NAMES, fix, value=False)
     for job in runtime.pair:
         mode = mapping(job.body, "template", "spec").get("completionMode")
         if mode == "NonIndexed" and (job.name == NODE or runtime.is_launcher_a_node):
             path = (*job.path, "template", "spec", "completionMode")
-            message = f"`completionMode` of `{job.name}` is `{mode}`"
-            yield Breach(path, message, _NO_NAMES, "remove it: JobSet sets `Indexed`", value=mode)
+            message = f"`completionMode` of the job `{job.name}` is `{mode}`"
+            yield Breach(path, message, _NO_NAMES, "remove `completionMode`: JobSet sets `Indexed`", value=mode)
 
 
 @check("mpi/readiness", severity=WARNING, needs=MpiRuntime)
@@ -382,9 +392,9 @@ def readiness(runtime: MpiRuntime) -> Iterator[Breach]:
     if waits and not (hosts.body.get("readinessProbe") or hosts.body.get("startupProbe")):
         yield Breach(
             hosts.path,
-            f"`{LAUNCHER}` waits until `{NODE}` is ready, but `{NODE}` has no `readinessProbe`",
+            f"the job `{LAUNCHER}` waits until the job `{NODE}` is ready, but its container has no `readinessProbe`",
             "a host counts as ready before its sshd listens, so `mpirun` may fail: connection refused",
-            f"probe the port of sshd: `readinessProbe: {{tcpSocket: {{port: {SSH_PORT}}}}}`",
+            f"add a probe of the port of sshd to the container: `readinessProbe: {{tcpSocket: {{port: {SSH_PORT}}}}}`",
         )
 
 
@@ -392,28 +402,31 @@ def readiness(runtime: MpiRuntime) -> Iterator[Breach]:
 def gang(runtime: MpiRuntime) -> Iterator[Breach]:
     """Report pods of a gang that wait for other pods of the gang.
 
-    With `podGroupPolicy` all pods of a TrainJob are one PodGroup, and a gang scheduler starts none before all of them
-    exist. JobSet does not create pods with `dependsOn` or a startup order before other pods run, so all stay Pending.
+    With `podGroupPolicy` all pods of a TrainJob are one PodGroup. A gang scheduler starts no pod of the group before
+    all pods of the group exist. With `dependsOn` or a startup order, JobSet creates the launcher only after the hosts
+    run. So all pods stay Pending. Let the launcher wait for sshd in an init container instead.
 
     Source: trainer v2.3.0 pkg/runtime/framework/plugins/{coscheduling,volcano} Build; scheduler-plugins v0.34.7
     pkg/coscheduling/core/core.go PreFilter; volcano pkg/scheduler/plugins/gang/gang.go validJobFn
     """
     if not _pod_groups(runtime):
         return
-    why = "the scheduler waits for all pods of the group, and JobSet creates these only after others run"
+    why = "the gang scheduler starts no pod before all pods of the group exist, but JobSet creates the pods of"
     for job in runtime.jobs:
         for path, name, _ in job.dependencies[:1]:
             yield Breach(
                 path,
-                f"`{job.name}` depends on `{name}`, but the runtime has a `podGroupPolicy`",
-                why,
-                "remove `dependsOn`, and let the launcher wait for sshd in an init container",
+                f"the job `{job.name}` depends on the job `{name}`, but the runtime has a `podGroupPolicy`",
+                f"{why} `{job.name}` only after pods of `{name}` run: all pods stay Pending",
+                f"remove `dependsOn`, and let `{job.name}` wait for `{name}` in an init container",
                 value=name,
             )
     if mapping(runtime.job_set, "startupPolicy").get("startupPolicyOrder") == "InOrder":
         path = (*JOB_SET, "startupPolicy", "startupPolicyOrder")
-        message = "the jobs start in order, but the runtime has a `podGroupPolicy`"
-        yield Breach(path, message, why, "set `AnyOrder`", value="InOrder")
+        message = "`startupPolicyOrder` is `InOrder`, but the runtime has a `podGroupPolicy`"
+        why += " a job only after pods of the job before it run: all pods stay Pending"
+        fix = "set `AnyOrder`, and let the launcher wait for sshd in an init container"
+        yield Breach(path, message, why, fix, value="InOrder")
 
 
 @check("mpi/scheduler", severity=WARNING, needs=MpiRuntime)
@@ -421,7 +434,7 @@ def scheduler(runtime: MpiRuntime) -> Iterator[Breach]:
     """Report a PodGroup whose pods name no scheduler.
 
     Trainer creates a PodGroup, but does not set `schedulerName` in the pods. The default scheduler of Kubernetes
-    ignores PodGroups, so the gang is not scheduled as one.
+    ignores PodGroups, so some pods of a TrainJob can start without the others.
 
     Source: trainer v2.3.0 pkg/runtime/framework/plugins/{coscheduling,volcano}
     """
@@ -431,7 +444,7 @@ def scheduler(runtime: MpiRuntime) -> Iterator[Breach]:
             yield Breach(
                 job.pod_path,
                 f"the pods of the job `{job.name}` have no `schedulerName`, but the runtime has a `podGroupPolicy`",
-                "the default scheduler of Kubernetes ignores PodGroups, unless the cluster replaces it",
+                "the default scheduler ignores PodGroups, so some pods of a TrainJob can start without the others",
                 f"set `schedulerName` to the gang scheduler{', `volcano`' if policies == ['volcano'] else ''}",
             )
 

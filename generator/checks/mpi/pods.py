@@ -25,13 +25,14 @@ def ssh_as_root(runtime: MpiRuntime) -> Iterator[Breach]:
     """Report an ssh key that OpenSSH rejects for root.
 
     Trainer mounts the key as a file of root with the mode 0640 (Trainer 2.2: 0644). OpenSSH rejects a private key that
-    others can read, if the user that runs ssh owns it. So the default of `sshAuthMountPath`, `/root/.ssh`, never
-    works. Root with a key elsewhere is a warning, because a script may copy the key.
+    other users can read, if the user that runs ssh owns the key. So the default of `sshAuthMountPath`, `/root/.ssh`,
+    never works. A container that runs as root with the key in another folder is a warning, because a script may copy
+    the key.
 
     Source: trainer v2.3.0 pkg/constants/constants.go MPISSHPrivateKeyFileMode; openssh-portable authfile.c
     sshkey_perm_ok
     """
-    rejected = "ssh rejects the key for root, because Trainer mounts it readable for root's group"
+    rejected = "ssh rejects the key for root, because Trainer makes the key file readable for root's group"
     path = runtime.policy.get("sshAuthMountPath") or "/root/.ssh"
     if isinstance(path, str) and f"{path}/".startswith("/root/"):
         is_set = bool(runtime.policy.get("sshAuthMountPath"))
@@ -39,7 +40,8 @@ def ssh_as_root(runtime: MpiRuntime) -> Iterator[Breach]:
             (*MPI, "sshAuthMountPath"),
             f"`sshAuthMountPath` is {format_value(path) if is_set else 'not set and defaults to `/root/.ssh`'}",
             f"{rejected}, and no other user can enter `/root`",
-            "run the containers as another user, and mount the key in the `.ssh` of its home: `/home/mpiuser/.ssh`",
+            "run the containers as a user other than root, and set `sshAuthMountPath` to the `.ssh` folder in the home "
+            "of this user, such as `/home/mpiuser/.ssh`",
             value=path if is_set else None,
         )
         return
@@ -47,7 +49,7 @@ def ssh_as_root(runtime: MpiRuntime) -> Iterator[Breach]:
         user = _security(job, "runAsUser")
         if user and user[1] == 0:
             message = f"the container `{NODE}` of the job `{job.name}` runs as root"
-            fix = "run it as another user that the image defines"
+            fix = "run the container as another user that the image defines"
             yield Breach(user[0], message, rejected, fix, severity=WARNING, value=0)
 
 
@@ -68,9 +70,10 @@ def ssh_key_group(runtime: MpiRuntime) -> Iterator[Breach]:
         if user and user[1] != 0 and "fsGroup" not in security and not is_in_group:
             yield Breach(
                 (*job.pod_path, "securityContext"),
-                f"the pods of the job `{job.name}` run as `{user[1]}` and have no `fsGroup`",
-                "the key belongs to root and its group, so a user outside of that group cannot read it",
-                f"set `fsGroup: {user[1]}` beside it",
+                f"the pods of the job `{job.name}` run as user `{user[1]}` and have no `fsGroup`",
+                "the ssh key belongs to the user root and the group root, so a user outside of this group cannot read "
+                "it",
+                f"set `fsGroup: {user[1]}` in the `securityContext` of the pods",
             )
 
 
@@ -89,9 +92,9 @@ def open_mpi_5(runtime: MpiRuntime) -> Iterator[Breach]:
     """Report variables of Open MPI 4 on a runtime that may have Open MPI 5.
 
     Trainer sets the path of the hostfile in variables of ORTE, which Open MPI 5 replaced by PRRTE. Open MPI 5 ignores
-    them and starts all ranks in the launcher, and the TrainJob is Complete. Set `PRTE_MCA_prte_default_hostfile`, or
-    `--hostfile` in the command. For MPICH and Intel MPI the variables are `HYDRA_HOST_FILE` and
-    `I_MPI_HYDRA_HOST_FILE`.
+    these variables and starts all ranks in the launcher, and the TrainJob completes without an error. Set
+    `PRTE_MCA_prte_default_hostfile`, or `--hostfile` in the command. For MPICH and Intel MPI the variables are
+    `HYDRA_HOST_FILE` and `I_MPI_HYDRA_HOST_FILE`.
 
     The check also reports `PRTE_MCA_prte_keep_fqdn_hostnames` if the launcher is a host. The hostfile has names
     without a domain, so Open MPI 5 does not recognize its own host and connects to it by ssh.
@@ -108,9 +111,10 @@ def open_mpi_5(runtime: MpiRuntime) -> Iterator[Breach]:
             yield Breach(
                 (*container.path, "env", number),
                 f"`{keep}` is `{variable['value']}`, but the hostfile lists the launcher by its short name",
-                "Open MPI 5 does not recognize its own host, and connects by ssh to a pod without sshd: the job fails "
-                "or hangs",
-                "set `false`, although Trainer sets `true` for Open MPI 4 (`OMPI_MCA_orte_keep_fqdn_hostnames`)",
+                "Open MPI 5 does not recognize the launcher as its own host, and connects to it by ssh. The launcher "
+                "runs "
+                "no sshd, so the job fails or hangs",
+                "set `false`. Only the variable of Open MPI 4, `OMPI_MCA_orte_keep_fqdn_hostnames`, stays `true`",
                 value=variable["value"],
             )
     command = " ".join((*strings(container.body.get("command")), *strings(container.body.get("args"))))
@@ -122,10 +126,13 @@ def open_mpi_5(runtime: MpiRuntime) -> Iterator[Breach]:
         return
     yield Breach(
         (*container.path, "env"),
-        f"`{LAUNCHER}` does not set the path of the hostfile for Open MPI 5",
-        "Trainer sets it for Open MPI 4 only. Open MPI 5 runs all ranks in the launcher, unless the command names the "
-        "hostfile, and the TrainJob is Complete",
-        "add `PRTE_MCA_prte_default_hostfile` with the value `/etc/mpi/hostfile`; Open MPI 4 ignores it",
+        f"the job `{LAUNCHER}` does not set the path of the hostfile for Open MPI 5",
+        "Trainer sets the path for Open MPI 4 only. Open MPI 5 runs all ranks in the launcher, unless the command "
+        "names "
+        "the hostfile, and the TrainJob completes without an error",
+        "add the variable `PRTE_MCA_prte_default_hostfile` with the value `/etc/mpi/hostfile` to the container; Open "
+        "MPI "
+        "4 ignores this variable",
     )
 
 
@@ -133,7 +140,8 @@ def open_mpi_5(runtime: MpiRuntime) -> Iterator[Breach]:
 def overridden_variable(runtime: MpiRuntime) -> Iterator[Breach]:
     """Report a variable of the launcher that Trainer overrides.
 
-    Trainer sets some variables in the launcher, and replaces the value of the runtime silently.
+    Trainer replaces the values of `OMPI_MCA_orte_default_hostfile`, `OMPI_MCA_orte_keep_fqdn_hostnames`,
+    `OMPI_MCA_orte_set_default_slots` and `OMPI_MCA_plm_rsh_args` in the launcher silently.
 
     Source: trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go EnforceMLPolicy; pkg/apply/apply.go
     UpsertEnvVars
@@ -141,10 +149,11 @@ def overridden_variable(runtime: MpiRuntime) -> Iterator[Breach]:
     container = runtime.launcher.container if runtime.launcher else None
     for path, name in container.variables if container else ():
         if name in env.RESERVED_BY_TRAINER:
-            fix = "remove it"
+            fix = "remove the variable"
             if name == env.OMPI_MCA_plm_rsh_args:
                 fix += ", and set ssh's port and options in the `ssh_config` of the image"
-            yield Breach(path, f"`{name}` is set", "Trainer replaces the value by its own", fix, value=name)
+            message = f"the container of the launcher sets `{name}`"
+            yield Breach(path, message, "Trainer replaces the value by its own value", fix, value=name)
 
 
 @check("mpi/launcher-resources", severity=ERROR, needs=MpiRuntime)
@@ -171,9 +180,9 @@ def launcher_resources(runtime: MpiRuntime) -> Iterator[Breach]:
             texts = [format_value(some[name]) if name in some else "none" for some in (amounts, expected)]
             yield Breach(
                 (*launcher.path, "resources"),
-                f"`{LAUNCHER}` requests {texts[0]} of `{name}`, but `{NODE}` requests {texts[1]}",
-                "both run the same number of ranks, because `runLauncherAsNode` is `true`",
-                "request the same amount in both",
+                f"the job `{LAUNCHER}` requests {texts[0]} of `{name}`, but the job `{NODE}` requests {texts[1]}",
+                "a pod of either job runs the same number of ranks, because `runLauncherAsNode` is `true`",
+                "request the same amount in both jobs",
                 severity=ERROR if is_device else WARNING,
                 value=amounts.get(name),
             )
@@ -191,7 +200,8 @@ def guessed_processes(runtime: MpiRuntime) -> Iterator[Breach]:
     """Report a number of processes per host that Trainer and the SDK guess differently.
 
     If `numProcPerNode` is 1 or not set, Trainer starts one process per GPU, which it recognizes by the name of the
-    resource. With `resourcesPerNode` without GPUs it starts one process per host. The Kubeflow SDK always counts one.
+    resource. If `resourcesPerNode` sets no GPUs, Trainer starts one process per host. The Kubeflow SDK always assumes
+    one.
 
     Source: trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go EnforceMLPolicy; pkg/runtime/runtime.go numGPU
     """
@@ -202,9 +212,11 @@ def guessed_processes(runtime: MpiRuntime) -> Iterator[Breach]:
     yield Breach(
         (*MPI, "numProcPerNode"),
         f"`numProcPerNode` is {'not set' if processes is None else '`1`'}, but a host has `{count}` of `{name}`",
-        f"Trainer then starts {count} processes per host, but 1 if a TrainJob sets `resourcesPerNode` without them; "
-        "the Kubeflow SDK counts 1",
-        f"set `{count}`" if processes is None else f"set `{count}`; if you need 1 process, set it in each TrainJob",
+        f"Trainer starts {count} processes per host, or 1 if a TrainJob sets `resourcesPerNode` without `{name}`. The "
+        "Kubeflow SDK assumes 1",
+        f"set `numProcPerNode: {count}`"
+        if processes is None
+        else f"set `numProcPerNode: {count}`; for 1 process per host, set `trainer.numProcPerNode: 1` in the TrainJob",
         value=processes,
     )
 
@@ -236,8 +248,8 @@ def sdk(runtime: MpiRuntime) -> Iterator[Breach]:
         yield Breach(
             ("metadata", "labels"),
             f"the runtime has no label `{FRAMEWORK}`",
-            "the Kubeflow SDK ignores the runtime: its users can neither list nor use it",
-            "add the label, with the name of the framework, such as `mpi`",
+            "the Kubeflow SDK ignores the runtime: users of the SDK can neither list nor use the runtime",
+            f"add the label with the name of the framework, such as `{FRAMEWORK}: mpi`",
         )
         return
     container = next((job.container for job in runtime.jobs if job.step is not None and job.container), None)
@@ -245,19 +257,23 @@ def sdk(runtime: MpiRuntime) -> Iterator[Breach]:
         return
     why = "the Kubeflow SDK fails on this runtime, and then lists no runtime at all"
     if not container.body.get("image"):
-        yield Breach((*container.path, "image"), f"`{NODE}` has no image", why, "set `image`")
+        yield Breach(
+            (*container.path, "image"), f"the container `{NODE}` has no image", why, "set `image` in this container"
+        )
     limits = mapping(container.body, "resources", "limits")
     slices = sorted(name for name in limits if name.startswith("nvidia.com/mig-"))
     if not limits or limits.keys() & {"nvidia.com/gpu", "google.com/tpu"} or len(slices) == 1:
         return
     path = (*container.path, "resources", "limits")
     if slices:
-        message = f"the limits of `{NODE}` name several MIG profiles: {', '.join(map(format_value, slices))}"
+        message = (
+            f"the limits of the container `{NODE}` name several MIG profiles: {', '.join(map(format_value, slices))}"
+        )
         yield Breach(path, message, why, "request one MIG profile")
     elif not limits.keys() & {"huawei.com/Ascend910", "cpu"}:
         names = ", ".join(map(format_value, limits))
-        message = f"the limits of `{NODE}` name no resource that the Kubeflow SDK supports: {names}"
-        yield Breach(path, message, why, "limit `cpu` too")
+        message = f"the limits of the container `{NODE}` name no resource that the Kubeflow SDK supports: {names}"
+        yield Breach(path, message, why, "set a limit of `cpu` too")
 
 
 @check("mpi/one-node-volume", severity=WARNING, needs=Objects)

@@ -53,8 +53,9 @@ def over_capacity(queues: Queues) -> Iterator[Breach]:
         if capacity and flavor.nodes is not None and over:
             yield Breach(
                 ("metadata", "annotations", NODES),
-                f"the quotas exceed the {flavor.nodes} nodes, with {_format_excess(over, capacity)}",
-                "Kueue admits jobs by quota alone. Jobs that exceed the nodes hold their quota while pods stay Pending",
+                f"the quotas of this flavor exceed its {flavor.nodes} nodes: {_format_excess(over, capacity)}",
+                "Kueue admits jobs by quota alone. Jobs that do not fit on the nodes hold quota while their pods stay "
+                "Pending",
                 "lower the quotas, set `lendingLimit: 0` on MultiKueue queues, or correct the number of nodes"
                 if any(" lends" in holder for amounts in over.values() for holder in amounts)
                 else "lower the quotas, or correct the number of nodes",
@@ -72,7 +73,7 @@ def _format_excess(over: Mapping[str, Mapping[str, int]], capacity: Mapping[str,
     """
     resources = sorted(over, key=lambda resource: ("/" not in resource, resource))
     totals = [
-        f"{format_amount(resource, sum(over[resource].values()))} {resource} of "
+        f"quotas of {format_amount(resource, sum(over[resource].values()))} {resource} for nodes with "
         f"{format_amount(resource, capacity.get(resource, 0))}"
         for resource in resources
     ]
@@ -81,7 +82,7 @@ def _format_excess(over: Mapping[str, Mapping[str, int]], capacity: Mapping[str,
     parts = [f"{holder} {format_amount(first, amounts[holder])} {first}" for holder in largest[:_LISTED]]
     if len(largest) > _LISTED:
         parts.append(f"{len(largest) - _LISTED} more have the rest")
-    return f"{' and '.join(totals)}: {', '.join(parts)}"
+    return f"{' and '.join(totals)} ({', '.join(parts)})"
 
 
 def _holders(queues: Queues) -> Mapping[FlavorResource, Mapping[str, int]]:
@@ -177,9 +178,10 @@ def borrows_nothing(queues: Queues) -> Iterator[Breach]:
             amounts, nominal = (format_amounts(some) for some in (limits, {key: node.has(key) for key in limits}))
             yield Breach(
                 quota_path(manifest, limits, "borrowingLimit"),
-                f"can borrow {amounts} of flavor `{flavor}`, but no queue or Cohort in `{root}` lends any",
-                f"it never gets more than its nominal quota of {nominal}",
-                "add quota that another queue or Cohort lends, or set this `borrowingLimit` to 0",
+                f"{manifest.kind} `{manifest.name}` can borrow {amounts} of flavor `{flavor}`, but no other queue or "
+                f"Cohort below `{root}` lends any",
+                f"`{manifest.name}` never gets more than its nominal quota of {nominal}",
+                "add quota that another queue or Cohort of the cohort tree lends, or set this `borrowingLimit` to 0",
                 manifest,
             )
 
@@ -204,10 +206,11 @@ def lends_nobody(queues: Queues) -> Iterator[Breach]:
         for flavor, amounts in by_flavor({key: amount for key, amount in idle.items() if amount}):
             yield Breach(
                 quota_path(manifest, amounts, "nominalQuota" if is_unreachable else "lendingLimit"),
-                f"lends {format_amounts(amounts)} of flavor `{flavor}`, but no other queue in `{root}` can borrow it",
+                f"ClusterQueue `{node.name}` lends {format_amounts(amounts)} of flavor `{flavor}`, but no other queue "
+                f"in cohort `{root}` can borrow this quota",
                 "this queue has no LocalQueue either, so no job can use the quota"
                 if is_unreachable
-                else "the quota stays idle while this queue does not use it",
+                else "the quota is idle when this queue does not use all of its quota",
                 "raise the `borrowingLimit` of another queue, or move the quota to a queue that needs it",
                 manifest,
             )
@@ -231,8 +234,10 @@ def no_share(queues: Queues) -> Iterator[Breach]:
             yield Breach(
                 _WEIGHT,
                 f"the weight is 0, but the {manifest.kind} can borrow {amount} {key.resource} of flavor `{key.flavor}`",
-                "with fair sharing, Kueue admits its borrowing jobs last and preempts them first",
-                "set a weight above 0, unless its jobs may use only quota that no other queue needs",
+                f"with fair sharing, Kueue admits the borrowing jobs of this {manifest.kind} last, and preempts these "
+                "jobs "
+                "first",
+                "set a weight above 0, unless you intend these jobs to use only quota that no other queue needs",
                 manifest,
                 value=0,
             )

@@ -56,13 +56,13 @@ def order(objects: Objects) -> Iterator[Breach]:
                 elif excess := [name for name in names if name not in covered]:
                     difference = f"has {_join(excess)}, which `coveredResources` does not list"
                 else:
-                    difference = f"lists {_join(names)}, but `coveredResources` lists {_join(covered)}"
+                    difference = f"lists {_join(names)} in this order, but `coveredResources` lists {_join(covered)}"
                 yield Breach(
                     ("spec", "resourceGroups", number, "flavors", index, "resources"),
                     f"flavor `{flavor.get('name')}` {difference}",
                     _REJECTED,
                     f"list the resources in the order of `coveredResources`: {', '.join(covered)}. "
-                    "Set `nominalQuota: 0` if the flavor has none of a resource",
+                    "Set `nominalQuota: 0` for a resource that the flavor does not have",
                     manifest,
                     at_key=True,
                 )
@@ -148,7 +148,7 @@ def _wrong_amount(kind: str, row: Mapping[str, Any], field: str, *, is_alone: bo
     if field == "nominalQuota":
         return "", ""
     if is_alone:
-        message = f"`{field}` is {value}, but the {kind} has no `{_PARENT[kind][0]}` to share quota with"
+        message = f"`{field}` is {value}, but the {kind} is in no cohort, because `{_PARENT[kind][0]}` is not set"
         return message, f"set `{_PARENT[kind][0]}`, or remove the limit"
     if field == "lendingLimit" and kind == "ClusterQueue" and amount > (amount_of(row.get("nominalQuota")) or 0):
         nominal = row.get("nominalQuota", 0)
@@ -174,13 +174,13 @@ def _can_break_limits(manifest: Manifest, queues: Queues | None) -> bool:
 def missing_flavor(objects: Objects) -> Iterator[Breach]:
     """Report a reference to a ResourceFlavor that is in no file.
 
-    Kueue sets the ClusterQueue inactive until the ResourceFlavor exists, and admits nothing on any flavor. The check
-    needs another ResourceFlavor in the files. Outside of a complete release the flavor can exist in the cluster, so
-    the finding is then a warning.
+    Kueue sets the ClusterQueue inactive until the ResourceFlavor exists, and admits no job on its other flavors. The
+    check needs another ResourceFlavor in the files. Outside of a complete release the flavor can exist in the cluster,
+    so the finding is then a warning.
 
     Source: kueue v0.19.2 pkg/cache/scheduler/clusterqueue.go updateQueueStatus
     """
-    why = "the queue is inactive until the flavor exists: Kueue admits nothing from it, on any flavor"
+    why = "the queue is inactive until the flavor exists: Kueue admits no job of the queue, even on its other flavors"
     for manifest in objects.of(KUEUE, "ClusterQueue"):
         for group, body in indexed_mappings(mapping(manifest.body, "spec").get("resourceGroups")):
             for number, flavor in indexed_mappings(body.get("flavors")):
@@ -197,7 +197,7 @@ def missing_topology(objects: Objects) -> Iterator[Breach]:
 
     Source: kueue v0.19.2 pkg/cache/scheduler/clusterqueue.go isTASViolated
     """
-    why = "queues with this flavor are inactive until the Topology exists: Kueue admits nothing from them"
+    why = "queues with this flavor are inactive until the Topology exists: Kueue admits no job of these queues"
     for manifest in objects.of(KUEUE, "ResourceFlavor"):
         name = mapping(manifest.body, "spec").get("topologyName")
         if isinstance(name, str) and name:
@@ -238,10 +238,10 @@ def missing_priority(objects: Objects) -> Iterator[Breach]:
 def missing_cohort(objects: Objects) -> Iterator[Breach]:
     """Report a reference to a Cohort that is in no file.
 
-    Kueue needs no object for a cohort, so a misspelled name creates another cohort. It has no quota of its own, and
-    the intended cohort lends nothing to it. The check needs another Cohort in the files.
+    Kueue needs no object for a cohort, so a misspelled name creates a new cohort. The new cohort has no quota of its
+    own, and the intended cohort lends no quota to it. The check needs another Cohort in the files.
     """
-    why = "Kueue creates a cohort of this name without quota, and no other cohort lends to it"
+    why = "Kueue creates a new cohort of this name without quota, and no other cohort lends quota to it"
     for manifest in objects.of(KUEUE, "ClusterQueue", "Cohort"):
         for field in ("cohortName", "cohort", "parentName"):
             name = mapping(manifest.body, "spec").get(field)
@@ -268,12 +268,13 @@ def _dangling(objects: Objects, manifest: Manifest, path: Path, kind: str, name:
     )
     if name not in known and (has_others or is_complete_namespace):
         close = difflib.get_close_matches(name, known, n=1)
-        others = f"`{close[0]}`, if you mean that one" if close else f"one of: {', '.join(sorted(known)[:5])}"
+        names = ", ".join(f"`{other}`" for other in sorted(known)[:5])
+        others = f"correct the name to `{close[0]}`" if close else f"use one of these: {names}"
         yield Breach(
             path,
-            f"the {kind} `{name}` is in no file" + (f" for namespace `{namespace}`" if namespace else ""),
+            f"the {kind} `{name}`{f' of namespace `{namespace}`' if namespace else ''} is in no file",
             why,
-            f"add the {kind}, or use {others}" if known else f"add the {kind}",
+            f"add the {kind}, or {others}" if known else f"add the {kind}",
             manifest,
             severity=ERROR if objects.is_complete and kind != "Cohort" else WARNING,
             value=name,
@@ -284,7 +285,7 @@ def _dangling(objects: Objects, manifest: Manifest, path: Path, kind: str, name:
 def cohort_cycle(queues: Queues) -> Iterator[Breach]:
     """Report Cohorts whose parents form a cycle.
 
-    Kueue leaves the cohorts of a cycle, and all below them, out of scheduling. It admits nothing from their queues.
+    Kueue does not schedule the cohorts of a cycle and the cohorts below them: it admits no job of their queues.
 
     Source: kueue v0.19.2 pkg/cache/scheduler/snapshot.go
     """
@@ -293,8 +294,8 @@ def cohort_cycle(queues: Queues) -> Iterator[Breach]:
         yield Breach(
             ("spec", "parentName"),
             f"the parents of this Cohort form a cycle: {names}",
-            "Kueue admits nothing from queues in these cohorts, or in cohorts below them",
-            "remove the `parentName` of one Cohort, which is then the root",
+            "Kueue admits no job of the queues in the cohorts of the cycle, or in cohorts below the cycle",
+            "remove the `parentName` of the Cohort that should be the root",
             queues.of("Cohort")[cycle[0]],
             value=cycle[1 % len(cycle)],
         )
@@ -315,7 +316,7 @@ def closed_door(queues: Queues) -> Iterator[Breach]:
     """Report a LocalQueue in a namespace that its ClusterQueue does not select.
 
     Jobs of the LocalQueue stay suspended. A ClusterQueue without `namespaceSelector` selects no namespace. The check
-    reads the labels of a namespace from its object. `kubernetes.io/metadata.name` is known without the object.
+    reads the labels of a namespace from its object. It needs no object for the label `kubernetes.io/metadata.name`.
 
     Source: kueue v0.19.2 pkg/workload/resources.go ValidateAdmissibility
     """
@@ -336,13 +337,14 @@ def closed_door(queues: Queues) -> Iterator[Breach]:
 def _explain_mismatch(queue: ClusterQueue, namespace: str, labels: Mapping[str, str] | None) -> str:
     """Return why the `namespaceSelector` of a queue does not match a namespace; empty if it matches or is unknown."""
     if queue.namespaces is None:
-        return "it has no `namespaceSelector`, so it selects no namespace"
+        return "the ClusterQueue has no `namespaceSelector`, so it selects no namespace"
     known = labels or {METADATA_NAME: namespace}
     for requirement in _requirements(queue.namespaces):
         key = str(requirement.get("key"))
         if (labels is not None or key == METADATA_NAME) and not meets_requirements([requirement], known):
-            actual = f"has `{known[key]}`" if key in known else "has no such label"
-            return f"`namespaceSelector` requires `{_format_requirement(requirement)}`, and `{namespace}` {actual}"
+            actual = f"has `{key}: {known[key]}`" if key in known else f"has no label `{key}`"
+            required = f"`namespaceSelector` requires `{_format_requirement(requirement)}`"
+            return f"{required}, but namespace `{namespace}` {actual}"
     return ""
 
 
@@ -378,8 +380,9 @@ def no_candidates(objects: Objects) -> Iterator[Breach]:
             yield Breach(
                 ("spec", "flavorFungibility", "preference"),
                 "`preference` is `PreemptionOverBorrowing`, and the queue has several flavors",
-                "Kueue can choose a flavor in which it finds no workload to preempt, over a flavor in which the job "
-                f"fits by borrowing: the job stays pending while quota is free ({defect.note})",
+                "if Kueue finds no workload to preempt in one flavor, it can still prefer this flavor to a flavor in "
+                "which "
+                f"the job fits by borrowing. The job then stays pending while quota is free ({defect.note})",
                 f"update to {defect.update}, or remove `preference`",
                 queue,
                 value="PreemptionOverBorrowing",
@@ -388,10 +391,10 @@ def no_candidates(objects: Objects) -> Iterator[Breach]:
 
 @check("quota/runs-twice", severity=WARNING, needs=Objects)
 def runs_twice(objects: Objects) -> Iterator[Breach]:
-    """Report TrainJobs that run here and on a worker cluster of MultiKueue.
+    """Report TrainJobs that run in this cluster and in a worker cluster of MultiKueue.
 
-    Trainer 2.2 ignores `managedBy`. It runs a TrainJob here although MultiKueue sent it to a worker cluster, and the
-    job occupies nodes twice.
+    Trainer 2.2 ignores `managedBy`. It runs a TrainJob in this cluster although MultiKueue sent it to a worker cluster,
+    so the job occupies nodes in both clusters.
 
     Source: trainer v2.2.0 pkg/controller/trainjob_controller.go Reconcile, which never reads `spec.managedBy`
     """
@@ -400,9 +403,9 @@ def runs_twice(objects: Objects) -> Iterator[Breach]:
             defect = known("trainer-runs-jobs-of-multi-kueue")
             yield Breach(
                 ("spec", "controllerName"),
-                f"`controllerName` is `{MULTI_KUEUE}`, but Trainer of this cluster ignores `managedBy`",
-                "a TrainJob that a worker cluster has admitted runs here too, and the worker's quota does not count it "
-                f"({defect.note})",
+                f"`controllerName` is `{MULTI_KUEUE}`, but Trainer in this cluster ignores `managedBy`",
+                "a TrainJob that a worker cluster has admitted runs in this cluster too, and the quota of the worker "
+                f"cluster does not count the pods in this cluster ({defect.note})",
                 f"update to {defect.update} before you send TrainJobs to other clusters",
                 admission_check,
                 value=MULTI_KUEUE,

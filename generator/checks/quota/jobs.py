@@ -29,10 +29,10 @@ from generator.simulate.kueue.podsets import default_nodes
 
 _NUM_NODES: Path = ("spec", "trainer", "numNodes")
 _SMALLER_HOSTS = {
-    Limit.QUOTA: "raise `nominalQuota` or `borrowingLimit`, or create a runtime with smaller hosts",
-    Limit.NODE: "create a runtime with smaller hosts: no node is that large, whatever the quota",
-    Limit.NODES: "create a runtime with smaller hosts, or add nodes",
-    Limit.PLACE: "create a runtime with smaller hosts, or with a wider topology domain for its pods",
+    Limit.QUOTA: "raise `nominalQuota` or `borrowingLimit`, or create a runtime whose hosts request less",
+    Limit.NODE: "create a runtime whose hosts request less: no node is large enough, whatever the quota",
+    Limit.NODES: "create a runtime whose hosts request less, or add nodes",
+    Limit.PLACE: "create a runtime whose hosts request less, or with a wider topology domain for its pods",
 }
 
 
@@ -50,13 +50,14 @@ def uncovered(queues: Queues) -> Iterator[Breach]:
         runtimes: dict[str, dict[str, None]] = {}
         for job in jobs:
             for resource in job.uncovered_by(queues.tree.queues[name]):
-                runtimes.setdefault(resource, {})[f"`{job.runtime.name}`"] = None
+                runtimes.setdefault(resource, {})[f"runtime `{job.runtime.name}`"] = None
         for resource, names in sorted(runtimes.items()):
             yield Breach(
                 ("spec", "resourceGroups"),
-                f"the queue does not cover {resource}, which jobs on {' and '.join(names)} request",
+                f"ClusterQueue `{name}` does not cover `{resource}`, which jobs on {' and '.join(names)} request",
                 "Kueue never admits a job that requests a resource that its queue does not cover",
-                f"add {resource} to `coveredResources`, and to each flavor with its quota, which can be 0",
+                f"add `{resource}` to `coveredResources`, and add its quota, which can be 0, to each flavor of the "
+                "group",
                 queues.of("ClusterQueue")[name],
                 at_key=True,
             )
@@ -83,11 +84,11 @@ def too_large(queues: Queues) -> Iterator[Breach]:
             never = "never scheduled" if is_node else "never admitted"
             yield Breach(
                 ("spec", "resourceGroups"),
-                f"even the smallest job on `{runtime.name}` is {never}: {reason}",
+                f"even the smallest job on runtime `{runtime.name}` is {never}: {reason}",
                 "Kueue may admit jobs on this runtime by quota, but their pods stay Pending"
                 if is_node
                 else "jobs on this runtime stay suspended, and only the status of the Workload shows why",
-                _SMALLER_HOSTS.get(limit, "create a runtime with smaller hosts"),
+                _SMALLER_HOSTS.get(limit, "create a runtime whose hosts request less"),
                 queues.of("ClusterQueue")[name],
                 at_key=True,
             )
@@ -116,10 +117,13 @@ def _explain_shortage(
         if requested > available:
             amounts = [format_amount(name, amount) for amount in (requested, available)]
             request = f"its pods request {amounts[0]} {name} of flavor `{flavor.name}`"
-            return Limit.QUOTA, f"{request}, and `{queue}` never gets more than {amounts[1]}"
+            return Limit.QUOTA, f"{request}, but ClusterQueue `{queue}` never gets more than {amounts[1]}"
     room = find_missing_room(flavor, job.podsets)
     if room and room.is_one:
-        return Limit.PLACE, f"all its pods must share a node, and no node of flavor `{flavor.name}` has room for them"
+        return (
+            Limit.PLACE,
+            f"all its pods must share a node, and no node of flavor `{flavor.name}` has room for all of them",
+        )
     return Limit.NODES, f"the nodes of flavor `{flavor.name}` have no room for its pods"
 
 
@@ -153,7 +157,7 @@ def unmatched_flavor(queues: Queues) -> Iterator[Breach]:
             unused.remove(row.key.flavor)
             flavor = queues.tree.flavors[row.key.flavor]
             reasons = dict.fromkeys(
-                f"`{job.runtime.name}`: {explain_flavor_mismatch(pods, flavor)}"
+                f"on runtime `{job.runtime.name}`, {explain_flavor_mismatch(pods, flavor)}"
                 for job in jobs
                 for pods in job.podsets[-1:]
             )
@@ -161,8 +165,8 @@ def unmatched_flavor(queues: Queues) -> Iterator[Breach]:
                 (*row.path[:-2], "name"),
                 f"no runtime can use this flavor: {'; '.join(list(reasons)[:2])}",
                 "no training job can use the quota of this flavor",
-                "set the tolerations and the `nodeSelector` of these nodes in a runtime, or remove the flavor from the "
-                "queue",
+                "add a runtime with the tolerations and the `nodeSelector` for the nodes of this flavor, or remove the "
+                "flavor from the queue",
                 queues.of("ClusterQueue")[name],
                 value=flavor.name,
             )
@@ -208,8 +212,9 @@ def _never_admitted_job(
 ) -> Iterator[Breach]:
     why = "the job stays suspended, and only the status of its Workload shows why"
     if missing := [name for name in job.total if queue.group(name) is None]:
-        message = f"the job requests {' and '.join(missing)}, which `{queue.name}` does not cover"
-        fix = f"remove the request, or add {' and '.join(missing)} to the `coveredResources` of `{queue.name}`"
+        names, target = " and ".join(f"`{name}`" for name in missing), f"ClusterQueue `{queue.name}`"
+        message = f"the job requests {names}, which {target} does not cover"
+        fix = f"remove the request, or add {names} to the `coveredResources` of {target}"
         yield Breach(("spec", "trainer"), message, why, fix, manifest)
         return
     trainer = mapping(manifest.body, *map(str, _NUM_NODES[:-1]))
@@ -218,9 +223,10 @@ def _never_admitted_job(
     if largest is None or largest.idle is None or nodes <= largest.idle:
         return
     if largest.idle:
-        message = f"the job has {nodes} nodes of `{job.runtime.name}`, but `{queue.name}` admits at most {largest.idle}"
+        message = f"the job has {nodes} nodes, but ClusterQueue `{queue.name}` admits at most {largest.idle}"
     else:
-        message = f"`{queue.name}` never admits such a job on `{job.runtime.name}`"
+        message = f"ClusterQueue `{queue.name}` never admits this job"
+    message += f" on runtime `{job.runtime.name}`"
     most = largest.idle if host_limit is None else min(largest.idle, host_limit)
     if most > 0:
         fix = f"set `numNodes: {most}` or less{_format_guarantee(queues.guaranteed(queue.name, job), most)}"
@@ -236,16 +242,16 @@ def _format_guarantee(largest: Largest | None, most: int) -> str:
         return ""
     preemption = "" if largest.owned == largest.reclaimable else ", if necessary by preemption"
     nodes = f"at most {largest.reclaimable} nodes" if largest.reclaimable else "no job"
-    return f"; while other queues use all quota that they can, Kueue admits {nodes}{preemption}"
+    return f"; while the other queues use as much quota as they can, Kueue admits {nodes}{preemption}"
 
 
 def _suggest_smaller_pods(limit: Limit, trainer: Mapping[str, Any]) -> str:
     """Return a fix for a job that Kueue does not admit even with `numNodes: 1`."""
     if limit is Limit.NODE:
         fix = "request less in `resourcesPerNode`" if trainer.get("resourcesPerNode") else "use another runtime"
-        return f"{fix}: no node is that large"
+        return f"{fix}: no node is large enough"
     if limit is Limit.LIMIT_RANGE:
-        return "request at most the maximum of the LimitRange, or ask an admin to change it"
+        return "request at most the maximum of the LimitRange, or ask an admin to change the LimitRange"
     return "ask an admin for more quota, or use another runtime"
 
 
@@ -323,16 +329,19 @@ def _lost_toleration(
     runtime: Manifest, path: Path, toleration: dict[str, Any], flavor: Flavor, *, is_late: bool
 ) -> Breach:
     taint = find_untolerated_taint(flavor.taints, flavor.tolerations)
-    effect, is_needed = "their pods cannot run on nodes with that taint", False
+    effect, is_needed = "the pods of these Jobs cannot run on nodes with the tolerated taint", False
     if taint is not None and find_untolerated_taint((taint,), (toleration,)) is None:
-        effect, is_needed = f"the taint {format_taint(taint)} keeps their pods Pending while they hold quota", True
+        effect, is_needed = (
+            f"the taint {format_taint(taint)} keeps the pods of these Jobs Pending while they hold quota",
+            True,
+        )
     jobs = "Jobs that JobSet creates after admission (`dependsOn`)" if is_late else "Jobs that JobSet restarts"
     return Breach(
         path,
-        f"ResourceFlavor `{flavor.name}` has tolerations, and this one is not among them",
-        f"in {jobs}, the tolerations of the flavor replace the runtime's: {effect} "
+        f"ResourceFlavor `{flavor.name}` has tolerations, but not this toleration of the runtime",
+        f"in {jobs}, the tolerations of the flavor replace the tolerations of the runtime: {effect} "
         f"({known('kueue-replaces-tolerations').note})",
-        f"remove the tolerations of `{flavor.name}`, or add this one to them",
+        f"remove all tolerations of ResourceFlavor `{flavor.name}`, or add this toleration to the flavor",
         runtime,
         severity=ERROR if is_needed and is_late else WARNING,
         value=toleration,

@@ -25,7 +25,9 @@ from generator.objects.queue import format_amount, parse_amount
 from generator.simulate.kueue.podsets import Bound, default_nodes, find_broken_bounds, read_bounds
 
 _NUM_NODES: Path = ("spec", "trainer", "numNodes")
-_RUNTIME_IS_UNCHECKED = "no admission policy reads the hosts of a runtime, so the job runs with more hosts than allowed"
+_RUNTIME_IS_UNCHECKED = (
+    "no admission policy reads the number of hosts of a runtime, so the job runs with more hosts than allowed"
+)
 _WITHOUT_DOMAIN = ("cpu", "memory", "ephemeral-storage")
 _NOT_OF_PODS = (
     ".storageclass.storage.k8s.io/",
@@ -55,12 +57,13 @@ def double_counted(queues: Queues) -> Iterator[Breach]:
             resource = _requested_resource(str(key))
             hard, most = _amount(resource, value), admissible.get(resource, 0)
             if hard is not None and hard < most:
-                amount = format_amount(resource, most)
+                amount = f"{format_amount(resource, most)} {resource}"
                 yield Breach(
                     ("spec", "hard", key),
                     f"{format_value(value)} is less than the {amount} that Kueue can admit in this namespace",
                     "Kueue admits a job, the API server rejects its pods, and the job holds its quota without running",
-                    f"set {amount} or more, or remove the key: Kueue limits the resource already",
+                    f"set {format_amount(resource, most)} or more, or remove the key: Kueue's quota limits the "
+                    "resource already",
                     manifest,
                     value=value,
                 )
@@ -110,7 +113,8 @@ def unenforced(objects: Objects) -> Iterator[Breach]:
                 yield Breach(
                     ("spec", "hard", key),
                     f"{format_value(key)} limits nothing",
-                    "the API server accepts the key and enforces nothing, because it counts devices by requests only",
+                    "the API server accepts the key and enforces nothing, because it counts devices only by keys with "
+                    "`requests.`",
                     f"write `requests.{name}`, or remove the key if Kueue limits the device",
                     manifest,
                     at_key=True,
@@ -122,9 +126,9 @@ def unenforced(objects: Objects) -> Iterator[Breach]:
 def limit_range(objects: Objects) -> Iterator[Breach]:
     """Report a LimitRange that gives devices to every container, or rejects jobs that have quota.
 
-    A `max` is also the default of containers that set no limit. So a `max` of devices or huge pages gives them to
-    launchers and sidecars too. A bound that a runtime breaks keeps Kueue from admitting its jobs, although their queue
-    has quota.
+    A `max` is also the default of containers that set no limit. So a `max` of devices or huge pages gives devices or
+    huge pages to launchers and sidecars too. If the pods of a runtime break a bound of the LimitRange, Kueue never
+    admits jobs on this runtime, although their queue has quota.
     """
     queues = objects.view(Queues.read)
     for manifest in objects.of("", "LimitRange"):
@@ -145,8 +149,8 @@ def _default_devices(manifest: Manifest, path: Path, item: Mapping[str, Any]) ->
             yield Breach(
                 (*path, effective[0], name),
                 f"every container that requests no {name} gets {value} by default",
-                "launchers and sidecars get them too: they take devices from workers, or fit on no node",
-                f"remove {name} from the LimitRange: the quota of the queue limits it",
+                f"launchers and sidecars get {name} too: their pods take it from workers, or fit on no node",
+                f"remove {name} from the LimitRange: the quota of the queue limits {name} already",
                 manifest,
                 value=value,
             )
@@ -172,9 +176,9 @@ def _broken_bounds(manifest: Manifest, queues: Queues) -> Iterator[Breach]:
             amount = f"{format_amount(bound.resource, breach.amount)} {bound.resource}"
             yield Breach(
                 ("spec", "limits", bound.item, bound.field, bound.resource),
-                f"a {bound.kind.lower()} of `{job.runtime.name}` requests {amount}, {comparison} of {value}",
+                f"a {bound.kind.lower()} of runtime `{job.runtime.name}` requests {amount}, {comparison} of {value}",
                 "Kueue never admits a job on this runtime, although the queue has quota",
-                "widen the limit, or remove it: the quota of the queue limits what jobs request",
+                f"change `{bound.field}`, or remove it: the quota of the queue limits what jobs request",
                 manifest,
                 value=value,
             )
@@ -201,13 +205,13 @@ def too_many_hosts(objects: Objects) -> Iterator[Breach]:
             continue
         trainer = mapping(job.body, *map(str, _NUM_NODES[:-1]))
         nodes = integer(trainer.get("numNodes"), 0)
-        limit, fix = f"a job in `{job.namespace}` can have at most {most}", f"set `numNodes: {most}` or less"
+        limit, fix = f"a job in namespace `{job.namespace}` can have at most {most}", f"set `numNodes: {most}` or less"
         if nodes > most:
             message = f"the job requests {nodes} hosts, but {limit}"
             yield Breach(_NUM_NODES, message, "the API server rejects the TrainJob", fix, job, value=nodes)
         runtime = None if "numNodes" in trainer else runtime_of(job, objects)
         if runtime and (default := default_nodes(runtime.body)) > most:
-            message = f"without `numNodes`, the job has the {default} hosts of `{runtime.name}`, but {limit}"
+            message = f"without `numNodes`, the job has the {default} hosts of runtime `{runtime.name}`, but {limit}"
             yield Breach(("spec", "runtimeRef"), message, _RUNTIME_IS_UNCHECKED, fix, job, value=runtime.name)
 
 
@@ -227,13 +231,15 @@ def default_hosts(objects: Objects) -> Iterator[Breach]:
         used = [runtime for runtime in large if _is_usable(runtime, namespace.name, objects.view(Queues.read))]
         if used:
             defaults = " and ".join(
-                sorted({f"{default_nodes(runtime.body)} hosts on `{runtime.name}`" for runtime in used})
+                sorted({f"{default_nodes(runtime.body)} hosts on runtime `{runtime.name}`" for runtime in used})
             )
             yield Breach(
                 ("metadata", "annotations", ANNOTATION),
-                f"a job in `{namespace.name}` can have at most {most} hosts, but without `numNodes` it has {defaults}",
+                f"a job in namespace `{namespace.name}` can have at most {most} hosts, but a job without `numNodes` "
+                "has "
+                f"{defaults}",
                 _RUNTIME_IS_UNCHECKED,
-                f"set at most {most} nodes in the runtimes, raise the limit, or set `numNodes` in every job",
+                f"either set at most {most} nodes in the runtimes, or raise the limit, or set `numNodes` in every job",
                 namespace,
                 value=most,
             )

@@ -79,7 +79,7 @@ def test_an_unsupported_transformation_leaves_the_size_unknown() -> None:
     ("quotas", "expected"),
     [
         ({"example.com/memory": "40"}, []),
-        ({"example.com/memory": "41"}, ["the quotas exceed the 2 nodes, with 41 example.com/memory of 40"]),
+        ({"example.com/memory": "41"}, ["quotas of 41 example.com/memory for nodes with 40"]),
         ({"a.com/gpu": "99", "rdma/hca": "99"}, []),  # nobody counts them
     ],
 )
@@ -87,5 +87,5 @@ def test_nodes_offer_transformed_resources(quotas: dict[str, str], expected: lis
     annotations = {"mpigen.dev/nodes": "2", "mpigen.dev/allocatable": '{"a.com/gpu": "4"}'}
     nodes = kueue("ResourceFlavor", "f", {}, annotations=annotations)
     known = [nodes, queue("q", {f"f/{name}": amount for name, amount in quotas.items()}), *read(SETTINGS, "kueue.yaml")]
-    found = [breach.message.partition(":")[0] for _, breach in run.judge_together(known, {})]
+    found = [breach.message.partition(": ")[2].partition(" (")[0] for _, breach in run.judge_together(known, {})]
     assert found == expected
