@@ -65,9 +65,8 @@ def name(job: TrainJob) -> Iterator[Breach]:
     yield Breach(
         ("metadata", field),
         f"the {'generated ' if more else ''}name has {length} characters",
-        f"on {'any runtime' if is_always else 'an MPI runtime'}, the names of the job's pods exceed {_LONGEST} characters, "
-        "so "
-        "JobSet rejects the pods. The TrainJob never gets pods, and only an event reports the error",
+        f"on {'any runtime' if is_always else 'an MPI runtime'}, the names of its pods exceed {_LONGEST} characters, "
+        "so JobSet rejects the pods. The TrainJob never gets pods, and only an event reports the error",
         f"use a `{field}` of at most {_LONGEST - _LAUNCHER_SUFFIX - more} characters",
         severity=ERROR if is_always else WARNING,
         value=value,
