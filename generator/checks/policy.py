@@ -120,8 +120,7 @@ def _absent_fields(policy: Policy) -> Iterator[Breach]:
             ("spec", "validations", number, "expression"),
             f"the rule fails with an error {situation}: {error}",
             "with `failurePolicy: Fail` the API server rejects the request, and the user sees this error instead of "
-            "your "
-            "message",
+            "your message",
             fix,
             value=policy.validations[number].expression.text,
             check="policy/absent",

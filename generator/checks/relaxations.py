@@ -105,9 +105,8 @@ def relaxed(relaxations: Relaxations) -> Iterator[Breach]:
                 ("metadata", "labels", POD_SECURITY_ENFORCE),
                 f"{_pod_security_effect(labels)}, without a reason or a last day",
                 _WHY,
-                "raise `policies.podSecurity` to `restricted`, and relax the level only for the tenants that need it, "
-                "with "
-                "a reason and a last day",
+                "raise `policies.podSecurity` to `restricted`, and relax the level only for the tenants that need "
+                "it, with a reason and a last day",
                 namespace,
                 value=labels.get(POD_SECURITY_ENFORCE),
             )

@@ -42,9 +42,8 @@ def failed_job_reruns(runtime: TrainingRuntime) -> Iterator[Breach]:
             (*JOB_SET, _EXPIRY),
             f"`{_EXPIRY}` is {format_value(job_set[_EXPIRY])}",
             "Trainer runs a failed TrainJob again each time JobSet deletes its expired JobSet, without end. With "
-            "Kueue, "
-            "the pods start without quota, Kueue suspends the JobSet, and Trainer resumes it: this repeats every few "
-            f"seconds ({known('trainer-failed-jobs-run-again').note})",
+            "Kueue, the pods start without quota, Kueue suspends the JobSet, and Trainer resumes it: this repeats "
+            f"every few seconds ({known('trainer-failed-jobs-run-again').note})",
             f"remove `{_EXPIRY}`, and delete finished TrainJobs yourself",
             value=job_set[_EXPIRY],
         )

@@ -20,8 +20,7 @@ _JSON_FIELDS = ("ipam", "metaPlugins", "capabilities", "config")
 _PKEY = "replace this SriovIBNetwork by a NetworkAttachmentDefinition of type `ib-sriov`, with `pkey`"
 _PLUGINS = (
     "replace this object by a NetworkAttachmentDefinition with `plugins`: no release of the NVIDIA Network Operator "
-    "up to"
-    " 26.4 has this field"
+    "up to 26.4 has this field"
 )
 _FABRIC_FIELDS: Mapping[tuple[str, str], str] = {
     ("SriovIBNetwork", "pkey"): _PKEY,

@@ -167,8 +167,7 @@ def empty_value(job: TrainJob) -> Iterator[Breach]:
             path,
             f"{format_value(path[-1])} is {_EMPTY[type(value)]}",
             f"{condition}Kueue admits the TrainJob by an update that drops this empty field. The field is immutable, "
-            "so "
-            "the API server rejects the update: the TrainJob stays suspended, and only Kueue's log has the error",
+            "so the API server rejects the update: the TrainJob stays suspended, and only Kueue's log has the error",
             "remove the field",
             severity=severity,
             value=value,

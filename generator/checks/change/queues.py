@@ -150,9 +150,8 @@ def cohort_removed(change: Change) -> Iterator[Breach]:
                 ("metadata", "name"),
                 f"Cohort `{manifest.name}` is removed in the next release, but {members[manifest.name]} still refers "
                 "to it",
-                "Kueue treats the name as a cohort without quota, parent and weight, so the queues of the cohort lose "
-                "the"
-                " quota that they borrow from the Cohort and from its parent",
+                "Kueue treats the name as a cohort without quota, parent and weight, so the queues of the cohort "
+                "lose the quota that they borrow from the Cohort and from its parent",
                 "keep the Cohort, or set another cohort in all objects that refer to it in the same release",
                 manifest,
                 value=manifest.name,
@@ -183,8 +182,8 @@ def less_quota(change: ChangedQueues) -> Iterator[Breach]:
                 quota_path(manifest, amounts, "nominalQuota"),
                 f"ClusterQueue `{name}` {'loses' if is_removed else 'has less quota of'} flavor `{flavor}`: "
                 f"{_format_less(amounts)}",
-                "running jobs continue, but do not get the flavor again after an eviction; new jobs never get the "
-                "flavor"
+                "running jobs continue, but do not get the flavor again after an eviction; new "
+                "jobs never get the flavor"
                 if is_removed
                 else "running jobs continue, but other queues can reclaim usage above the new quota; new jobs stay"
                 " pending until usage is below the new quota",
@@ -375,8 +374,7 @@ def flavor_nodes(change: ChangedObject) -> Iterator[Breach]:
             ("spec", "nodeTaints"),
             f"after this update, the flavor accepts only jobs that tolerate the taint {' and the taint '.join(added)}",
             "Kueue never admits a job without this toleration to the flavor, not even a job that is pending now; "
-            "running"
-            " jobs continue",
+            "running jobs continue",
             "let pending jobs start before the update, or submit these jobs again on a runtime that tolerates the "
             "taint",
         )
@@ -417,8 +415,7 @@ def flavor_not_retried(change: ChangedObject) -> Iterator[Breach]:
             ("spec", changed[0]) if changed[0] in after else ("spec",),
             f"the flavor accepts more jobs than before: {' and '.join(f'`{field}`' for field in changed)} changes",
             "Kueue does not retry pending jobs when a flavor changes: a job that it could not admit before stays "
-            "pending"
-            f" until another workload ends or its ClusterQueue changes ({defect.note})",
+            f"pending until another workload ends or its ClusterQueue changes ({defect.note})",
             f"update to {defect.update}, or change the ClusterQueues of this flavor in the same release",
             at_key=changed[0] in after,
         )
@@ -449,8 +446,7 @@ def flavor_topology(change: ChangedQueues) -> Iterator[Breach]:
             f"after this update, only jobs with a topology request can use flavor `{flavor}` in ClusterQueue"
             f"{'s' if len(queues) > 1 else ''} {listed(queues)}",
             "the queue also has a flavor without a topology, so Kueue gives pending jobs without a topology request "
-            "only"
-            " the flavors without a topology; running jobs continue",
+            "only the flavors without a topology; running jobs continue",
             "set a topology on every flavor of the queue. If a flavor must stay without a topology, either let pending"
             " jobs start before the update, or submit these jobs again on a runtime with a topology request",
             after.of("ResourceFlavor")[flavor],
@@ -483,8 +479,7 @@ def priority_removed(change: Change) -> Iterator[Breach]:
             ("metadata", "name"),
             f"WorkloadPriorityClass `{manifest.name}` is removed in the next release",
             "new jobs with this priority class stay suspended, and only Kueue's log shows the cause; pending and "
-            "running"
-            " jobs keep their priority",
+            "running jobs keep their priority",
             f"remove the label `{KUEUE}/priority-class: {manifest.name}` from all jobs first",
             manifest,
             value=manifest.name,

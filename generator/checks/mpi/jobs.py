@@ -31,9 +31,8 @@ def implementation(runtime: MpiRuntime) -> Iterator[Breach]:
         yield Breach(
             (*MPI, "mpiImplementation"),
             "`mpiImplementation` is an empty string",
-            "no TrainJob on this runtime ever gets pods: Kueue rejects the TrainJob, or, without Kueue, only an event "
-            "reports "
-            "the error",
+            "no TrainJob on this runtime ever gets pods: Kueue rejects the TrainJob, or, without Kueue, only an "
+            "event reports the error",
             "set `OpenMPI`, whatever MPI the image contains: Trainer supports no other value",
             value="",
         )

@@ -112,8 +112,7 @@ def open_mpi_5(runtime: MpiRuntime) -> Iterator[Breach]:
                 (*container.path, "env", number),
                 f"`{keep}` is `{variable['value']}`, but the hostfile lists the launcher by its short name",
                 "Open MPI 5 does not recognize the launcher as its own host, and connects to it by ssh. The launcher "
-                "runs "
-                "no sshd, so the job fails or hangs",
+                "runs no sshd, so the job fails or hangs",
                 "set `false`. Only the variable of Open MPI 4, `OMPI_MCA_orte_keep_fqdn_hostnames`, stays `true`",
                 value=variable["value"],
             )
@@ -128,11 +127,9 @@ def open_mpi_5(runtime: MpiRuntime) -> Iterator[Breach]:
         (*container.path, "env"),
         f"the job `{LAUNCHER}` does not set the path of the hostfile for Open MPI 5",
         "Trainer sets the path for Open MPI 4 only. Open MPI 5 runs all ranks in the launcher, unless the command "
-        "names "
-        "the hostfile, and the TrainJob completes without an error",
+        "names the hostfile, and the TrainJob completes without an error",
         "add the variable `PRTE_MCA_prte_default_hostfile` with the value `/etc/mpi/hostfile` to the container; Open "
-        "MPI "
-        "4 ignores this variable",
+        "MPI 4 ignores this variable",
     )
 
 

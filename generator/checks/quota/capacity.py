@@ -235,8 +235,7 @@ def no_share(queues: Queues) -> Iterator[Breach]:
                 _WEIGHT,
                 f"the weight is 0, but the {manifest.kind} can borrow {amount} {key.resource} of flavor `{key.flavor}`",
                 f"with fair sharing, Kueue admits the borrowing jobs of this {manifest.kind} last, and preempts these "
-                "jobs "
-                "first",
+                "jobs first",
                 "set a weight above 0, unless you intend these jobs to use only quota that no other queue needs",
                 manifest,
                 value=0,

@@ -381,8 +381,7 @@ def no_candidates(objects: Objects) -> Iterator[Breach]:
                 ("spec", "flavorFungibility", "preference"),
                 "`preference` is `PreemptionOverBorrowing`, and the queue has several flavors",
                 "if Kueue finds no workload to preempt in one flavor, it can still prefer this flavor to a flavor in "
-                "which "
-                f"the job fits by borrowing. The job then stays pending while quota is free ({defect.note})",
+                f"which the job fits by borrowing. The job then stays pending while quota is free ({defect.note})",
                 f"update to {defect.update}, or remove `preference`",
                 queue,
                 value="PreemptionOverBorrowing",

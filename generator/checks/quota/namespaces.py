@@ -236,8 +236,7 @@ def default_hosts(objects: Objects) -> Iterator[Breach]:
             yield Breach(
                 ("metadata", "annotations", ANNOTATION),
                 f"a job in namespace `{namespace.name}` can have at most {most} hosts, but a job without `numNodes` "
-                "has "
-                f"{defaults}",
+                f"has {defaults}",
                 _RUNTIME_IS_UNCHECKED,
                 f"either set at most {most} nodes in the runtimes, or raise the limit, or set `numNodes` in every job",
                 namespace,
