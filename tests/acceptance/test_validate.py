@@ -113,7 +113,7 @@ def test_a_job_with_a_release_is_checked_against_its_queues(tmp_path: Path, mpig
     release = ROOT / "output/university/1.0.0"
     for ran in (mpigen("validate", release, job), mpigen("validate", release, "-", stdin=TOO_LARGE)):
         assert ran.returncode == 1
-        assert "40 nodes of `openmpi-cpu`, but `aero` admits at most 27" in ran.stdout
+        assert "40 nodes, but ClusterQueue `aero` admits at most 27 on runtime `openmpi-cpu`" in ran.stdout
 
 
 def test_a_job_without_one_release_is_checked_alone(tmp_path: Path, mpigen: Run) -> None:
