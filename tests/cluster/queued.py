@@ -18,7 +18,14 @@ EMPTY: Mapping[str, Mapping[str, Body]] = yaml.safe_load(Path(__file__).with_nam
 """Outcome of a TrainJob → its name → its spec."""
 _TRAINER = "trainer.kubeflow.org/v1alpha1"
 _KUEUE = "kueue.x-k8s.io/v1beta2"
-_QUOTA = {"cpu": "9k", "memory": "9Pi", "nvidia.com/gpu": "9k", "rdma/hca": "9k", "example.com/fpga": "9k"}
+_QUOTA = {
+    "cpu": "9k",
+    "memory": "9Pi",
+    "nvidia.com/gpu": "9k",
+    "rdma/hca": "9k",
+    "example.com/fpga": "9k",
+    "hugepages-2Mi": "9Pi",
+}
 
 
 def _object(kind: str, name: str, spec: Body, namespace: str = "") -> Body:

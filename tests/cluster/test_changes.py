@@ -90,7 +90,7 @@ def remembers(cluster: Cluster) -> bool:
         pytest.param("runLauncherAsNode: true", "runLauncherAsNode: false", id="hosts"),
         pytest.param("value: /etc/mpi/hostfile", "value: /etc/hosts", id="variable", marks=pytest.mark.slow),
         pytest.param("numNodes: 1", "numNodes: 2", id="launchers", marks=pytest.mark.slow),
-        pytest.param("replicas: 1  # of them", "replicas: 2", id="replicas", marks=pytest.mark.slow),
+        pytest.param("replicas: 1  # of node", "replicas: 2", id="replicas", marks=pytest.mark.slow),
         pytest.param(_SSHD, _MORE, id="containers", marks=pytest.mark.slow),
     ],
 )

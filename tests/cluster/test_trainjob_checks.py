@@ -118,11 +118,20 @@ def test_job_resources_replace_runtime_resources_on_trainer_2_2_and_are_merged_s
 
 
 @pytest.mark.usefixtures("jobs")
-@pytest.mark.parametrize("name", ["lost-devices", "uncounted-devices", "uncounted-memory"])
-def test_kueue_counts_only_resources_that_trainer_reads(admin: Client, name: str, *, is_old: bool) -> None:
+@pytest.mark.parametrize(
+    ("name", "uncounted"),
+    [
+        ("lost-devices", {DEVICE, "example.com/fpga"}),
+        ("uncounted-devices", {DEVICE}),
+        ("uncounted-memory", {"memory"}),
+    ],
+)
+def test_kueue_counts_only_resources_that_the_job_sets(
+    admin: Client, name: str, uncounted: set[str], *, is_old: bool
+) -> None:
     pod = resources(admin, name)["requests"]
-    assert counted(admin, name).keys() < pod.keys() or is_old
-    assert counted(admin, name).keys() & {DEVICE, "example.com/fpga"} == set()
+    assert is_old or uncounted <= pod.keys()
+    assert counted(admin, name).keys() & uncounted == set()
 
 
 def test_claims_of_the_runtime_are_lost_if_the_job_sets_resources(admin: Client, namespace: str) -> None:
@@ -145,8 +154,9 @@ def test_claims_of_the_runtime_are_lost_if_the_job_sets_resources(admin: Client,
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("contradicting-limit", f"must be equal to {DEVICE} limit of 4"),
-        ("contradicting-request", "must be less than or equal to cpu limit of 16"),
+        ("limit-below-request", f"must be equal to {DEVICE} limit of 4"),
+        ("request-above-limit", "must be less than or equal to cpu limit of 16"),
+        ("huge-pages-requested-below-limit", "must be equal to hugepages-2Mi limit of 2Gi"),
     ],
 )
 def test_merged_resources_may_contradict(admin: Client, name: str, words: str, *, is_old: bool) -> None:
