@@ -140,6 +140,6 @@ def _write(bodies: list[Body], output: Path | None) -> None:
         with output.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
-        raise OutputError((Problem("is there already", "name another file, or remove it", str(output)),)) from None
+        raise OutputError((Problem("exists already", "name another file, or remove it", str(output)),)) from None
     except OSError as error:
         raise OutputError((Problem(f"cannot be written: {error.strerror}", file=str(output)),)) from None

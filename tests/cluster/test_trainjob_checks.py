@@ -126,7 +126,7 @@ def test_job_resources_replace_runtime_resources_on_trainer_2_2_and_are_merged_s
         ("uncounted-memory", {"memory"}),
     ],
 )
-def test_kueue_counts_only_resources_that_the_job_sets(
+def test_kueue_counts_only_resources_that_trainer_reads(
     admin: Client, name: str, uncounted: set[str], *, is_old: bool
 ) -> None:
     pod = resources(admin, name)["requests"]

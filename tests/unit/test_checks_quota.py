@@ -195,10 +195,10 @@ def test_unsupported_kueue_settings_disable_quota_checks() -> None:
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        ("{image: x, numNodes: 3}", "at most 2: 3 nodes take"),
+        ("{image: x, numNodes: 3}", "at most 2 on runtime `torch`: 3 nodes take"),
         (
             "{image: x, numNodes: 9, resourcesPerNode: {limits: {cpu: 16, nvidia.com/gpu: 2}}}",
-            "at most 8: 9 nodes take",
+            "at most 8 on runtime `torch`: 9 nodes take",
         ),
         ("{image: x, numNodes: 2}", ""),
         ("{image: x}", ""),
