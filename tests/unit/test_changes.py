@@ -136,3 +136,13 @@ def test_a_release_compared_with_itself_has_no_findings(lock: Any) -> None:
     again = [Manifest(yaml.safe_load(yaml.safe_dump(manifest.body)), manifest.file) for manifest in tree]
     assert len(tree) > 10
     assert list(run.judge_change(tree, again, {})) == []
+
+
+def test_a_removed_flavor_is_no_flavor_that_got_a_topology() -> None:
+    kept = [
+        text
+        for text in TREE.split("\n---\n")
+        if "metadata: {name: plain-a}" not in text or "ResourceFlavor" not in text
+    ]
+    assert len(kept) == len(TREE.split("\n---\n")) - 1
+    assert "change/flavor-topology" not in {finding.check for finding in find_changes("\n---\n".join(kept), TREE)}

@@ -434,11 +434,13 @@ def flavor_topology(change: ChangedQueues) -> Iterator[Breach]:
     Source: kueue v0.19.2 pkg/scheduler/flavorassigner/tas_flavorassigner.go checkPodSetAndFlavorMatchForTAS
     """
     before, after = change.before, change.after
+    flavors = after.of("ResourceFlavor")
     affected: dict[str, list[str]] = {}
     for name, queue in sorted(after.tree.queues.items()):
         old = before.tree.queues.get(name)
         if old is not None and has_users(before, name):
-            for flavor in sorted(_open_flavors(before, old) & (queue.flavors - _open_flavors(after, queue))):
+            closed = queue.flavors - _open_flavors(after, queue)
+            for flavor in sorted(_open_flavors(before, old) & closed & flavors.keys()):
                 affected.setdefault(flavor, []).append(name)
     for flavor, queues in affected.items():
         yield Breach(
@@ -449,7 +451,7 @@ def flavor_topology(change: ChangedQueues) -> Iterator[Breach]:
             "only the flavors without a topology; running jobs continue",
             "set a topology on every flavor of the queue. If a flavor must stay without a topology, either let pending"
             " jobs start before the update, or submit these jobs again on a runtime with a topology request",
-            after.of("ResourceFlavor")[flavor],
+            flavors[flavor],
         )
 
 
