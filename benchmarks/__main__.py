@@ -49,7 +49,7 @@ def _rows(scratch: Path) -> Iterator[Row]:
 
 
 def _tree(scratch: Path, size: int) -> Path:
-    return scratch / "output" / f"bench-{size}" / "1.0.0"
+    return scratch / "output" / f"bench-{size}"
 
 
 def _synth(scratch: Path, size: int) -> Timing:

@@ -1,32 +1,52 @@
 """mpigen: one platform.yaml becomes a checked, plain-YAML GitOps tree for MPI training.
 
-`__init__.pyi` lists the public API, for type checkers and for this module. A name is imported on first use, because
-some of them start Node.
+The public API has four groups of names. `__init__.pyi` lists the names, for type checkers and for this module, and
+docs/reference/api.md describes them:
+
+- the flow: `load`, `render`, `judge`, `synth` and `validate` return typed values;
+- the platform in Python: `Platform`, `App`, `Component`, `MpiRuntime`;
+- own checks: `check`, `Breach`, `ERROR`, `WARNING`, `INFO`, and the classes of the objects that a check reads;
+- errors: each is an `MpigenError` with all problems of the input.
+
+The types of results, such as `Checked`, and the sections of a platform, such as `Pool`, can be imported as well, but
+are not in `__all__`.
+
+Each name is imported on first use, because the modules in `generator.components` start Node. jsii finds Node through
+environment variables, so this module reads the environment. Besides it, only the command line does.
 """
 
 from __future__ import annotations
 
-import re
+import ast
+import os
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+_ABOVE = "# Results: "
+"""The line of the stub above which the names of `__all__` are."""
+
 
 @cache
-def _modules() -> dict[str, str]:
-    """Return public name → module, from the stub."""
+def _modules(until: str = "") -> dict[str, str]:
+    """Return public name → its module, for the names in the stub `__init__.pyi` above the text `until`; '' for all."""
     stub = Path(__file__).with_suffix(".pyi").read_text("utf-8")
-    imports = re.findall(r"^from (generator\.\S+) import \w+ as (\w+)$", stub, re.MULTILINE)
-    return {name: module for module, name in imports}
+    body = ast.parse(stub[: stub.index(until)] if until else stub).body
+    return {name.name: part.module or "" for part in body if isinstance(part, ast.ImportFrom) for name in part.names}
 
 
 def __getattr__(name: str) -> Any:
     if name == "__all__":
-        return [*_modules()]
+        return [*_modules(_ABOVE)]
     if name.startswith("_") or name not in _modules():
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_modules()[name]), name)
+    module = _modules()[name]
+    if module.startswith("generator.components."):
+        from generator.components.node import provide_node
+
+        provide_node(os.environ)
+    return getattr(import_module(module), name)
 
 
 def __dir__() -> list[str]:

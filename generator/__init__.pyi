@@ -1,53 +1,100 @@
-# The public API: each name that `from generator import …` offers, and its module.
+# The public API: each name that `from generator import …` offers, its module, and the version of mpigen that added it.
+# `python -m tests.docs` writes docs/reference/api.md from this file and from the docstrings. `__all__` has the names
+# above the group Results.
+# isort: off
 
-from generator.app import App as App
-from generator.config.load import load_platform as load_platform
-from generator.config.model.access import Access as Access
-from generator.config.model.access import PlatformAccess as PlatformAccess
-from generator.config.model.cluster import Cluster as Cluster
-from generator.config.model.cluster import GitOps as GitOps
-from generator.config.model.cluster import Versions as Versions
-from generator.config.model.fabric_parts import Addresses as Addresses
-from generator.config.model.fabric_parts import FabricShare as FabricShare
-from generator.config.model.fabric_parts import Nics as Nics
-from generator.config.model.fabric_parts import NodeSetup as NodeSetup
-from generator.config.model.fabrics import Fabric as Fabric
-from generator.config.model.isolation import ApiServer as ApiServer
-from generator.config.model.isolation import Egress as Egress
-from generator.config.model.isolation import Guard as Guard
-from generator.config.model.isolation import Isolation as Isolation
-from generator.config.model.isolation import Metrics as Metrics
-from generator.config.model.policies import Admission as Admission
-from generator.config.model.policies import Images as Images
-from generator.config.model.policies import Policies as Policies
-from generator.config.model.policies import Residency as Residency
-from generator.config.model.policies import Retention as Retention
-from generator.config.model.policies import StorageClass as StorageClass
-from generator.config.model.pools import Pool as Pool
-from generator.config.model.pools import Provisioning as Provisioning
-from generator.config.model.pools import Taint as Taint
-from generator.config.model.queues import MultiKueue as MultiKueue
-from generator.config.model.queues import Priority as Priority
-from generator.config.model.queues import Queues as Queues
-from generator.config.model.queues import WaitForPodsReady as WaitForPodsReady
-from generator.config.model.queues import WorkerCluster as WorkerCluster
-from generator.config.model.runtimes import Placement as Placement
-from generator.config.model.runtimes import Runtime as Runtime
-from generator.config.model.secrets import Connection as Connection
-from generator.config.model.secrets import ExternalSecret as ExternalSecret
-from generator.config.model.secrets import PullSecret as PullSecret
-from generator.config.model.secrets import Remote as Remote
-from generator.config.model.secrets import Secrets as Secrets
-from generator.config.model.secrets import Store as Store
-from generator.config.model.secrets import StoreAccount as StoreAccount
-from generator.config.model.tenants import Cohort as Cohort
-from generator.config.model.tenants import DataVolume as DataVolume
-from generator.config.model.tenants import Limits as Limits
-from generator.config.model.tenants import Relaxation as Relaxation
-from generator.config.model.tenants import Reservation as Reservation
-from generator.config.model.tenants import Tenant as Tenant
-from generator.config.platform import Platform as Platform
-from generator.constructs import Component as Component
-from generator.manifests import Manifest as Manifest
-from generator.runtimes.chart import MpiRuntime as MpiRuntime
-from generator.runtimes.pods import Volume as Volume
+# Flow: the steps of `mpigen synth` and `mpigen validate` as functions, with their options and findings.
+from generator.pipeline import load as load  # since 0.1.0
+from generator.pipeline import render as render  # since 0.1.0
+from generator.pipeline import judge as judge  # since 0.1.0
+from generator.pipeline import synth as synth  # since 0.1.0
+from generator.pipeline import validate as validate  # since 0.1.0
+from generator.config.load import load_platform as load_platform  # since 0.1.0
+from generator.pipeline import Choices as Choices  # since 0.1.0
+from generator.pipeline import Subject as Subject  # since 0.1.0
+from generator.checks.finding import Finding as Finding  # since 0.1.0
+
+# Platform: the classes that an `mpigen_platform.py` creates and extends.
+from generator.config.platform import Platform as Platform  # since 0.1.0
+from generator.components.app import App as App  # since 0.1.0
+from generator.components.runtimes import MpiRuntime as MpiRuntime  # since 0.1.0
+from generator.runtimes.pods import Volume as Volume  # since 0.1.0
+from generator.components.constructs import Component as Component  # since 0.1.0
+from generator.manifests import Manifest as Manifest  # since 0.1.0
+
+# Checks: the names that a file of your own checks imports.
+from generator.checks.registry import check as check  # since 0.1.0
+from generator.checks.finding import Breach as Breach  # since 0.1.0
+from generator.checks.registry import ERROR as ERROR  # since 0.1.0
+from generator.checks.registry import WARNING as WARNING  # since 0.1.0
+from generator.checks.registry import INFO as INFO  # since 0.1.0
+from generator.checks.objects import Objects as Objects  # since 0.1.0
+from generator.checks.objects import Change as Change  # since 0.1.0
+
+# Errors: the exceptions for invalid input. An error has all problems of the input, not only the first.
+from generator.errors import MpigenError as MpigenError  # since 0.1.0
+from generator.errors import Problem as Problem  # since 0.1.0
+from generator.errors import ConfigError as ConfigError  # since 0.1.0
+from generator.errors import InputError as InputError  # since 0.1.0
+from generator.errors import DocumentError as DocumentError  # since 0.1.0
+from generator.errors import OutputError as OutputError  # since 0.1.0
+from generator.errors import EngineError as EngineError  # since 0.1.0
+
+# Results: the types of results and of options. `from generator import *` omits them.
+from generator.pipeline import Synthesis as Synthesis  # since 0.1.0
+from generator.pipeline import Validation as Validation  # since 0.1.0
+from generator.checks.run import Checked as Checked  # since 0.1.0
+from generator.adoption.adoption import Outcome as Outcome  # since 0.1.0
+from generator.release.write import Written as Written  # since 0.1.0
+from generator.checks.finding import Severity as Severity  # since 0.1.0
+from generator.checks.finding import Generated as Generated  # since 0.1.0
+from generator.adoption.adoption import Adoption as Adoption  # since 0.1.0
+from generator.checks.registry import Suite as Suite  # since 0.1.0
+
+# Sections: the sections of platform.yaml as classes, for a platform in Python. `from generator import *` omits them.
+from generator.config.model.access import Access as Access  # since 0.1.0
+from generator.config.model.access import PlatformAccess as PlatformAccess  # since 0.1.0
+from generator.config.model.cluster import Cluster as Cluster  # since 0.1.0
+from generator.config.model.cluster import GitOps as GitOps  # since 0.1.0
+from generator.config.model.cluster import Versions as Versions  # since 0.1.0
+from generator.config.model.fabric_parts import Addresses as Addresses  # since 0.1.0
+from generator.config.model.fabric_parts import FabricShare as FabricShare  # since 0.1.0
+from generator.config.model.fabric_parts import Nics as Nics  # since 0.1.0
+from generator.config.model.fabric_parts import NodeSetup as NodeSetup  # since 0.1.0
+from generator.config.model.fabrics import Fabric as Fabric  # since 0.1.0
+from generator.config.model.isolation import ApiServer as ApiServer  # since 0.1.0
+from generator.config.model.isolation import Egress as Egress  # since 0.1.0
+from generator.config.model.isolation import Guard as Guard  # since 0.1.0
+from generator.config.model.isolation import Isolation as Isolation  # since 0.1.0
+from generator.config.model.isolation import Metrics as Metrics  # since 0.1.0
+from generator.config.model.policies import Admission as Admission  # since 0.1.0
+from generator.config.model.policies import Images as Images  # since 0.1.0
+from generator.config.model.policies import Policies as Policies  # since 0.1.0
+from generator.config.model.policies import Residency as Residency  # since 0.1.0
+from generator.config.model.policies import Retention as Retention  # since 0.1.0
+from generator.config.model.policies import StorageClass as StorageClass  # since 0.1.0
+from generator.config.model.pools import Pool as Pool  # since 0.1.0
+from generator.config.model.pools import Provisioning as Provisioning  # since 0.1.0
+from generator.config.model.pools import Taint as Taint  # since 0.1.0
+from generator.config.model.queues import MultiKueue as MultiKueue  # since 0.1.0
+from generator.config.model.queues import Priority as Priority  # since 0.1.0
+from generator.config.model.queues import Queues as Queues  # since 0.1.0
+from generator.config.model.queues import Transformation as Transformation  # since 0.1.0
+from generator.config.model.queues import WaitForPodsReady as WaitForPodsReady  # since 0.1.0
+from generator.config.model.queues import WorkerCluster as WorkerCluster  # since 0.1.0
+from generator.config.model.runtimes import Placement as Placement  # since 0.1.0
+from generator.config.model.runtimes import Runtime as Runtime  # since 0.1.0
+from generator.config.model.runtimes import RuntimeVolume as RuntimeVolume  # since 0.1.0
+from generator.config.model.secrets import Connection as Connection  # since 0.1.0
+from generator.config.model.secrets import ExternalSecret as ExternalSecret  # since 0.1.0
+from generator.config.model.secrets import PullSecret as PullSecret  # since 0.1.0
+from generator.config.model.secrets import Remote as Remote  # since 0.1.0
+from generator.config.model.secrets import Secrets as Secrets  # since 0.1.0
+from generator.config.model.secrets import Store as Store  # since 0.1.0
+from generator.config.model.secrets import StoreAccount as StoreAccount  # since 0.1.0
+from generator.config.model.tenants import Cohort as Cohort  # since 0.1.0
+from generator.config.model.tenants import DataVolume as DataVolume  # since 0.1.0
+from generator.config.model.tenants import Limits as Limits  # since 0.1.0
+from generator.config.model.tenants import Relaxation as Relaxation  # since 0.1.0
+from generator.config.model.tenants import Reservation as Reservation  # since 0.1.0
+from generator.config.model.tenants import Tenant as Tenant  # since 0.1.0

@@ -1,6 +1,7 @@
 """Errors of three kinds: invalid input, findings, and bugs of mpigen.
 
-Invalid input is an `MpigenError` (exit code 2). A broken rule is a `Finding` (exit code 1 if its severity is error).
+Invalid input is an `MpigenError` (exit code 2). A broken rule is a `Finding` (exit code 1 if its severity is at least
+the severity of `--fail-on`, by default error).
 Any other exception is a bug (exit code 3).
 """
 
@@ -12,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Self
 
-_MANY_NAMES = 100  # more names take long to compare, and are too long for a message
+_MANY_NAMES = 100  # a longer list takes long to compare with a word, and is too long for a message
 _LONGEST_WORD = 100  # characters; longer words take long to compare
 
 
@@ -21,9 +22,9 @@ class ExitCode(IntEnum):
 
     meaning: str
 
-    OK = 0, "no finding is an error, there may be warnings"
-    FINDINGS = 1, "at least one finding is an error"
-    INVALID_INPUT = 2, "the input or the usage is invalid"
+    OK = 0, "no finding reaches the severity of `--fail-on`, by default error"
+    FINDINGS = 1, "a finding reaches the severity of `--fail-on`, by default error"
+    INVALID_INPUT = 2, "the input or the command line is invalid"
     BUG = 3, "mpigen has a bug, `--debug` prints the traceback"
     INTERRUPTED = 130, "the user interrupted the command"
 
@@ -42,8 +43,8 @@ class Problem:
         message: the error, with the invalid value.
         fix: the fix, in the imperative; empty if the message implies it.
         file: the file as the user named it; empty if there is none.
-        line: 1-based; 0 if unknown.
-        column: 1-based; 0 if unknown.
+        line: the 1-based line; 0 if unknown.
+        column: the 1-based column; 0 if unknown.
         path: the field, such as `tenants[2].quota.h100`; empty for the whole document.
     """
 
@@ -63,7 +64,14 @@ class Problem:
 
 @dataclass(eq=False)
 class MpigenError(Exception):
-    """Invalid input: the base class of every error that a user can fix. It carries all problems, not only the first."""
+    """Invalid input: the base class of every error that a user can fix.
+
+    `str(error)` has a line for each problem: `FILE:LINE:COLUMN: PATH: MESSAGE; FIX`.
+
+    Attributes:
+        problems: all problems of the input, not only the first.
+        exit_code: the exit code of a command, 2.
+    """
 
     problems: tuple[Problem, ...] = field(default=())
 
@@ -74,7 +82,7 @@ class MpigenError(Exception):
 
 
 class ConfigError(MpigenError):
-    """The platform file is invalid."""
+    """The platform file, the settings, a file of own checks, or the name of a Git revision is invalid."""
 
 
 class InputError(MpigenError):
@@ -82,11 +90,11 @@ class InputError(MpigenError):
 
 
 class DocumentError(MpigenError):
-    """A text is not YAML that the Kubernetes API server could read."""
+    """A text is not YAML that the Kubernetes API server can read: a syntax error or a duplicate key."""
 
 
 class OutputError(MpigenError):
-    """A tree of manifests cannot be read, or writing it would lose something."""
+    """A tree of manifests cannot be read, or writing it would lose files or edits."""
 
 
 class EngineError(MpigenError):
@@ -102,7 +110,10 @@ class NotModelledError(SimulationError):
 
 
 def suggest(word: str, known: Iterable[str]) -> str:
-    """Return `did you mean …?` if a known name resembles a word, else the known names."""
+    """Return the fix for an unknown name: `did you mean …?` if a known name resembles it, else the known names.
+
+    With more than 100 known names, the fix names one of them. Without any, it is `declare it first`.
+    """
     names = sorted({name for name in known if name})
     word = word[:_LONGEST_WORD]
     alike = names if len(names) <= _MANY_NAMES else [name for name in names if name[:2] == word[:2]]

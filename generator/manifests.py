@@ -1,4 +1,4 @@
-"""Manifest: a Kubernetes object with its identity, its order and its file.
+"""Manifest: a Kubernetes object with its identity, and with its place in a file.
 
 Checks, releases and reports work on manifests, whether mpigen rendered them or read them from disk.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from generator.documents.emit import Emitter
@@ -17,16 +18,16 @@ from generator.errors import DocumentError, Problem, SimulationError
 Body = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Manifest:
-    """An object as the API server would receive it.
+    """A Kubernetes object, and its place in a file. `body` can have any content: a property of a wrong type is empty.
 
     Attributes:
-        body: the object, as plain dicts, lists and scalars; never modified.
+        body: the object, as plain dicts, lists and scalars. Checks must not modify it.
         file: its file, relative to the release folder or as the user named it.
-        index: the index of its document in the file, from 0.
-        inside: its path in the document, for an item of a `List`; empty otherwise.
-        instead: the type of the document, such as `a list`, if the document is not an object; else empty.
+        index: the position of its document in the file, from 0.
+        inside: the path in the document of an item of a `List`: keys and positions from 0; empty for another object.
+        instead: a description of a document that is not an object, such as `a list` or its value; else empty.
     """
 
     body: Body
@@ -35,30 +36,36 @@ class Manifest:
     inside: Path = ()
     instead: str = ""
 
-    @property
+    @cached_property
     def api_version(self) -> str:
         """The apiVersion, such as `batch/v1`; empty if absent."""
         return _text(self.body.get("apiVersion"))
 
-    @property
+    @cached_property
     def kind(self) -> str:
         """The kind, such as `Job`; empty if absent."""
         return _text(self.body.get("kind"))
 
-    @property
+    @cached_property
     def group(self) -> str:
         """The API group; empty for the core group."""
         return self.api_version.rpartition("/")[0]
 
-    @property
+    @cached_property
     def name(self) -> str:
         """`metadata.name`; empty if absent."""
         return _text(self._metadata.get("name"))
 
-    @property
+    @cached_property
     def namespace(self) -> str:
         """`metadata.namespace`; empty for cluster-scoped objects."""
         return _text(self._metadata.get("namespace"))
+
+    @property
+    def labels(self) -> Mapping[str, Any]:
+        """`metadata.labels`; empty if absent or not a mapping."""
+        labels = self._metadata.get("labels")
+        return labels if isinstance(labels, dict) else {}
 
     @property
     def _metadata(self) -> Mapping[str, Any]:
@@ -81,10 +88,22 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
+def omit_none(body: Body) -> Body:
+    """Return a body without the fields that are None, at any depth. Builders write None for an optional field."""
+    pruned: Body = _omit_none(body)
+    return pruned
+
+
+def _omit_none(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {field: _omit_none(content) for field, content in value.items() if content is not None}
+    return [_omit_none(item) for item in value] if isinstance(value, list) else value
+
+
 def read(text: str | bytes, file: str) -> Iterator[Manifest]:
     """Yield the manifests of a YAML text, including the items of `List` kinds, and skip empty documents.
 
-    A document that is not an object becomes an empty manifest with `instead`.
+    A document that is not an object becomes a manifest with an empty body, and `instead` describes the document.
 
     Raises:
         DocumentError: the text is not YAML; the error has file, line and column.
@@ -100,9 +119,9 @@ def read(text: str | bytes, file: str) -> Iterator[Manifest]:
 
 
 def _open(body: Body, file: str, index: int, inside: Path) -> Iterator[Manifest]:
-    """Yield the items of a list (`kind: List`, `kind: ConfigMapList`, …), or the object itself.
+    """Yield the items of a list object (`kind: List`, `kind: ConfigMapList`, …); any other object itself.
 
-    Items of a typed list may omit apiVersion and kind: apimachinery v0.34.2, unstructured/helpers.go `decodeToList`.
+    Items of a `ConfigMapList` may omit apiVersion and kind: apimachinery v0.34.2, unstructured/helpers.go decodeToList.
     """
     kind, items = _text(body.get("kind")), body.get("items")
     if not (isinstance(items, list) and kind.endswith("List")):
@@ -119,7 +138,7 @@ def _open(body: Body, file: str, index: int, inside: Path) -> Iterator[Manifest]
 
 def conflict_error(manifest: Manifest, first: Manifest) -> SimulationError:
     """Return the error for two different objects of the same name."""
-    message = f"{manifest.resource} differs from the object of that name in {first.file}"
+    message = f"{manifest.resource} differs from the object of the same name in {first.file}"
     return SimulationError((Problem(message, "name the files of one cluster", manifest.file),))
 
 

@@ -1,59 +1,69 @@
-"""Read this first: the whole of mpigen as a few calls.
+"""Read this first: the flow of mpigen, one function for each step.
 
-platform.yaml / mpigen_platform.py ── config ──▶ Platform ── charts ──▶ [Manifest] ── checks ──▶ [Finding]
-                                                                    ├── against the older release ─▶ [Finding]
-                                                                    └── release ──▶ output/<platform>/<release>/
-any YAML on disk ──────────── manifests.read ──▶ [Manifest] ── the same checks
+step       input and packages                                                       result
+load       platform.yaml or mpigen_platform.py ── config ────────────────────────▶ Platform
+render     Platform ── runtimes, networks, kueue, policies ── components ── gitops ▶ [Manifest]
+judge      [Manifest] ── checks, which use schemas and simulate ─────────────────▶ [Finding]
+synth      load, render, judge, and then
+           Platform ── hazards ──────────────────────────────────────────────────▶ [Finding]
+           [Finding] ── adoption: settings, waivers, baselines ──────────────────▶ [Finding]
+           [Manifest] ── release, if no finding fails the run ───────────────────▶ output/<platform>/
+validate   YAML on disk ── documents ──▶ [Manifest] ── the same checks ──────────▶ [Finding]
+check_jobs [TrainJob], [Manifest] ── checks.submission, which uses simulate ────▶ [Finding]
+
+`cli` has a module for each command, calls these steps, and prints by `report`. `jobs` builds the TrainJobs of
+`mpigen job new`. All packages read `facts`, the tables about Kubernetes and MPI, and `objects`, the views of manifests.
+
+The first import of `config` (pydantic) and of `components` (Node) is slow, so a step imports its packages when it runs.
 """
 
 from __future__ import annotations
 
 import datetime as dt
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from generator import manifests
 from generator.adoption.adoption import Adoption, Outcome, Run
-from generator.checks.files import (
-    SUFFIXES,
-    Origin,
-    Search,
-    Targets,
-    by_release,
-    check_everywhere,
-    compare_on_disk,
-    compare_rendered,
-    cores,
-    manifest_files,
-)
-from generator.checks.finding import Finding, Severity
-from generator.checks.kubeconform import kubeconform_findings
-from generator.checks.run import Checked, check_rendered, check_text, check_together, unreadable
+from generator.checks.files import Older, Search, compare_rendered, compare_with_older, manifest_files
+from generator.checks.finding import Finding, Severity, place_findings
+from generator.checks.foreign import describe_skipped
+from generator.checks.kubeconform import check_by_kubeconform
+from generator.checks.registry import Suite
+from generator.checks.run import Checked, check_rendered, check_text, judge_together
+from generator.checks.sources import Sources, find_sources
+from generator.checks.validation import STDIN, check_parts, combine_engines, group_by_targets, pass_missing_schemas
 from generator.documents.files import read_file
-from generator.errors import ConfigError, InputError, OutputError, Problem
-from generator.manifests import Manifest
+from generator.errors import InputError, OutputError, Problem
 from generator.report.result import reaches
 from generator.schemas.catalog import Catalog
 from generator.schemas.embedded import Engine
 
 if TYPE_CHECKING:
-    import cdk8s
-
+    from generator.checks.submission import Destination, Submission
+    from generator.components.app import App
     from generator.config.platform import Platform
-    from generator.gitops.metadata import Headers
-    from generator.release import Release, Written
-    from generator.schemas.kubeconform import Kubeconform, Result
+    from generator.release import Release, Tree, Written
 
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """The options of `synth`; see `mpigen synth --help`."""
+    """The options of `synth`.
 
-    replace: bool = False
+    Attributes:
+        discard_edits: True to overwrite generated files that were edited or deleted by hand. By default, `synth`
+            raises an OutputError that lists them.
+        against: the Git revision or folder with the release to compare with. Default: `HEAD`, or the release on disk
+            if `HEAD` has none.
+        adoption: the settings, waivers and baseline that select the findings.
+    """
+
     discard_edits: bool = False
-    promote: bool | None = None
+    against: str = ""
     adoption: Adoption = field(default_factory=Adoption)
 
 
@@ -64,9 +74,10 @@ class Synthesis:
     Attributes:
         platform: the platform of the file.
         checked: the number of objects of each kind, and all findings.
-        outcome: the reported findings, with the paths that rendered files have on disk once they are written.
-        written: the release on disk; None if a finding failed the run, so no file changed.
-        texts: the path of each rendered file → its text.
+        outcome: the findings to report. Rendered files have the paths that they get on disk.
+        written: the release on disk; None if a finding has the severity `choices.adoption.fail_on` or a higher one.
+            Then no file changed.
+        texts: path → text of each rendered file, and of each file in the release that the new one replaces.
     """
 
     platform: Platform
@@ -77,177 +88,197 @@ class Synthesis:
 
     def text_of(self, file: str) -> str:
         """Return the text of a rendered file or of a file on disk; empty if unreadable."""
-        try:
-            return self.texts[file] if file in self.texts else read_file(Path(file)).decode(errors="replace")
-        except InputError:
-            return ""
+        return _read_text(self.texts, file)
 
 
 def synth(platform_file: Path, output: Path, choices: Choices) -> Synthesis:
     """Render the release of a platform file, check it, and write it below `output`.
 
+    Args:
+        platform_file: a platform.yaml, or a Python file, which mpigen executes.
+        output: the folder for releases. The release replaces the files of its subfolder, named after the platform.
+        choices: the options.
+
+    Returns:
+        The findings, and the release on disk if no finding prevents it.
+
     Raises:
-        ConfigError: the platform file is invalid.
-        OutputError: writing the output would lose files or edits.
-        DocumentError: a file of the release that this one replaces is not YAML.
+        ConfigError: the platform file is invalid, there is no Git revision `choices.against`, or one of your own checks
+            raises an exception.
+        OutputError: writing the output would lose files or edits, or the Git tag of this version has other content.
+        DocumentError: a file in the release that the new one replaces is not YAML.
     """
     from generator import release
+
+    draft = _draft(platform_file, output, choices.against)
+    checked = draft.judge(choices.adoption)
+    texts = draft.texts
+    run = Run(checked.waiving, draft.files, _is_covered, partial(_read_text, texts))
+    done = Synthesis(draft.platform, checked, choices.adoption.apply(checked.findings, run), None, texts)
+    if any(reaches(finding.severity, choices.adoption.fail_on) for finding in done.outcome.findings):
+        return done
+    if problems := release.find_tagged(draft.release, draft.home):
+        raise OutputError(tuple(problems))
+    return replace(done, written=release.write(draft.release, output, discard_edits=choices.discard_edits))
+
+
+def _is_covered(check: str) -> bool:
+    """Return True if `synth` always runs a check, so that a waiver or a known finding without a finding is unused."""
+    return not check.startswith("change/")
+
+
+def _read_text(texts: Mapping[str, str], file: str) -> str:
+    try:
+        return texts[file] if file in texts else read_file(Path(file)).decode(errors="replace")
+    except InputError:
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """A rendered release, before it is written.
+
+    Attributes:
+        source: the platform file.
+        tree: the manifests.
+        release: the files.
+        home: the folder of the release.
+        replaced: the release that this one replaces; None for the first release.
+    """
+
+    platform: Platform
+    source: Path
+    tree: list[manifests.Manifest]
+    release: Release
+    home: Path
+    replaced: Tree | None
+
+    @property
+    def paths(self) -> Mapping[str, str]:
+        """Return rendered file → its path on disk."""
+        return {file: str(self.home / file) for file in self.release.files}
+
+    @property
+    def texts(self) -> Mapping[str, str]:
+        """Return path → text of each rendered file, and of each file in the replaced release."""
+        rendered = {path: self.release.files[file] for file, path in self.paths.items()}
+        return {**(self.replaced.texts if self.replaced else {}), **rendered}
+
+    @property
+    def files(self) -> list[str]:
+        """The platform file, and the paths of the rendered files."""
+        return [str(self.source), *self.paths.values()]
+
+    def judge(self, adoption: Adoption) -> Checked:
+        """Run the checks of the manifests, of the update, and of the platform file."""
+        from generator.hazards.find import find_hazards
+        from generator.hazards.sources import point_at_platform
+
+        checked = judge(self.platform, self.tree, adoption.today, self.release.files, adoption.suite)
+        findings = point_at_platform([*checked.findings, *self._compare(adoption.suite)], self.tree, self.source)
+        findings += find_hazards(self.platform, self.source)
+        return replace(checked, findings=findings).with_paths(self.paths)
+
+    def _compare(self, suite: Suite) -> list[Finding]:
+        """Return the findings of the update from the replaced release. The first release replaces an empty one."""
+        texts = {**(self.replaced.texts if self.replaced else {}), **self.release.files}
+        older = self.replaced.manifests(self.release, self.tree) if self.replaced else []
+        return compare_rendered(older, self.tree, texts, self.release.targets, suite)
+
+
+def _draft(platform_file: Path, output: Path, against: str) -> _Draft:
     from generator.gitops.metadata import Headers
-    from generator.hazards.find import find_hazards
-    from generator.hazards.sources import point_at_platform
+    from generator.release import Release, find_replaced
 
     platform, app = load(platform_file)
-    tree, pointer = render(platform, app)
-    new_release = _release(platform, tree, pointer, Headers(platform, platform_file.name))
-    checked = check(platform, tree, pointer, choices.adoption.today, new_release.texts)
-    checked.findings += compare_rendered(
-        release.read_previous(new_release, tree, output), tree, new_release.files, new_release.targets
+    tree, home = render(platform, app), output / platform.platform
+    release = Release(
+        platform=platform.platform,
+        version=platform.release,
+        files=Headers(platform, platform_file.name).add(manifests.write(tree)),
+        inputs=platform.digest(),
+        targets=platform.cluster.versions.model_dump(),
     )
-    checked.findings = point_at_platform(checked.findings, tree, platform_file)
-    checked.findings += find_hazards(platform, platform_file)
-    texts = _place(checked, new_release, output)
-    done = Synthesis(platform, checked, Outcome([], {}), None, texts)
-    run = Run(
-        checked.waiving, [str(platform_file), *texts], lambda check: not check.startswith("change/"), done.text_of
-    )
-    outcome = choices.adoption.apply(checked.findings, run)
-    if any(reaches(finding.severity, choices.adoption.fail_on) for finding in outcome.findings):
-        return replace(done, outcome=outcome)
-    written = release.write(
-        new_release,
-        output,
-        replace=choices.replace,
-        discard_edits=choices.discard_edits,
-        promote=choices.promote,
-    )
-    return replace(done, outcome=outcome, written=written)
+    return _Draft(platform, platform_file, tree, release, home, find_replaced(home, against))
 
 
-def _place(checked: Checked, new_release: Release, output: Path) -> dict[str, str]:
-    """Replace paths in the release by paths on disk in all findings, and return path on disk → text."""
-    home = output / new_release.platform
-    texts = new_release.texts
-    files = {file: home / new_release.version / file if file in new_release.files else home / file for file in texts}
-    checked.findings = [_rename(finding, files) for finding in checked.findings]
-    checked.waiving = [replace(manifest, file=str(files[manifest.file])) for manifest in checked.waiving]
-    return {str(files[file]): text for file, text in texts.items()}
+def load(platform_file: Path) -> tuple[Platform, App]:
+    """Return the platform of a platform file, and its app, the root of its cdk8s constructs.
 
+    A platform.yaml gets an app without further constructs. A Python file defines `platform`, or `app` with further
+    constructs. The first call in a process starts Node, which takes about a second.
 
-def _rename(finding: Finding, files: Mapping[str, Path]) -> Finding:
-    if finding.generated is None:
-        return replace(finding, file=str(files.get(finding.file, finding.file)))
-    file = finding.generated.file
-    return replace(finding, generated=replace(finding.generated, file=str(files.get(file, file))))
-
-
-def load(platform_file: Path) -> tuple[Platform, cdk8s.App]:
-    """Load the platform of a file, and its app. An mpigen_platform.py can define the app itself.
+    Args:
+        platform_file: a platform.yaml, or a Python file such as mpigen_platform.py, which mpigen executes.
 
     Raises:
-        ConfigError: the file is invalid, or an mpigen_platform.py defines neither `platform` nor `app`.
+        ConfigError: the file cannot be read or is invalid, or a Python file fails or defines neither name. The error
+            has every mistake of a platform.yaml, each with its line.
     """
-    if platform_file.suffix == ".py":
-        return _load_python(platform_file)
     from generator.config.load import load_platform
-
-    platform = load_platform(platform_file)  # reports errors before App starts Node, which is slow
-    from generator.app import App
-
-    return platform, App(platform)
-
-
-def _load_python(platform_file: Path) -> tuple[Platform, cdk8s.App]:
-    from generator.config.platform import Platform
     from generator.config.python_file import check_platform_file, run_platform_file
 
-    check_platform_file(platform_file)  # before Node starts
-    from generator.app import App  # before cdk8s: it chooses the Node that cdk8s starts
+    if platform_file.suffix != ".py":
+        platform = load_platform(platform_file)  # reports errors before App starts Node, which is slow
+        from generator import App
 
-    import cdk8s  # isort: skip
+        return platform, App(platform)
+    check_platform_file(platform_file)
+    from generator import App  # before the file imports cdk8s: it chooses the Node that cdk8s starts
+    from generator.components.app import app_in
 
-    defined = run_platform_file(platform_file)
-    app, platform = defined.get("app"), defined.get("platform")
-    if isinstance(app, App):
-        return app.platform, app
-    if isinstance(app, cdk8s.App):
-        message = "`app` is a plain cdk8s App, without the objects of the platform"
-        raise ConfigError((Problem(message, "write `app = App(platform)`, from generator", str(platform_file)),))
-    if not isinstance(platform, Platform):
-        message = "it defines neither `platform`, a Platform, nor `app`, an App of one"
-        raise ConfigError((Problem(message, "write `platform = Platform(...)`", str(platform_file)),))
-    return platform, App(platform)
+    app = app_in(run_platform_file(platform_file), str(platform_file))
+    return app.platform, app
 
 
-def render(platform: Platform, app: cdk8s.App) -> tuple[list[manifests.Manifest], list[manifests.Manifest]]:
-    """Return the manifests of the release, ordered by file, and the manifests of the Argo CD pointer to it."""
-    from generator.constructs import collect
-    from generator.gitops.argocd import account_role, pointer
+def render(platform: Platform, app: App) -> list[manifests.Manifest]:
+    """Return the manifests of the release. With `gitops`, Argo CD's project and Application are last.
+
+    Args:
+        platform: the platform.
+        app: the app of the platform, with all its constructs.
+
+    Raises:
+        ConfigError: a construct of your own does not validate, or its object cannot be written as YAML.
+    """
+    from generator.components.constructs import collect
+    from generator.gitops.argocd import account_role, application_manifests
     from generator.gitops.metadata import annotate_waves, label_owner
     from generator.policies.admission.parameters import add_parameters_of_tree
 
     tree = label_owner(add_parameters_of_tree(collect(app), platform.fabrics), platform.platform)
     if platform.gitops is None:
-        return tree, []
+        return tree
     tree += label_owner(account_role(platform, tree), platform.platform)
-    return annotate_waves(tree), pointer(platform, tree, platform.release)
+    return [*annotate_waves(tree), *application_manifests(platform, tree)]
 
 
-def check(
+def judge(
     platform: Platform,
     tree: list[manifests.Manifest],
-    pointer: list[manifests.Manifest],
     today: dt.date | None = None,
     texts: Mapping[str, str] | None = None,
+    suite: Suite | None = None,
 ) -> Checked:
-    """Run every check on the rendered manifests, for the target versions of the platform.
+    """Run every check on the rendered manifests, for the versions in `cluster.versions` of the platform.
 
-    `tree` holds the manifests of the release, and `texts` maps their files to the text in which findings have lines: by
-    default without header comments. Without `today`, no check depends on the day.
+    Args:
+        platform: the platform.
+        tree: all manifests of its release. A reference to an object that the release lacks is a finding.
+        today: the day by which relaxations and reservations may have ended; None to ignore their last days.
+        texts: file → its text, for the lines of findings; it has every file of `tree`. Default: the YAML of `tree`,
+            without header comments.
+        suite: the checks. Default: the checks of mpigen.
+
+    Returns:
+        The number of objects of each kind, and all findings. Their files are relative to the release folder.
+
+    Raises:
+        ConfigError: one of your own checks raises an exception.
     """
-    from generator.release import POINTER
-
-    everything = [*tree, *(replace(manifest, file=f"{POINTER}/{manifest.file}") for manifest in pointer)]
     targets = platform.cluster.versions.model_dump()
-    return check_rendered(everything, texts or manifests.write(everything), Catalog.bundled(targets), today)
-
-
-def _release(
-    platform: Platform, tree: list[manifests.Manifest], pointer: list[manifests.Manifest], headers: Headers
-) -> Release:
-    from generator.gitops.argocd import pointer as pointer_to
-    from generator.release import POINTER, Release
-
-    def pointer_texts(version: str) -> Mapping[str, str]:
-        return headers.add(manifests.write(pointer_to(platform, tree, version)), f"{POINTER}/")
-
-    return Release(
-        platform=platform.platform,
-        version=platform.release,
-        files=headers.add(manifests.write(tree)),
-        pointer=pointer_texts if pointer else lambda _version: {},
-        inputs=platform.digest(),
-        targets=platform.cluster.versions.model_dump(),
-    )
-
-
-STDIN = "stdin"
-
-
-@dataclass(slots=True)
-class Validation:
-    """The result of `validate`.
-
-    Attributes:
-        checked: the checked objects and the findings.
-        names: the checked files.
-        by_engine: engine → the number of its findings.
-        since: the number of findings about changes since an older tree; None without an older tree.
-    """
-
-    checked: Checked
-    names: Sequence[str] = ()
-    by_engine: dict[str, int] = field(default_factory=dict)
-    since: int | None = None
+    texts = texts or manifests.write(tree)
+    return check_rendered(tree, texts, Catalog.bundled(targets), today, suite or Suite())
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,178 +286,180 @@ class Subject:
     """The files to check, and the options of the checks.
 
     Attributes:
-        paths: files, and folders of files.
+        paths: YAML and JSON files, and folders of them.
         stdin: the content of standard input; None if it is not checked.
-        ignore_missing: True if a kind without a schema passes.
-        targets: component → minor version to check for; by default the versions of each file's release, or the newest.
-        since: the folder of the older trees that these files replace; None to check no change.
-        today: the day on which waivers and exemptions must be valid; None to ignore their end dates.
-        is_serial: True to check on one processor, so that times of checks can be measured.
+        ignore_missing: True to report a kind without a schema as info instead of error.
+        renders: True to check the manifests that kustomize renders from the kustomizations in folders.
+        schema_locations: folders with schemas or CustomResourceDefinitions of the user.
+        targets: component → minor version to check for, such as `{"kueue": "0.19"}`. Default: the versions of each
+            file's release, or the newest.
+        since: a file, folder or Git revision with the older manifests that these files replace; empty for none.
+        today: the day by which relaxations and reservations may have ended; None to ignore their last days.
+        suite: the checks of mpigen and of the user's repository.
     """
 
     paths: Sequence[Path]
     stdin: bytes | None = None
     ignore_missing: bool = False
+    renders: bool = False
+    schema_locations: Sequence[str] = ()
     targets: Mapping[str, str] = field(default_factory=dict)
-    since: Path | None = None
+    since: str = ""
     today: dt.date | None = None
-    is_serial: bool = False
+    suite: Suite = field(default_factory=Suite)
+
+
+@dataclass(frozen=True, slots=True)
+class Validation:
+    """The result of `validate`.
+
+    Attributes:
+        checked: the number of objects of each kind, and all findings.
+        names: the checked files.
+        by_engine: `embedded` or `kubeconform` → the number of its findings.
+        since: the number of findings about changes since the older manifests; None without older manifests.
+        texts: name → text of standard input, and of the files of a Git revision.
+        skipped: a line for each group of files that hold no manifests, with the action that checks their manifests.
+        rendered: the number of rendered kustomizations.
+    """
+
+    checked: Checked
+    names: Sequence[str]
+    by_engine: Mapping[str, int]
+    since: int | None
+    texts: Mapping[str, str]
+    skipped: Sequence[str] = ()
+    rendered: int = 0
 
 
 def validate(subject: Subject, engine: str, cache: Path) -> Validation:
-    """Check files with the engine `embedded`, `kubeconform` or `both`. `cache` is the folder with kubeconform.
+    """Check the manifests in files.
+
+    Args:
+        subject: the files, and the options of the checks.
+        engine: `embedded` for the bundled schemas and all checks, `kubeconform` for schemas alone, or `both`.
+        cache: the folder with the binary of kubeconform, which is built if it is missing. `embedded` ignores it.
+
+    Returns:
+        The number of objects of each kind, and all findings. A file that cannot be read or parsed is a finding.
 
     Raises:
-        OutputError: a path does not exist, no path holds manifests, the older tree holds no objects, or several new
-            releases could replace the same older release.
+        ConfigError: there is no Git revision `subject.since`, a location of schemas is not a folder, or one of your own
+            checks raises an exception.
+        OutputError: a path does not exist, no path holds manifests, there are no older objects, or the older and the
+            new releases do not match by platform.
         EngineError: kubeconform cannot be built or run.
     """
     search = manifest_files(subject.paths)
     if not (search.files or search.refused) and subject.stdin is None:
         folders = ", ".join(map(str, subject.paths))
         raise OutputError((Problem(f"no manifests below {folders}", "name files, or folders of YAML or JSON files"),))
-    parts = _parts(search, subject)
-    names = [*map(str, search.files), *([] if subject.stdin is None else [STDIN])]
-    done = Validation(Checked(), names)
+    sources = find_sources(search, renders=subject.renders)
+    results = dict(_run_engines(subject, sources, search.refused, engine, cache))
+    checked = combine_engines(*results.values()).with_findings(sources.findings)
+    checked = replace(checked, findings=sources.relocate(checked.findings))
+    skipped = describe_skipped((*sources.skipped, *checked.skipped), renders=subject.renders)
+    if skipped and not (checked.files or checked.findings or subject.stdin is not None):
+        raise OutputError(tuple(Problem(line) for line in skipped))
+    stdin = {} if subject.stdin is None else {STDIN: subject.stdin}
+    changes, texts = None, stdin
+    if subject.since:
+        older = _find_older(subject.since, subject.paths)
+        changes = compare_with_older(older, sources.files, stdin, subject.targets, subject.suite)
+        checked, texts = checked.with_findings(changes), {**stdin, **older.texts}
+    return Validation(
+        pass_missing_schemas(checked) if subject.ignore_missing else checked,
+        names=[*map(str, search.files), *stdin],
+        by_engine={name: len(result.findings) for name, result in results.items()},
+        since=None if changes is None else len(changes),
+        texts={name: text.decode(errors="replace") for name, text in texts.items()},
+        skipped=skipped,
+        rendered=len(sources.rendered),
+    )
+
+
+def _run_engines(
+    subject: Subject, sources: Sources, refused: Sequence[Problem], engine: str, cache: Path
+) -> Iterator[tuple[str, Checked]]:
+    """Yield the name and the result of each engine."""
+    parts = group_by_targets(sources, subject.stdin, subject.targets, subject.schema_locations)
     if engine != "kubeconform":
-        done.checked = _embedded(search, subject, parts)
-        done.by_engine["embedded"] = len(done.checked.findings)
+        yield "embedded", check_parts(parts, refused, subject.today, subject.suite)
     if engine != "embedded":
-        judged = _kubeconform(search, subject, parts, cache)
-        done.by_engine["kubeconform"] = len(judged.findings)
-        reported = {(finding.file, finding.resource) for finding in done.checked.findings if finding.resource}
-        new = [finding for finding in judged.findings if (finding.file, finding.resource) not in reported]
-        counts = judged if engine == "kubeconform" else done.checked
-        findings = list(dict.fromkeys((*done.checked.findings, *new)))
-        done.checked = Checked(counts.files, counts.kinds, findings, waiving=done.checked.waiving)
-    if subject.since is not None:
-        changes = _since(subject.since, search, subject)
-        done.since = len(changes)
-        done.checked.findings += changes
-    if subject.ignore_missing:
-        done.checked.findings = [_passed(finding) for finding in done.checked.findings]
-    return done
+        yield "kubeconform", check_by_kubeconform(parts, refused, cache)
+
+
+def _find_older(since: str, paths: Sequence[Path]) -> Older:
+    """Return the older manifests: in the file or folder `since`, or else at `paths` in the Git revision `since`."""
+    if os.path.exists(since):  # noqa: PTH110 - Path.exists raises for a name that is too long
+        return Older(since, manifest_files([Path(since)]))
+    from generator.release import read_manifest_texts
+
+    texts = read_manifest_texts(since, paths)
+    return Older(since, Search(tuple(map(Path, texts)), ()), texts)
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
-    """Files that are checked against the same schemas.
+class JobVerdicts:
+    """The result of `check_jobs`: the submitted TrainJobs, and all findings in their files."""
 
-    Attributes:
-        home: the release with which standard input is checked; None without such a release.
-        releases: folder of a release → its files; None → the files of no release.
-    """
-
-    catalog: Catalog
-    home: Path | None = None
-    releases: dict[Path | None, list[Path]] = field(default_factory=dict)
+    submissions: Sequence[Submission]
+    findings: Sequence[Finding]
 
     @property
-    def files(self) -> list[Path]:
-        return [file for files in self.releases.values() for file in files]
+    def jobs(self) -> list[manifests.Manifest]:
+        """The TrainJobs."""
+        return [submission.job for submission in self.submissions]
 
 
-def _parts(search: Search, subject: Subject) -> list[_Part]:
-    """Group the files by target versions. The first part has standard input and the files of no release.
+def check_jobs(texts: Mapping[str, bytes], destination: Destination, suite: Suite | None = None) -> JobVerdicts:
+    """Check TrainJobs as the cluster would: schemas and checks, RBAC, admission policies, Trainer, JobSet and Kueue.
 
-    If there is a single release, they are checked together with it: a job, for example, with its runtime and queue.
+    Args:
+        texts: file → its text with TrainJobs, in the order of their submission.
+        destination: the other objects of the cluster, such as a release, and the user.
+        suite: the checks. Default: the checks of mpigen.
+
+    Raises:
+        DocumentError: a file is not YAML, or has an object that is not a TrainJob, or two TrainJobs have the same name.
+        SimulationError: an object of the cluster is invalid: an amount is not a quantity, or two objects differ.
     """
-    origins = by_release(search.files)
-    released = [origin for origin in origins if origin.folder is not None]
-    home = released[0] if len(released) == 1 else Origin()
-    parts: dict[Targets, _Part] = {}
-    for origin, files in ((home, []), *origins.items()):
-        release = origin if origin.folder else home
-        targets = () if subject.targets else release.targets
-        part = parts.setdefault(targets, _Part(Catalog.bundled(dict(targets) or subject.targets), home.folder))
-        part.releases.setdefault(release.folder, []).extend(files)
-    return list(parts.values())
+    from generator.checks.submission import read_jobs, submit
+
+    suite = suite or Suite()
+    jobs = read_jobs(texts, destination.namespace)
+    catalog = Catalog.bundled(destination.targets)
+    near = [item for item in destination.world if item.namespace in ("", *(job.namespace for job in jobs))]
+    checked = Checked.total(check_text(text, file, Engine(catalog), suite) for file, text in texts.items())
+    submissions = submit(jobs, destination, catalog)
+    together = judge_together(
+        [*near, *jobs],
+        catalog.targets,
+        files=() if destination.is_complete else None,
+        suite=suite,
+        left_out=["policy/rejects-own-object"],  # `submit` evaluates the policies for the user
+    )
+    breaches = [*together, *(located for submission in submissions for located in submission.located)]
+    findings = [
+        finding
+        for file, text in texts.items()
+        for finding in place_findings([located for located in breaches if located[0].file == file], text)
+    ]
+    return JobVerdicts(submissions, [*_without_repetition(checked.with_findings(findings).in_order())])
 
 
-def _embedded(search: Search, subject: Subject, parts: list[_Part]) -> Checked:
-    checked = Checked()
-    for index, part in enumerate(parts):
-        done = check_everywhere(part.files, part.catalog, 1 if subject.is_serial else cores())
-        if subject.stdin is not None and index == 0:
-            done.add(check_text(subject.stdin, STDIN, Engine(part.catalog)))
-        done.findings += _together(done.related, part, subject)
-        checked.add(done)
-    for problem in search.refused:
-        checked.add(unreadable(problem))
-    return checked
+def _without_repetition(findings: Sequence[Finding]) -> Iterator[Finding]:
+    """Leave out verdicts on TrainJobs whose cause another finding reports.
 
-
-def _together(manifests: Sequence[Manifest], part: _Part, subject: Subject) -> Iterator[Finding]:
-    """Yield the findings of checks that compare objects with each other, one release at a time."""
-
-    def text_of(file: str) -> bytes:
-        return subject.stdin if subject.stdin is not None and file == STDIN else read_file(Path(file))
-
-    if not manifests:
-        return
-    folders = {str(file): folder for folder, files in part.releases.items() for file in files}
-    for folder in part.releases:
-        mine = [manifest for manifest in manifests if folders.get(manifest.file, part.home) == folder]
-        try:
-            yield from check_together(mine, part.catalog.targets, text_of, subject.today)
-        except InputError as error:
-            yield from unreadable(*error.problems).findings
-
-
-def _since(old: Path, search: Search, subject: Subject) -> list[Finding]:
-    """Return the findings about changes since the trees in `old`, for the target versions of each new release."""
-
-    def judged_for(targets: Targets) -> Mapping[str, str]:
-        return Catalog.bundled(subject.targets or dict(targets)).targets
-
-    stdin = {} if subject.stdin is None else {STDIN: subject.stdin}
-    try:
-        return compare_on_disk(old, search.files, stdin, judged_for)
-    except InputError as error:
-        return unreadable(*error.problems).findings
-
-
-def _passed(finding: Finding) -> Finding:
-    return replace(finding, severity=Severity.INFO) if finding.check.endswith("/no-schema") else finding
-
-
-def _kubeconform(search: Search, subject: Subject, parts: list[_Part], cache: Path) -> Checked:
-    """Return the findings of kubeconform."""
-    from generator.schemas.kubeconform import Kubeconform, Status, ensure_kubeconform
-
-    checked = Checked()
-    for problem in search.refused:
-        checked.add(unreadable(problem))
-    texts: dict[str, bytes] = {}
-    results: list[Result] = []
-    for index, part in enumerate(parts):
-        mine = {STDIN: subject.stdin} if subject.stdin is not None and index == 0 else {}
-        for file in part.files:
-            try:
-                mine[str(file)] = read_file(file)
-            except InputError as error:
-                checked.add(unreadable(*error.problems))
-        results += _results(Kubeconform(ensure_kubeconform(cache), part.catalog.locations()), mine)
-        texts |= mine
-    checked.files += len(texts)
-    checked.kinds.update(result.kind for result in results if result.status is not Status.EMPTY)
-    refused: dict[str, list[Result]] = {}
-    for result in results:
-        if result.status in (Status.INVALID, Status.ERROR):
-            refused.setdefault(result.file, []).append(result)
-    for name, refusals in refused.items():
-        checked.findings += kubeconform_findings(refusals, texts[name])
-    return checked
-
-
-def _results(kubeconform: Kubeconform, texts: Mapping[str, bytes]) -> list[Result]:
-    """Return the results of kubeconform with the original file names.
-
-    It skips files without a YAML or JSON suffix and rewrites unprintable names, so it gets such files as texts.
+    `quota/never-admitted` names the size to choose, and other `trainjob/*` errors explain a rejection at their place.
     """
-    by_name = [name for name in texts if name != STDIN and name.endswith(SUFFIXES) and name.isprintable()]
-    results = list(kubeconform.run(map(Path, by_name)))
-    for name in texts.keys() - set(by_name):
-        judged = kubeconform.run_text(texts[name].decode(errors="replace"))
-        results += (replace(result, file=name) for result in judged)
-    return results
+    sized = {(finding.file, finding.resource) for finding in findings if finding.check == "quota/never-admitted"}
+    verdicts = ("trainjob/denied", "trainjob/forbidden", "trainjob/not-admitted", "trainjob/rejected")
+    errors = [finding for finding in findings if finding.severity is Severity.ERROR and finding.check not in verdicts]
+    causes = [finding for finding in errors if finding.check.startswith("trainjob/")]
+    places = {(finding.file, finding.line, finding.path) for finding in causes}
+    for finding in findings:
+        is_sized = finding.check == "trainjob/not-admitted" and (finding.file, finding.resource) in sized
+        is_explained = finding.check == "trainjob/rejected" and (finding.file, finding.line, finding.path) in places
+        if not (is_sized or is_explained):
+            yield finding

@@ -1,8 +1,8 @@
 """Kubernetes quantities: read, multiply, and write in the canonical form that the API server keeps.
 
 Source: k8s.io/apimachinery v0.34.2 pkg/api/resource/quantity.go (`ParseQuantity`, `CanonicalizeBytes`): no fraction
-digits, and the largest suffix that loses nothing. A canonical quantity is stored as it was sent, so Argo CD sees no
-difference. Exponents (`1e3`) are read, and written with a suffix instead (`1k`).
+digits, and the largest suffix that keeps the amount exact. The API server stores a canonical quantity unchanged, so
+Argo CD reports no drift. `parse` accepts exponents (`1e3`), and `str` writes a suffix instead (`1k`).
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _DECIMAL = {
     "": Fraction(1),
     **{suffix: Fraction(1000**power) for power, suffix in enumerate("kMGTPE", start=1)},
 }
-_MOST = 2**63 - 1  # beyond it the API server caps the amount, or loses its zeros (`1000E` is written as `1`)
+_MOST = 2**63 - 1  # the API server caps a larger amount, or loses its zeros (it writes `1000E` as `1`)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Quantity:
     """An exact amount; `is_binary` chooses binary suffixes (`Gi`) or decimal ones (`G`, `m`)."""
 
@@ -47,15 +47,25 @@ class Quantity:
                 return f"{scaled.numerator}{suffix}"
         return str(Quantity(_to_nano(self.value)))
 
+    def __repr__(self) -> str:
+        """Return the string that a platform in Python takes, such as `'64Gi'`."""
+        return repr(str(self))
+
     def __mul__(self, factor: int | Fraction) -> Quantity:
         return Quantity(self.value * factor, self.is_binary)
 
     def __add__(self, other: Quantity) -> Quantity:
         return Quantity(self.value + other.value, self.is_binary)
 
+    def __sub__(self, other: Quantity) -> Quantity:
+        return Quantity(self.value - other.value, self.is_binary)
+
     def floor(self, unit: int | Fraction = 1) -> Quantity:
         """Return the largest multiple of `unit` that does not exceed this amount."""
         return Quantity(Fraction(self.value // unit * unit), self.is_binary)
+
+
+ZERO = Quantity(Fraction(0))
 
 
 def _to_nano(value: Fraction) -> Fraction:
@@ -95,12 +105,12 @@ def parse(text: str) -> Quantity:
         scale = _DECIMAL[suffix] if suffix in _DECIMAL else Fraction(10) ** int(suffix[1:])
     value = _to_nano(number * scale)
     if abs(value) > _MOST:
-        raise ValueError("more than a quantity can hold")
+        raise ValueError("too large: a quantity is less than 8Ei")
     return Quantity(value, is_binary)
 
 
 def amount_of(value: object) -> Fraction | None:
-    """Return the amount of a quantity, as a string or a number; None for anything else."""
+    """Return the amount of a value, if it is a string such as `500m`, or a number; None if it is no quantity."""
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         return None
     try:

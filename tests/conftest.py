@@ -15,8 +15,11 @@ from hypothesis import HealthCheck, settings
 from generator import Platform
 from generator.cli.setup import PLATFORM_FILES
 
-# How long an example takes depends on what else the machine does, so no test fails by the clock.
-settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# How long an example takes depends on what else the machine does, so no test fails by the clock. In CI the examples
+# depend on the code alone, so that a second run has the same result.
+settings.register_profile(
+    "untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize="CI" in os.environ
+)
 settings.load_profile("untimed")
 ROOT = Path(__file__).parent.parent
 EXAMPLES = {path.parent.name: path for name in PLATFORM_FILES for path in sorted(ROOT.glob(f"examples/*/{name}"))}

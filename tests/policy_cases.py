@@ -8,7 +8,7 @@ from pathlib import Path
 
 from generator import pipeline
 from generator.config.policy_cases import is_case_file, load_cases
-from generator.gitops.argocd import NOT_APPLIED
+from generator.gitops.argocd import is_applied
 from generator.manifests import Manifest, read
 from generator.simulate.policies.cases import Case
 from tests.conftest import ROOT
@@ -41,7 +41,7 @@ class CaseFolder:
 def _manifests(texts: dict[Path, bytes]) -> Iterator[Manifest]:
     for path, text in texts.items():
         if path.name == PLATFORM:
-            tree, _ = pipeline.render(*pipeline.load(path))
-            yield from (found for found in tree if found.file not in NOT_APPLIED)
+            tree = pipeline.render(*pipeline.load(path))
+            yield from (found for found in tree if is_applied(found.file))
         elif not is_case_file(path, text):
             yield from read(text, str(path))

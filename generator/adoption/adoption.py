@@ -1,4 +1,4 @@
-"""The findings that a run reports, after settings, waivers, baseline and revision."""
+"""Select the findings that a run reports: settings, waivers, the baseline and unchanged files hide the others."""
 
 from __future__ import annotations
 
@@ -11,38 +11,41 @@ from generator.adoption.baseline import ChangedFiles, new_findings
 from generator.adoption.settings import Settings, matches, relative
 from generator.adoption.waivers import Waivers
 from generator.checks.finding import Finding
+from generator.checks.registry import Suite
 from generator.manifests import Manifest
+from generator.report.result import no_text
 
 
 def _every(_check: str) -> bool:
     return True
 
 
-def _no_text(_file: str) -> str:
-    return ""
-
-
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The facts about a run of the checks that waivers and baselines depend on.
+    """The objects, files and checks of a run. `Adoption.apply` needs them for waivers and baselines.
 
     Attributes:
         objects: the objects with the annotation `mpigen.dev/waive`.
-        files: the files of which all objects were checked; empty if single files were checked, so that no waiver is
-            unused.
-        is_covered: returns True for a check that the run performed.
+        files: the checked files. Empty if the user named single files instead of a folder: then mpigen reports no
+            unused waivers, because checks over several objects may miss findings.
+        is_covered: returns True for the id of a check that the run performed.
         text_of: returns the text of a file.
     """
 
     objects: Sequence[Manifest] = ()
     files: Sequence[str] = ()
     is_covered: Callable[[str], bool] = _every
-    text_of: Callable[[str], str] = _no_text
+    text_of: Callable[[str], str] = no_text
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The reported findings, and the number of unreported findings by reason."""
+    """The findings to report, and the number of the hidden ones.
+
+    Attributes:
+        findings: the findings to report, sorted by file and line.
+        hidden: `waived`, `ignored`, `unchanged` or `baseline` → the number of findings that it hides.
+    """
 
     findings: list[Finding]
     hidden: dict[str, int]
@@ -55,26 +58,26 @@ class Adoption:
     Attributes:
         settings: the settings of the repository, overridden by options of the command line.
         today: the day of the run; None if waivers do not expire.
-        known: the fingerprints of the baseline.
-        changed: the files that differ from a revision; None for all files.
-        checks: returns the ids of all checks, which only waivers of objects need.
+        known: fingerprint → the number of findings with it in the baseline.
+        changed: the files that differ from a Git revision; None to report findings of all files.
+        suite: the checks of the run.
     """
 
     settings: Settings = field(default_factory=Settings)
     today: dt.date | None = None
     known: Counter[str] = field(default_factory=Counter)
     changed: ChangedFiles | None = None
-    checks: Callable[[], Collection[str]] = tuple
+    suite: Suite = field(default_factory=Suite)
 
     @property
     def fail_on(self) -> str:
-        """Return the lowest severity that fails a run."""
+        """The lowest severity that fails a run: `error`, unless the settings set it."""
         return self.settings.fail_on or "error"
 
     def apply(self, findings: Iterable[Finding], run: Run) -> Outcome:
-        """Return the findings to report, without waived, known and unselected findings."""
+        """Return the findings to report: the given ones that nothing hides, and findings about the waivers."""
         today = self.today or dt.date.min
-        waivers = Waivers(self.settings.waivers, self.settings.root, run.objects, run.text_of, self.checks)
+        waivers = Waivers(self.settings.waivers, self.settings.root, run.objects, run.text_of, self.suite.ids)
         everything = sorted(set(findings))
         left = [finding for finding in everything if not waivers.accepts(finding, today)]
         hidden = {"waived": len(everything) - len(left)}
@@ -103,7 +106,10 @@ class Adoption:
 
 
 def _selects(select: Collection[str], ignore: Collection[str], check: str) -> bool:
-    """Return True if a check is selected by id or family, and not ignored by a more specific entry."""
+    """Return True if `select` is empty or has the id or the family of a check, and `ignore` has neither.
+
+    An id in `select` takes precedence over its family in `ignore`.
+    """
     family = check.partition("/")[0]
     if check in ignore:
         return False

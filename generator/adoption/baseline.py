@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from generator.adoption.settings import relative
 from generator.checks.finding import Finding
@@ -16,14 +15,11 @@ from generator.documents.files import read_file
 from generator.errors import ConfigError, OutputError, Problem
 from generator.report.result import fingerprint
 
-if TYPE_CHECKING:
-    import subprocess
-
 VERSION = "mpigen.dev/baseline/v1"
 
 
 def load_baseline(file: Path) -> Counter[str]:
-    """Return fingerprint → the number of findings with it in the baseline.
+    """Read a baseline file: fingerprint → the number of findings with this fingerprint.
 
     Raises:
         ConfigError: the file is not a baseline.
@@ -40,7 +36,15 @@ def load_baseline(file: Path) -> Counter[str]:
 
 
 def new_findings(findings: Iterable[Finding], known: Counter[str], root: Path) -> list[Finding]:
-    """Return the findings beyond the number of their fingerprint in the baseline."""
+    """Return the findings that the baseline lacks.
+
+    If the baseline has n findings with a fingerprint, the first n findings with this fingerprint are left out.
+
+    Args:
+        findings: the findings of the run.
+        known: the result of `load_baseline`.
+        root: the folder that the paths in the baseline are relative to.
+    """
     left = Counter(known)
     new = []
     for finding in findings:
@@ -53,7 +57,7 @@ def new_findings(findings: Iterable[Finding], known: Counter[str], root: Path) -
 
 
 def write_baseline(file: Path, findings: Iterable[Finding], root: Path) -> int:
-    """Write the findings to a baseline and return their number.
+    """Write the findings to a baseline, with file paths relative to `root`, and return their number.
 
     Raises:
         OutputError: the file cannot be written.
@@ -87,58 +91,40 @@ def _fingerprint(finding: Finding, root: Path) -> str:
 
 
 class ChangedFiles:
-    """The files that differ from the merge base of a revision and HEAD.
+    """The files on disk that differ from the merge base (the common ancestor) of a Git revision and HEAD.
 
     Args:
         revision: a branch, tag or commit.
         folder: a folder of the repository.
 
     Raises:
-        ConfigError: Git, the repository or the revision does not exist.
+        ConfigError: Git, the repository, the revision or the merge base does not exist.
     """
 
     def __init__(self, revision: str, folder: Path) -> None:
+        from generator.release.git import Repository
+
         self._folder = folder
-        self._top = Path(self._ask(["rev-parse", "--show-toplevel"], "this folder is in no Git repository").strip())
-        missing = f"there is no revision `{revision}`"
-        commit = self._ask(["rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}"], missing)
-        apart = f"`{revision}` and HEAD have no common commit"
-        self._base = self._ask(["merge-base", commit.strip(), "HEAD"], apart).strip()
-        self._before = lru_cache(None)(self._read)
+        repository = Repository.around(folder)
+        if repository is None:
+            problem = Problem("this folder is in no Git repository", "run in a clone", path="--changed-since")
+            raise ConfigError((problem,))
+        self._repository = repository
+        self._files = repository.files(repository.merge_base(revision, "--changed-since"), "")
 
     def has(self, file: str, text: str) -> bool:
-        """Return True if the text of a file differs from the text in the merge base, or if that text is unknown."""
+        """Return True if `text`, the present text of a file, differs from its text in the merge base.
+
+        A file that the merge base lacks counts as changed, and so does an empty text, which may be unreadable.
+        """
         before = self._before(file)
         return not text or before is None or before.decode(errors="replace") != text
 
-    def _read(self, file: str) -> bytes | None:
+    @lru_cache(None)  # noqa: B019 - there is one object per run
+    def _before(self, file: str) -> bytes | None:
         """Return the content of a file in the merge base; None if the file does not exist there."""
         try:
-            name = (self._folder / file).resolve().relative_to(self._top.resolve()).as_posix()
+            blob = self._files.get(self._repository.path_of(self._folder / file))
         except (ValueError, OSError):
             return None
-        ran = self._run(["cat-file", "blob", f"{self._base}:{name}"])
-        return ran.stdout if ran.returncode == 0 else None
-
-    def _ask(self, arguments: Sequence[str], problem: str) -> str:
-        ran = self._run(arguments)
-        if ran.returncode:
-            messages = ran.stderr.decode(errors="replace").strip().splitlines()
-            fix = "fetch it, or name another revision" if "revision" in problem or "commit" in problem else ""
-            detail = f" (git: {messages[-1]})" if messages else ""
-            raise ConfigError((Problem(f"{problem}{detail}", fix, path="--changed-since"),))
-        return ran.stdout.decode(errors="surrogateescape")
-
-    def _run(self, arguments: Sequence[str]) -> subprocess.CompletedProcess[bytes]:
-        import subprocess
-
-        try:
-            return subprocess.run(  # noqa: S603 - a list of arguments, without a shell
-                ["git", "-C", str(self._folder), *arguments],  # noqa: S607 - the git of the user
-                capture_output=True,
-                check=False,
-                stdin=subprocess.DEVNULL,
-            )
-        except OSError as error:
-            problem = Problem(f"git cannot be run: {error.strerror}", "install it", path="--changed-since")
-            raise ConfigError((problem,)) from None
+        return next(self._repository.read([blob])) if blob else None

@@ -7,7 +7,7 @@ import json
 import os
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ from generator.errors import ConfigError, Problem, suggest
 
 if TYPE_CHECKING:
     from generator.adoption.toml_places import TomlPlaces
+    from generator.checks.registry import Check
 
 OWN_FILE = "mpigen.toml"
 PROJECT_FILE = "pyproject.toml"
@@ -27,7 +28,7 @@ _Step = str | int
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A place in a file."""
+    """The place of a waiver: the file, the 1-based line and column, and the path of the waiver inside the file."""
 
     file: str
     line: int
@@ -37,14 +38,14 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Waiver:
-    """A finding that a repository accepts until a day.
+    """A waiver: the repository accepts the findings of one check in some files until a day.
 
     Attributes:
         check: the id of the check.
-        path: a pattern of the files of the finding.
-        resource: the object, `Kind namespace/name`; empty for every object of these files.
-        reason: the reason.
-        until: the last day.
+        path: a pattern of these files; empty for a waiver in the annotation of an object.
+        resource: the object with the finding, `Kind namespace/name`; empty for every object of these files.
+        reason: the reason for accepting the findings.
+        until: the last day on which mpigen accepts the findings.
         place: the line that declares the waiver.
     """
 
@@ -58,7 +59,10 @@ class Waiver:
 
 @dataclass(frozen=True, slots=True)
 class PathSettings:
-    """Selections of checks for some files, in addition to the selections for all files."""
+    """The checks to report and to ignore in the files that match the pattern `path`.
+
+    mpigen reports a finding only if both this selection and the selection for all files include its check.
+    """
 
     path: str
     select: tuple[str, ...] = ()
@@ -78,6 +82,7 @@ class Settings:
         docs: the base URL of the published docs; empty if they are not published.
         paths: selections for some files.
         waivers: the findings that are accepted until a day.
+        own: the checks in the Python files that the setting `checks` names.
     """
 
     root: Path = field(default_factory=Path)
@@ -88,10 +93,11 @@ class Settings:
     docs: str = ""
     paths: tuple[PathSettings, ...] = ()
     waivers: tuple[Waiver, ...] = ()
+    own: tuple[Check, ...] = ()
 
 
 def find_settings(folder: Path) -> Path | None:
-    """Return the nearest settings file in a folder or its parents, up to the root of the Git repository."""
+    """Return the nearest settings file in a folder or its parents, up to the root of the Git repository; else None."""
     for parent in (folder, *folder.parents):
         if (own := parent / OWN_FILE).is_file():
             return own
@@ -104,19 +110,19 @@ def find_settings(folder: Path) -> Path | None:
 
 
 def _has_table(file: Path) -> bool:
-    """Return True if a pyproject.toml has the table `[tool.mpigen]`. Errors of the file are reported later."""
+    """Return True if a pyproject.toml contains the text `tool.mpigen`. `load_settings` reports errors of the file."""
     return b"tool.mpigen" in read_file(file)
 
 
 def load_settings(file: Path, checks: Collection[str]) -> Settings:
-    """Read a settings file.
+    """Read a settings file, and run the files of checks that it names.
 
     Args:
         file: a `pyproject.toml`, or a file of any other name with the same keys at its top.
-        checks: the ids of all checks.
+        checks: the ids of mpigen's checks.
 
     Raises:
-        ConfigError: with every problem of the file.
+        ConfigError: the file or a file of checks is invalid. The error has every problem.
         InputError: the file cannot be read.
     """
     import tomllib
@@ -132,10 +138,26 @@ def load_settings(file: Path, checks: Collection[str]) -> Settings:
     for key in prefix:
         data = data.get(key, {}) if isinstance(data, dict) else data
     places = TomlPlaces(text, prefix)
-    problems = [_problem(file, places, *mistake) for mistake in _mistakes(_as_json(data), checks)]
+    own = _own_checks(file, data, places, checks)
+    known = [*checks, *(check.id for check in own)]
+    problems = [_problem(file, places, *mistake) for mistake in _mistakes(_as_json(data), known)]
     if problems:
         raise ConfigError(tuple(sorted(problems, key=lambda problem: (problem.line, problem.column))))
-    return _settings(file, data, places)
+    return replace(_settings(file, data, places), own=own)
+
+
+def _own_checks(file: Path, data: Any, places: TomlPlaces, checks: Collection[str]) -> tuple[Check, ...]:
+    """Return the checks of the files that the key `checks` names; none if the key is not a list of strings."""
+    named = data.get("checks", ()) if isinstance(data, dict) else ()
+    if not named or not isinstance(named, list) or not all(isinstance(name, str) for name in named):
+        return ()
+    from generator.adoption.own_checks import CheckFile, load_own_checks
+
+    fix = "name a Python file, relative to the folder of this settings file"
+    return load_own_checks(
+        [CheckFile(file.parent / name, _problem(file, places, ("checks", n), "", fix)) for n, name in enumerate(named)],
+        checks,
+    )
 
 
 def _syntax_problem(file: Path, error: ValueError) -> Problem:
@@ -145,7 +167,7 @@ def _syntax_problem(file: Path, error: ValueError) -> Problem:
 
 
 def _as_json(data: Any) -> Any:
-    """Return the data with dates as strings, because JSON Schema has no dates."""
+    """Return the data with dates and times as strings, because JSON has no dates."""
     if isinstance(data, dict):
         return {key: _as_json(value) for key, value in data.items()}
     if isinstance(data, list):
@@ -154,7 +176,7 @@ def _as_json(data: Any) -> Any:
 
 
 def _mistakes(data: Any, checks: Collection[str]) -> Iterator[tuple[tuple[_Step, ...], str, str]]:
-    """Yield (path, message, fix) of each mistake."""
+    """Yield (path, message, fix) of each mistake in the settings. `checks` has the ids of all checks."""
     from generator.schemas.embedded import explain
 
     schema, engine = _engine()
@@ -166,25 +188,30 @@ def _mistakes(data: Any, checks: Collection[str]) -> Iterator[tuple[tuple[_Step,
             fix = f"add `{violation.expected}`"
         yield violation.path, violation.message, fix
     for path, value in _values(data):
-        key = next((step for step in reversed(path) if isinstance(step, str)), "")
-        if key == "until" and not _is_date(value):
-            yield path, f"`{value}` is not a date", "write a day such as 2027-03-31"
-        if not isinstance(value, str):
-            continue
-        if key in ("select", "ignore", "check") and not is_known(value, checks, has_families=key != "check"):
-            yield path, f"there is no check `{value}`", suggest(value, checks)
-        if key in ("reason", "path") and not value.strip():
-            yield path, f"`{key}` is empty", "write why the finding is accepted" if key == "reason" else "name files"
+        yield from ((path, *mistake) for mistake in _mistakes_of_value(path, value, checks))
+
+
+def _mistakes_of_value(path: tuple[_Step, ...], value: Any, checks: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Yield (message, fix) of each mistake that the schema does not find."""
+    key = next((step for step in reversed(path) if isinstance(step, str)), "")
+    if key == "until" and not _is_date(value):
+        yield f"`{value}` is not a date", "write a day such as 2027-03-31"
+    if not isinstance(value, str):
+        return
+    if key in ("select", "ignore", "check") and not is_known(value, checks, has_families=key != "check"):
+        yield f"there is no check `{value}`", suggest(value, checks)
+    if key in ("reason", "path") and not value.strip():
+        yield f"`{key}` is empty", "write why the finding is accepted" if key == "reason" else "name files or folders"
 
 
 def _fix(expected: Any) -> str:
     if isinstance(expected, tuple):
         return f"write {' or '.join(str(value) for value in expected)}"
-    return "see `mpigen schema settings`"
+    return "correct the value by the schema that `mpigen schema settings` prints"
 
 
 def is_known(check: str, checks: Collection[str], *, has_families: bool) -> bool:
-    """Return True if a text is the id of a check or, with `has_families`, of a family."""
+    """Return True if a text is the id of a check or, with `has_families`, of a family; always if `checks` is empty."""
     return not checks or check in checks or (has_families and any(known.startswith(f"{check}/") for known in checks))
 
 
@@ -252,7 +279,7 @@ _MEANINGS = {"**/": "(?:[^/]+/)*", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 
 
 def matches(pattern: str, path: str) -> bool:
-    """Return True if a pattern matches a file or a folder above it. `*` matches no `/`, and `**` does."""
+    """Return True if a pattern matches a path or a folder above it. `*` and `?` do not match `/`; `**` does."""
     return _compile(pattern).fullmatch(path) is not None
 
 
@@ -264,7 +291,10 @@ def _compile(pattern: str) -> re.Pattern[str]:
 
 
 def relative(file: str, root: Path) -> str:
-    """Return the path of a file relative to a folder, with `/` on every system; outside the folder the path itself."""
+    """Return the path of a file relative to `root`, with `/` on every system. It may start with `../`.
+
+    A file on another drive of Windows has no relative path, so its path is returned unchanged.
+    """
     try:
         path = Path(os.path.relpath(file, root))
     except ValueError:  # another drive of Windows

@@ -1,4 +1,4 @@
-"""Lines and columns of the keys of a TOML text, which the standard library does not report."""
+"""Find the lines and columns of the keys of a TOML text, because `tomllib` does not report them."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class TomlPlaces:
 
 
 def _keys(text: str) -> _Path:
-    """Return the steps of a dotted key."""
+    """Return the parts of a dotted key: `a."b.c"` → `("a", "b.c")`."""
     data: Any = tomllib.loads(f"{text} = 0")
     keys = []
     while isinstance(data, dict):

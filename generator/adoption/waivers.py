@@ -26,24 +26,33 @@ declare(
     severity=WARNING,
     text="""Report a waiver that matches no finding.
 
-    The finding was fixed, or the waiver has a typing error. The waiver would hide the next finding of the check
-    without review. Runs over single files do not report unused waivers.
+    A waiver accepts the findings of one check until a day. Either the finding was fixed, or the waiver has a typing
+    error. The waiver would hide the next finding of the check without review. Runs over single files do not report
+    unused waivers.
+
+    Source: mpigen: Kubernetes has no waivers
     """,
 )
 declare(
     EXPIRED,
     severity=WARNING,
-    text="""Report a waiver whose last day is over.
+    text="""Report a waiver whose last day is in the past.
 
-    mpigen reports the finding again. Fix the finding and remove the waiver, or set a later last day.
+    A waiver accepts the findings of one check until a day. After that day mpigen reports them again. Fix the findings
+    and remove the waiver, or set a later last day.
+
+    Source: mpigen: Kubernetes has no waivers
     """,
 )
 declare(
     INVALID,
     severity=WARNING,
-    text="""Report an annotation `mpigen.dev/waive` that is not a waiver.
+    text="""Report a line of the annotation `mpigen.dev/waive` that is not a waiver.
 
-    The annotation has one waiver per line, `CHECK until YYYY-MM-DD: REASON`. An invalid line has no effect.
+    A waiver accepts the findings of one check until a day. The annotation has one waiver per line, `CHECK until
+    YYYY-MM-DD: REASON`. An invalid line has no effect.
+
+    Source: mpigen: Kubernetes has no waivers
     """,
 )
 
@@ -54,7 +63,7 @@ _FORM = "`CHECK until YYYY-MM-DD: REASON`"
 
 @dataclass(frozen=True, slots=True)
 class _Declared:
-    """A waiver, and the object with its annotation; the object is empty for a waiver of the settings file."""
+    """A waiver. `resource` is the object that has the waiver in an annotation; empty for a waiver of the settings."""
 
     waiver: Waiver
     resource: str = ""
@@ -66,7 +75,7 @@ class Waivers:
     Args:
         waivers: the waivers of the settings file.
         root: the folder that the paths of these waivers are relative to.
-        objects: the objects with the annotation `mpigen.dev/waive`.
+        objects: the objects that can have the annotation `mpigen.dev/waive`.
         text_of: returns the text of a file.
         checks: returns the ids of all checks; empty if they are unknown.
     """
@@ -82,7 +91,7 @@ class Waivers:
         self._root = root
         self._declared = [_Declared(waiver) for waiver in waivers]
         self._invalid: list[Finding] = []
-        for manifest in objects:
+        for manifest in filter(waivers_of, objects):
             self._read(manifest, text_of(manifest.file), checks())
         self._used: set[int] = set()
 
@@ -97,7 +106,7 @@ class Waivers:
             if waiver:
                 self._declared.append(_Declared(waiver, manifest.resource))
             else:
-                why = "the waiver has no effect, so its finding is reported"
+                why = "mpigen ignores this line of the annotation, so the waiver accepts no finding"
                 fix = f"write one waiver per line: {_FORM}"
                 self._invalid.append(_finding(INVALID, place, manifest.resource, (mistake, why, fix)))
 
@@ -121,11 +130,13 @@ class Waivers:
     def findings(self, today: dt.date, files: Sequence[str], is_covered: Callable[[str], bool]) -> Iterator[Finding]:
         """Yield a finding for every waiver that is invalid, expired or unused.
 
+        A waiver is expired if it matched a finding and its last day is before `today`. It is unused if it matched no
+        finding, although the run performed its check and checked a file that it covers.
+
         Args:
             today: the day of the run.
-            files: the files of which all objects were checked. For a run over single files it is empty, and no waiver
-                is unused, because checks of several objects may miss findings.
-            is_covered: returns True for a check that the run performed.
+            files: the checked files; empty to report no unused waivers, as for `Run.files`.
+            is_covered: returns True for the id of a check that the run performed.
         """
         yield from self._invalid
         names = [relative(file, self._root) for file in files]

@@ -17,7 +17,13 @@ WAIVERS = "mpigen.dev/waive"
 
 
 class Severity(StrEnum):
-    """The severity of a finding. By default, only errors fail a run."""
+    """The severity of a finding. By default, only errors fail a run.
+
+    Attributes:
+        ERROR: the API server or a controller rejects the object, the job never runs, or the object is unsafe.
+        WARNING: the object may be rejected, never run, or be unsafe: a state of the cluster that no file has decides.
+        INFO: a fact that the owner of the object should know, such as a restart of nodes.
+    """
 
     ERROR = "error"
     WARNING = "warning"
@@ -26,18 +32,19 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Breach:
-    """A place that breaks a rule.
+    """A place that breaks a rule. A check yields it, and mpigen adds its file and line: a Finding.
 
     Attributes:
-        path: the path in the manifest.
+        path: keys, and positions in lists from 0, such as `("spec", "containers", 0, "image")`. If the last key is
+            missing, the finding has the line of the nearest parent.
         message: what is wrong, with the value.
         why: what will happen because of it.
         fix: what to do, in the imperative.
-        manifest: the object, unless the rule needs a single one.
-        severity: the severity, if it is lower than the registered one. The runner sets the registered one.
+        manifest: the object. Required if the check reads several objects; None for the only object of the check.
+        severity: a severity below that of the check; None for the severity of the check.
         at_key: True if the line is the line of the key, not of the value.
-        value: the value at the path, for reports.
-        check: the id. Only engines set it. For rules the runner sets it.
+        value: the value at the path as JSON data, for reports.
+        check: the id of the check. mpigen sets it.
     """
 
     path: Path
@@ -53,7 +60,13 @@ class Breach:
 
 @dataclass(frozen=True, slots=True)
 class Generated:
-    """A place in a generated file: the file, the 1-based line, and the JSON path inside the object."""
+    """A place in a generated file.
+
+    Attributes:
+        file: the file.
+        line: the 1-based line.
+        path: JSON path inside the object, such as `$.metadata.labels`.
+    """
 
     file: str
     line: int
@@ -62,20 +75,20 @@ class Generated:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Finding:
-    """A breach of a rule, with its place.
+    """A breach of a rule, with its place. Findings sort by file, line and column.
 
     Attributes:
         file: the file, relative to the output tree or as the user named it.
-        line: 1-based line.
-        column: 1-based column.
+        line: the 1-based line.
+        column: the 1-based column.
         path: JSON path inside the object, such as `$.spec.template.spec.containers[0].image`.
-        check: the id of the rule, `family/rule`.
-        resource: the object in the form `Kind namespace/name`.
+        check: the id of the check, `family/rule`.
+        resource: the object in the form `Kind namespace/name`; for a cluster-scoped object `Kind name`.
         message: the mistake, with the value.
         why: the effect.
         fix: the correction, in the imperative.
         severity: error, warning or info.
-        value: the value at the path, as JSON data. A long value is cut to the beginning of its text. None if a field is
+        value: the value at the path, as JSON data; the beginning of the text of a long value; None if a field is
             missing. Findings that differ only in the value are equal.
         generated: the place in the generated file, if `file` is the platform file that causes it; None otherwise.
     """
@@ -103,7 +116,7 @@ def waivers_of(manifest: Manifest) -> str:
 
 
 def listed(names: Sequence[str], most: int = 3) -> str:
-    """Return the first names, and the number of the others: `a`, `b`, `c` and 2 more."""
+    """Return the first names and the number of further names: `a`, `b`, `c` and 2 more."""
     first = ", ".join(f"`{name}`" for name in names[:most])
     return f"{first} and {len(names) - most} more" if len(names) > most else first
 

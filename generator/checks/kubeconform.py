@@ -1,30 +1,109 @@
-"""Findings of kubeconform: kubeconform/*. It reports an object and perhaps a path, but no line."""
+"""kubeconform/*: run kubeconform, and find the lines of its findings, which name an object and sometimes a path."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path as File
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+from generator.checks.files import SUFFIXES
 from generator.checks.finding import Finding
 from generator.checks.registry import ERROR, declare
+from generator.checks.run import Checked, unreadable
+from generator.checks.validation import Part
 from generator.documents.load import Path
 from generator.documents.locate import locate_everywhere
 from generator.documents.messages import format_path
-from generator.errors import DocumentError
+from generator.errors import DocumentError, InputError, Problem
 from generator.manifests import Manifest, read
+from generator.schemas.embedded import Engine
 
 if TYPE_CHECKING:
-    from generator.schemas.kubeconform import Result
+    from generator.schemas.kubeconform import Kubeconform, Result
 
 _NO_SCHEMA = "could not find schema for"  # kubeconform v0.7.0 pkg/validator/validator.go ValidateResource
 _POINTER = re.compile(r"at '((?:[^'\\]|\\.)*)': (?!validation failed|\w+Of failed)")
 _ESCAPED = re.compile(r"\\(.)")
 
 
+def check_by_kubeconform(parts: Sequence[Part], refused: Sequence[Problem], cache: File) -> Checked:
+    """Check every object of all parts with kubeconform.
+
+    Args:
+        parts: the files.
+        refused: a problem for each further file that cannot be read.
+        cache: the folder with the binary of kubeconform.
+
+    Raises:
+        EngineError: kubeconform cannot be built or run.
+    """
+    from generator.schemas.kubeconform import Kubeconform, Status, ensure_kubeconform  # few users run it
+
+    problems = list(refused)
+    texts: dict[str, bytes] = {}
+    results: list[Result] = []
+    skipped = []
+    for part in parts:
+        readable, engine = {}, Engine(part.catalog)
+        for file in (*map(str, part.files), *part.texts):
+            try:
+                text = part.text_of(file)
+            except InputError as error:
+                problems += error.problems
+                continue
+            if item := part.recognize(file, text, engine):
+                skipped.append(item)
+            else:
+                readable[file] = text
+        with TemporaryDirectory() as folder:
+            locations = (*_write_local_schemas(part, readable, File(folder)), *part.catalog.locations())
+            results += _run(Kubeconform(ensure_kubeconform(cache), locations), readable, part)
+        texts |= readable
+    rejected: dict[str, list[Result]] = {}
+    for result in results:
+        if result.status in (Status.INVALID, Status.ERROR):
+            rejected.setdefault(result.file, []).append(result)
+    unread = (finding for problem in problems for finding in unreadable(problem).findings)
+    placed = (finding for file, mine in rejected.items() for finding in kubeconform_findings(mine, texts[file]))
+    kinds = Counter(result.kind for result in results if result.status is not Status.EMPTY)
+    return Checked(len(problems) + len(texts), kinds, [*unread, *placed], skipped=skipped)
+
+
+def _write_local_schemas(part: Part, texts: Mapping[str, bytes], folder: File) -> tuple[str, ...]:
+    """Write the schemas of the user's repository for the kinds in texts, and return their template of paths."""
+    kinds = set()
+    for name, text in texts.items():
+        with suppress(DocumentError):
+            kinds |= {(manifest.api_version, manifest.kind) for manifest in read(text, name)}
+    for api_version, kind in kinds:
+        if schema := part.catalog.read_local(api_version, kind):
+            group, _, version = api_version.rpartition("/")
+            file = folder / group / f"{kind.lower()}_{version}.json"
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(schema, "utf-8")
+    return (f"{folder}/{{{{.Group}}}}/{{{{.ResourceKind}}}}_{{{{.ResourceAPIVersion}}}}.json",)
+
+
+def _run(kubeconform: Kubeconform, texts: Mapping[str, bytes], part: Part) -> Iterator[Result]:
+    """Yield the results of kubeconform with the original file names.
+
+    kubeconform skips files without a YAML or JSON suffix and rewrites unprintable names, so mpigen passes such files as
+    texts.
+    """
+    by_name = [name for name in texts if name not in part.texts and name.endswith(SUFFIXES) and name.isprintable()]
+    yield from kubeconform.run(map(File, by_name))
+    for name in texts.keys() - set(by_name):
+        judged = kubeconform.run_text(texts[name].decode(errors="replace"))
+        yield from (replace(result, file=name) for result in judged)
+
+
 def kubeconform_findings(results: Sequence[Result], text: bytes) -> list[Finding]:
-    """Return a finding for each result of one file, with the lines from one walk through its text."""
+    """Return a finding for each result of one file. One pass through `text` finds the lines of all findings."""
     objects = _objects(text, results[0].file)
     unknown = Manifest({}, results[0].file)
     located = []
@@ -64,7 +143,7 @@ def _objects(text: bytes, file: str) -> dict[tuple[str, str], Manifest]:
 def _parse_path(message: str, body: object) -> Path:
     """Return the path in a message such as `at '/spec/containers/0': got number, want string`.
 
-    kubeconform lists several paths in random order, so the first one by name is taken.
+    kubeconform lists several paths in random order, so the function takes the first one by name.
     """
     pointer = min(_POINTER.findall(message), default="")
     path: list[str | int] = []
@@ -84,8 +163,10 @@ declare(
     severity=ERROR,
     text="""Report an object that kubeconform rejects.
 
-    `--engine both` also runs the real kubeconform. It rejects an object that mpigen's own engine accepts. The message
-    and the path are kubeconform's.
+    `--engine both` runs the real kubeconform in addition to mpigen's own engine. kubeconform rejects an object that
+    mpigen's engine accepts. The message and the path come from kubeconform.
+
+    Source: kubeconform v0.7.0 pkg/validator/validator.go ValidateResource
     """,
 )
 declare(
@@ -94,5 +175,7 @@ declare(
     text="""Report a kind for which kubeconform has no schema.
 
     Without a schema, kubeconform cannot check the object. Often the `apiVersion` is wrong.
+
+    Source: kubeconform v0.7.0 pkg/validator/validator.go ValidateResource
     """,
 )

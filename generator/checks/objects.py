@@ -1,9 +1,9 @@
-"""The objects of a release and the changes between two trees, as rules over several objects read them."""
+"""The objects of a release, and the changes between two trees: the input of rules that read several objects."""
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,38 +21,62 @@ class Objects:
     """The manifests of one release, or the manifests that belong to no release.
 
     Attributes:
-        manifests: the manifests that rules read, by file and document.
-        targets: component → minor version.
-        today: the day of the check; None if rules must not depend on it.
-        is_complete: whether these are all manifests of a release. A dangling reference is then an error.
+        manifests: the manifests, sorted by file and document. A check of your own gets objects of all kinds.
+        targets: component → minor version, such as `{"kueue": "0.19"}`. A missing component has its newest version.
+        today: the day of the check; None if checks must not depend on it.
+        is_complete: True if these are all manifests of a release. A dangling reference is then an error.
+        others: further manifests, which only the graph of references reads.
+        files: the files of a complete release.
     """
 
     manifests: tuple[Manifest, ...]
     targets: Mapping[str, str]
     today: dt.date | None = None
     is_complete: bool = False
+    others: tuple[Manifest, ...] = ()
+    files: Collection[str] = ()
 
     def of(self, group: str, *kinds: str) -> Iterable[Manifest]:
-        """Return the manifests of some kinds of an API group. Several files can hold the same object."""
+        """Return the manifests of some kinds, kind by kind. Several files can hold the same object.
+
+        Args:
+            group: the API group; empty for the core group.
+            kinds: the kinds, such as `ConfigMap`.
+        """
         return [manifest for kind in kinds for manifest in self._by_kind.get((group, kind), ())]
 
     def one(self, group: str, kind: str, name: str, namespace: str = "") -> Manifest | None:
         """Return the object that a reference names.
 
-        None if the object is in no file, or if files hold different objects of that name. Such files are for several
-        clusters, so the object of the reference is ambiguous.
+        Return None if the object is in no file, or if files hold different objects of that name: such files are for
+        several clusters, so the reference is ambiguous.
+
+        Args:
+            group: the API group; empty for the core group.
+            kind: the kind.
+            name: the name of the object.
+            namespace: the namespace of the object; empty for a cluster-scoped object.
         """
         same = self._by_identity.get((group, kind, namespace, name), ())
         return same[0] if same and all(other.body == same[0].body for other in same) else None
 
     def view(self, read: Callable[[Objects], V]) -> V:
-        """Return what a reader makes of the objects, such as their queues. Each reader runs once."""
+        """Return the result of a function that reads the objects. The function runs once for the objects.
+
+        Args:
+            read: the function, such as `Queues.read`.
+        """
         if read not in self._views:
             self._views[read] = read(self)
         return cast("V", self._views[read])
 
     def names(self, group: str, kind: str) -> Mapping[str, AbstractSet[str]]:
-        """Return namespace → the names of a kind's objects in it."""
+        """Return namespace → the names of the objects of a kind. Cluster-scoped objects have the namespace `""`.
+
+        Args:
+            group: the API group; empty for the core group.
+            kind: the kind.
+        """
         if (group, kind) not in self._names:
             names = self._names.setdefault((group, kind), {})
             for manifest in self.of(group, kind):
@@ -93,7 +117,7 @@ def on_runtimes(objects: Objects) -> Iterator[OnRuntime]:
 
 
 def runtime_of(job: Manifest, objects: Objects) -> Manifest | None:
-    """Return the runtime of a TrainJob; None if it is not in the files."""
+    """Return the runtime of a TrainJob; None if no file has it, or files have different runtimes of its name."""
     reference = reference_of(job)
     if reference is None:
         return None
@@ -101,7 +125,7 @@ def runtime_of(job: Manifest, objects: Objects) -> Manifest | None:
 
 
 def is_queued(job: Manifest, objects: Objects) -> bool:
-    """Return True if Kueue queues a TrainJob: it names a queue, or its namespace has a default LocalQueue."""
+    """Return True if Kueue queues a TrainJob: it names a queue, or its namespace has a LocalQueue `default`."""
     is_named = QUEUE in mapping(job.body, "metadata", "labels")
     return is_named or objects.one(KUEUE, "LocalQueue", DEFAULT_QUEUE, job.namespace) is not None
 
@@ -113,7 +137,7 @@ class Change:
     Attributes:
         old: all manifests of the old tree.
         new: all manifests of the new tree.
-        targets: component → minor version.
+        targets: component → minor version, such as `{"kueue": "0.19"}`. A missing component has its newest version.
     """
 
     old: Sequence[Manifest]
@@ -125,7 +149,12 @@ class Change:
         yield self
 
     def removed(self, group: str, *kinds: str) -> Iterator[Manifest]:
-        """Yield the objects of these kinds that the new tree lacks."""
+        """Yield the objects of some kinds that the new tree lacks. A new apiVersion of an object does not matter.
+
+        Args:
+            group: the API group; empty for the core group.
+            kinds: the kinds, such as `ConfigMap`.
+        """
         for manifest in self.old:
             is_kind = manifest.group == group and manifest.kind in kinds
             if is_kind and manifest.name and manifest.identity not in self._kept:
@@ -136,7 +165,11 @@ class Change:
         return {manifest.identity for manifest in self.new}
 
     def view(self, read: Callable[[Change], V]) -> V:
-        """Return what a reader makes of the change. Each reader runs once."""
+        """Return the result of a function that reads the change. The function runs once for the change.
+
+        Args:
+            read: the function, such as `ChangedObject.between`.
+        """
         if read not in self._views:
             self._views[read] = read(self)
         return cast("V", self._views[read])
@@ -153,7 +186,7 @@ class ChangedObject:
     Attributes:
         old: the object in the old tree.
         new: the object in the new tree.
-        targets: component → minor version.
+        targets: component → minor version, such as `{"kueue": "0.19"}`.
     """
 
     old: Manifest

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from generator.checks.finding import Finding, place_findings
+from generator.checks.finding import Finding, listed, place_findings
 from generator.checks.registry import ERROR, WARNING, Breach, complete, declare
 from generator.documents.messages import format_value
 from generator.errors import NotModelledError
@@ -17,6 +17,7 @@ from generator.facts.names import METADATA_NAME
 from generator.manifests import Body, Manifest
 from generator.objects.fields import items, mapping, mappings, strings
 from generator.simulate.access import Kind
+from generator.simulate.policies.environment import TYPED
 from generator.simulate.policies.judge import Evaluation
 from generator.simulate.policies.policy import Policy
 from generator.simulate.policies.request import Request, UserInfo, as_stored
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from generator.simulate.policies.expression import Expression
 
 _REJECTED = "the API server rejects the policy"
+_CEL_DOCS = "https://kubernetes.io/docs/reference/using-api/cel/"
+_VARIABLES = ("object", "oldObject", "request", "namespaceObject", "params", "variables", "authorizer")
+_UNDECLARED_VARIABLE = re.compile(r"undeclared reference to 'variables\.(\w+)'")
 _REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge")
 _LINE_BREAK = re.compile(r"[\n\r]")
 _NEWEST = 99
@@ -43,10 +47,10 @@ _NAMESPACE: Body = {
 
 
 def policy_breaches(manifest: Manifest, targets: Mapping[str, str]) -> Iterator[Breach]:
-    """Yield the breaches of a policy or a binding. Each names its check.
+    """Yield the breaches of an admission policy or its binding. Each breach names its check.
 
     Args:
-        manifest: an object of any kind. Other kinds have no breaches.
+        manifest: an object of any kind; only the two kinds can have breaches.
         targets: component → minor version.
     """
     spec = manifest.body.get("spec")
@@ -67,7 +71,7 @@ def _action_breaches(actions: object) -> Iterator[Breach]:
         yield Breach(
             ("spec", "validationActions"),
             "the binding sets both `Deny` and `Warn`",
-            "the API server rejects the binding, because `Deny` shows the message to the user already",
+            "the API server rejects the binding, because `Deny` already shows the message to the user",
             "remove `Warn`; during a trial of the policy, remove `Deny` instead",
             value=actions,
             check="policy/deny-and-warn",
@@ -93,14 +97,14 @@ def _expression_breaches(policy: Policy, newest: Policy) -> Iterator[Breach]:
     with_all_functions = dict(newest.expressions()) if broken else {}
     for path, expression in broken.items():
         if with_all_functions[path].problem:
-            message, fix = f"the expression does not compile: {expression.problem}", "correct the expression"
+            message, fix = f"the expression does not compile: {expression.problem}", _repair(expression, policy)
             yield Breach(path, message, _REJECTED, fix, value=expression.text, check="policy/expression")
         else:
             yield Breach(
                 path,
                 f"the expression needs a newer Kubernetes: {expression.problem}",
-                "the API server accepts a new policy only if the previous minor version of Kubernetes can compile it "
-                "too",
+                "the API server accepts a new policy only if the previous minor version of Kubernetes can also compile "
+                "its expressions",
                 "rewrite the expression without this function, or raise the version of Kubernetes in "
                 "`cluster.versions`",
                 value=expression.text,
@@ -108,13 +112,44 @@ def _expression_breaches(policy: Policy, newest: Policy) -> Iterator[Breach]:
             )
 
 
+def _repair(expression: Expression, policy: Policy) -> str:
+    """Return the fix of an expression that does not compile."""
+    if "undefined field" in expression.problem:
+        path, fields = next(_find_undefined_reads(expression.text))
+        return f"read one of the fields of `{path}`: {listed(sorted(fields), most=99)}"
+    if "undeclared reference to 'params'" in expression.problem:
+        return "set `spec.paramKind` to the kind of the parameters, or remove `params` from the expression"
+    if match := _UNDECLARED_VARIABLE.search(expression.problem):
+        declared = f", or read {listed(list(policy.variables), most=99)}" if policy.variables else ""
+        return f"declare `{match[1]}` in `spec.variables`{declared}"
+    if "undeclared reference" in expression.problem:
+        return f"use a variable ({listed(_VARIABLES, most=99)}) or a function that {_CEL_DOCS} lists"
+    if "must evaluate to bool" in expression.problem:
+        return "compare the value, for example with `== true`"
+    if "no matching overload" in expression.problem:
+        return "use values of one type: convert the other value, for example with `string(…)`"
+    return f"correct the expression: {_CEL_DOCS} describes the syntax and the functions"
+
+
+def _find_undefined_reads(text: str) -> Iterator[tuple[str, Iterable[str]]]:
+    """Yield (path, its fields) of each value whose undefined field the expression reads."""
+    for reading in find_readings(text):
+        fields: Any = TYPED.get(reading.root)
+        for depth, name in enumerate(reading.fields if fields else ()):
+            if isinstance(fields, str):
+                break
+            if name not in fields:
+                yield ".".join((reading.root, *reading.fields[:depth])), fields
+            fields = fields.get(name, "dyn")
+
+
 def _is_echo(expression: Expression, policy: Policy) -> bool:
-    """Return True if the expression reads a variable that does not compile, whose error is reported already."""
+    """Return True if the expression reads a variable that does not compile: the variable has its own breach."""
     return any(policy.variables[name].problem for name in expression.reads if name in policy.variables)
 
 
 def _absent_fields(policy: Policy) -> Iterator[Breach]:
-    """Yield a breach for each expression that fails with an error for an object without optional fields."""
+    """Yield a breach for each rule that fails on a minimal object, or on a null `object` or `oldObject`."""
     for number, (situation, error, fix) in _errors_of_minimal_objects(policy).items():
         yield Breach(
             ("spec", "validations", number, "expression"),
@@ -146,7 +181,7 @@ def _errors_of_minimal_objects(policy: Policy) -> Mapping[int, tuple[str, str, s
 
 
 def _cause(policy: Policy, rule: int, message: str, operation: str) -> tuple[str, str, str] | None:
-    """Return the situation in which a rule fails, the error and the fix; None if the kind may require the field."""
+    """Return the situation in which a rule fails, the error and the fix; None for a field that the kind may require."""
     error = message.rpartition(" resulted in error: ")[2]
     if field := _NO_KEY.get(error):
         fix = f"read the optional field with `.?` and `orValue`, for example `object.metadata.?{field}.orValue({{}})`"
@@ -162,7 +197,11 @@ def _cause(policy: Policy, rule: int, message: str, operation: str) -> tuple[str
 
 
 def _minimal_requests(policy: Policy) -> Iterator[Request]:
-    """Yield a request for each matched resource, with an object that has only a name and an empty spec."""
+    """Yield requests for the first resource of each rule in `resourceRules`: to create, update and delete an object.
+
+    The object has only a name and an empty spec. Operations that the rule does not match are left out, and so are
+    Namespaces and subresources.
+    """
     for rule in mappings(mapping(policy.spec, "matchConstraints").get("resourceRules")):
         group, resource = next(iter(strings(rule.get("apiGroups"))), ""), next(iter(strings(rule.get("resources"))), "")
         if resource == "namespaces" or "/" in resource:
@@ -178,7 +217,7 @@ def _minimal_requests(policy: Policy) -> Iterator[Request]:
                     kind=kind,
                     object=None if operation == "DELETE" else body,
                     old=None if operation == "CREATE" else body,
-                    user_info=UserInfo("anybody"),
+                    user_info=UserInfo("tester"),
                     namespace="any",
                     name="any",
                 )
@@ -194,7 +233,7 @@ def failures(outcomes: Iterable[Outcome]) -> Iterator[Finding]:
 
 
 def untested(rules: Iterable[Rule], text_of: Callable[[str], bytes]) -> Iterator[Finding]:
-    """Yield a finding for each rule that rejects no case.
+    """Yield a finding for each rule that rejects no test case.
 
     Args:
         rules: all rules, with their cases.
@@ -205,7 +244,7 @@ def untested(rules: Iterable[Rule], text_of: Callable[[str], bytes]) -> Iterator
             continue
         breach = Breach(
             ("spec", "validations", rule.number, "expression"),
-            f"the rule {rule.name} rejects none of the test cases",
+            f"the rule `{rule.name}` rejects none of the test cases",
             "a rule that accepts every request would pass the same cases",
             f"add a case that this rule rejects, with `expect: {{rejected: {rule.policy.name}}}`",
             check="policy/untested",
@@ -226,6 +265,8 @@ declare(
     variable, field or function; `params` without `paramKind`; types that do not fit; or a result of the wrong type.
     `object.spec.suspend`, for example, is not a boolean condition, but `object.spec.suspend == true` is one. mpigen
     compiles with Google's CEL, against the types that Kubernetes declares.
+
+    Source: kubernetes v1.34.2 pkg/apis/admissionregistration/validation/validation.go validateCELCondition
     """,
 )
 declare(
@@ -235,6 +276,8 @@ declare(
 
     The expression uses a function that the release before the target release of Kubernetes does not have. The API
     server rejects such an expression in a new policy, so that a rollback of the cluster stays possible.
+
+    Source: k8s.io/apiserver v0.34.2 pkg/cel/environment/environment.go NewExpressions
     """,
 )
 declare(
@@ -243,6 +286,8 @@ declare(
     text="""Report a message with several lines.
 
     The API server rejects a policy with a line break in the `message` of a rule.
+
+    Source: kubernetes v1.34.2 pkg/apis/admissionregistration/validation/validation.go validateValidation
     """,
 )
 declare(
@@ -252,6 +297,8 @@ declare(
 
     The API server accepts only `Forbidden`, `Invalid` and `RequestEntityTooLarge` as the `reason` of a rule. The API
     reference lists `Unauthorized` too, but the API server rejects it.
+
+    Source: kubernetes v1.34.2 pkg/apis/admissionregistration/validation/validation.go validateValidation
     """,
 )
 declare(
@@ -259,7 +306,9 @@ declare(
     severity=ERROR,
     text="""Report a binding with both `Deny` and `Warn`.
 
-    The API server rejects the binding. `Deny` shows the message to the user already.
+    The API server rejects the binding, because `Deny` already shows the message to the user.
+
+    Source: kubernetes v1.34.2 pkg/apis/admissionregistration/validation/validation.go validateValidationActions
     """,
 )
 declare(
@@ -279,23 +328,29 @@ declare(
 
     mpigen evaluates the policy for minimal objects that its `matchConditions` include. The finding is a warning,
     because the rule works for objects that have the field.
+
+    Source: k8s.io/apiserver v0.34.2 pkg/admission/plugin/policy/validating/validator.go policyDecisionActionForError
     """,
 )
 declare(
     "policy/case",
     severity=ERROR,
-    text="""Report a case whose outcome is not the expected one.
+    text="""Report a test case of a policy whose outcome is not the expected one.
 
     The API server decides by the policies, so either a policy or the [case](../../tasks/test-policies.md) is wrong.
-    A case fails too if mpigen cannot evaluate the policy. Only `mpigen policy test` reports it.
+    A case also fails if mpigen cannot evaluate the policy. Only `mpigen policy test` runs this check.
+
+    Source: mpigen: policies have no test cases of their own in Kubernetes
     """,
 )
 declare(
     "policy/untested",
     severity=ERROR,
-    text="""Report a rule that rejects no case.
+    text="""Report a rule of an admission policy that rejects no test case.
 
-    Cases that the rule accepts do not show that the rule works: a rule that accepts every request would pass these
-    cases too. Only `mpigen policy test` reports it.
+    The [test cases](../../tasks/test-policies.md) then do not show that the rule works: a rule that accepts every
+    request would pass the same cases. Only `mpigen policy test` runs this check.
+
+    Source: mpigen: policies have no test cases of their own in Kubernetes
     """,
 )

@@ -19,27 +19,34 @@
    is good to know. A breach can lower it.
 3. `needs` is the class that the function reads. It decides when the function runs, see `Stage`. `since="kueue 0.19"` is
    the first version with the behavior. Ranges of known defects are in generator/facts/defects.yaml instead.
-4. Add tests/checks/<id>/cases.yaml with a case that breaks the rule and one that does not. `python -m tests.checks`
-   records the texts in tests/checks/<family>/expected.txt, and `python -m tests.docs` writes the page.
+4. Add tests/checks/<id>/cases.yaml with a case that breaks the rule and one that does not. The page shows the case with
+   a sentence `shows`. `python -m tests.checks` records the texts in tests/checks/<family>/expected.txt, and
+   `python -m tests.docs` writes the page.
 
 An engine that has rules of its own, such as the schemas, calls `declare` for each id, and sets `Breach.check`.
+
+`check` stores the registration in the function itself, and `registered_in` finds the functions of a module. So a file
+of a user's own checks is read like a module of mpigen, and its checks belong to the `Suite` of one run only.
 """
 
 from __future__ import annotations
 
 import importlib
-import time
+import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cache, cached_property
-from inspect import cleandoc
+from inspect import cleandoc, currentframe, isgeneratorfunction
+from pathlib import Path
+from types import FunctionType
 from typing import Any, TypeVar
 
 from generator.checks import finding
 from generator.checks.finding import Located, Severity
 from generator.checks.objects import Objects
+from generator.errors import ConfigError
 from generator.facts import defects
 from generator.facts.versions import minors
 from generator.manifests import Manifest
@@ -48,16 +55,21 @@ Breach = finding.Breach
 ERROR, WARNING, INFO = Severity.ERROR, Severity.WARNING, Severity.INFO
 
 _OF_TREES = (
-    *("schema", "secret", "runtime", "mpi.jobs", "mpi.pods", "trainjob"),
-    "relaxations",
-    *("quota.definitions", "quota.capacity", "quota.jobs", "quota.namespaces"),
+    *("schema", "metadata", "workload", "services", "secret", "runtime", "mpi.jobs", "mpi.pods", "mpi.ranks"),
+    *("ranks", "trainjob", "relaxations", "reference"),
+    *("quota.amounts", "quota.definitions", "quota.capacity", "quota.jobs", "quota.namespaces"),
     *("fabric.attached", "fabric.cni", "fabric.environment", "fabric.host", "fabric.networks", "fabric.operators"),
-    "fabric.requests",
+    *("fabric.requests", "admission", "network"),
+    *("pod.volumes", "pod.containers", "pod.resources", "pod.probes", "pod.security", "pod.scheduling"),
 )
 """Modules below generator.checks with the rules that `synth` and `validate` run."""
 _OF_CHANGES = ("change.immutable", "change.queues", "change.runtimes")
 """Modules with the rules over two trees, which only `synth` and `validate --since` import."""
-_ENGINES = ("run", "kubeconform", "policy", ".hazards.find", ".adoption.waivers")
+_ENGINES = (
+    *("run", "kubeconform", "policy", "pod.fields", "sources", "submission"),
+    ".hazards.find",
+    ".adoption.waivers",
+)
 """Modules that declare the checks of engines."""
 
 
@@ -88,11 +100,12 @@ class Check:
 
     Attributes:
         id: `family/rule`.
-        severity: the severity of a breach that names none.
+        severity: the severity of a breach without its own.
         needs: the class of the objects that the rule reads.
         since: the first minor version of a component for which the rule holds, such as `kueue 0.19`; empty for all.
         text: the docs: a summary, an explanation, and the sources.
         rule: the function; None if an engine such as the schemas reports the breaches.
+        code: the file, the line of the registration, and the name of the function; empty without a function.
     """
 
     id: str
@@ -101,6 +114,7 @@ class Check:
     since: str
     text: str
     rule: Rule | None
+    code: tuple[str, int, str] = ("", 0, "")
 
     @property
     def family(self) -> str:
@@ -116,6 +130,22 @@ class Check:
     def page(self) -> str:
         """The page of the docs, relative to the root of the docs."""
         return f"checks/{self.id}.md"
+
+    @property
+    def file(self) -> str:
+        """The file with the check: `generator/checks/quota/capacity.py`, or the path of a user's own file."""
+        file = Path(self.code[0])
+        return file.relative_to(_ROOT).as_posix() if file.is_relative_to(_ROOT / "generator") else str(file)
+
+    @property
+    def line(self) -> int:
+        """The 1-based line of the registration in `file`."""
+        return self.code[1]
+
+    @property
+    def function(self) -> str:
+        """The name of the function that yields the breaches; empty if an engine has several functions for them."""
+        return self.code[2]
 
     @property
     def summary(self) -> str:
@@ -142,6 +172,14 @@ class Check:
     def _parts(self) -> Sequence[str]:
         return cleandoc(self.text).split("\n\n")
 
+    @property
+    def takes_one_argument(self) -> bool:
+        """True if the rule is a generator function with one positional parameter."""
+        code = self.rule.__code__ if isinstance(self.rule, FunctionType) else None
+        return (
+            code is not None and (code.co_argcount, code.co_kwonlyargcount) == (1, 0) and isgeneratorfunction(self.rule)
+        )
+
     @cached_property
     def stage(self) -> Stage:
         """When the runner calls the rule."""
@@ -154,25 +192,11 @@ class Check:
         return Stage.CHANGE if hasattr(self.needs, "between") else Stage.ENGINE
 
     def holds_for(self, targets: Mapping[str, str]) -> bool:
-        """Return True if the check applies to these minor versions; a component without one has its newest."""
-        if self.id in defects.silent(targets):
+        """Return True if the check applies to these minor versions. A missing component has its newest version."""
+        if self.id in defects.inapplicable_checks(targets):
             return False
         component, _, first = self.since.partition(" ")
         return not first or _number(targets.get(component) or minors(component)[0]) >= _number(first)
-
-    def run(self, subject: object, manifest: Manifest | None = None) -> Iterator[Located]:
-        """Yield the breaches of a subject, each with its manifest.
-
-        Args:
-            subject: an object of the class `needs`.
-            manifest: the manifest of breaches that name none.
-        """
-        started = time.perf_counter()
-        breaches = list(self.rule(subject)) if self.rule else []
-        if _seconds is not None:
-            _seconds[self.id] = _seconds.get(self.id, 0) + time.perf_counter() - started
-        for breach in breaches:
-            yield self.complete(breach, manifest)
 
     def complete(self, breach: Breach, manifest: Manifest | None = None) -> Located:
         """Return a breach with its manifest, its id and its severity.
@@ -186,92 +210,222 @@ class Check:
         return manifest, replace(breach, check=self.id, severity=breach.severity or self.severity)
 
 
-_checks: dict[str, Check] = {}
-_seconds: dict[str, float] | None = None
+_ROOT = Path(__file__).parents[2]
+_REGISTERED = "__mpigen_check__"
+"""The attribute of a function in which `check` stores the registration."""
+_declared: dict[str, Check] = {}
+"""The checks of engines. The modules of mpigen fill it when Python imports them, so it is the same in every run."""
 
 
 def check(name: str, *, severity: Severity, needs: type[Any], since: str = "") -> Callable[[R], R]:
-    """Register a rule.
+    """Register a function as a check, of mpigen or of a file that the setting `checks` names.
+
+    The function takes one argument, an object of the class `needs`, and yields a `Breach` for each mistake. The first
+    line of its docstring begins with `Report`.
 
     Args:
-        name: the id, `family/rule`.
-        severity: the severity of a breach that names none: an error is rejected, never runs or is unsafe.
-        needs: the class that the rule reads; `Stage` lists the possible ones.
-        since: the first minor version of a component for which the rule holds, such as `kueue 0.19`. Ranges of known
-            defects are in generator/facts/defects.yaml.
+        name: the id, `family/rule`. The function has the name of the rule, with `_` for `-`.
+        severity: the severity of a breach without its own: `ERROR`, `WARNING` or `INFO`.
+        needs: the class of the argument: `Manifest`, `Objects`, `Change`, or a class of `generator.views`. It decides
+            how often the check runs.
+        since: the first minor version of a component for which the check holds, such as `kueue 0.19`; empty for all.
+
+    Returns:
+        A decorator, which returns the function unchanged.
 
     Raises:
-        ValueError: another rule has the id, or the function has another name than the id.
+        ValueError: from the decorator: the function has another name than the id.
     """
 
     def register(rule: R) -> R:
-        if rule.__name__ != name.partition("/")[2].replace("-", "_"):
-            raise ValueError(f"the function of {name} is called {rule.__name__}")
-        _add(Check(name, severity, needs, since, rule.__doc__ or "", rule))
+        setattr(rule, _REGISTERED, Check(name, severity, needs, since, rule.__doc__ or "", rule, _locate(name, rule)))
         return rule
 
     return register
 
 
-def declare(name: str, *, severity: Severity, text: str) -> None:
+def declare(name: str, *, severity: Severity, text: str | Callable[..., Any]) -> None:
     """Register a check whose breaches an engine reports, such as the schemas or kubeconform.
 
     Args:
         name: the id, `family/rule`.
         severity: the usual severity.
-        text: the docs, in the form of a rule's docstring.
+        text: the docs, in the form of a rule's docstring, or the function of the engine with this docstring.
+
+    Raises:
+        ValueError: another engine has declared the id, or the function has another name than the id.
     """
-    _add(Check(name, severity, object, "", text, None))
+    if name in _declared:
+        raise ValueError(f"two checks are called {name}")
+    if isinstance(text, str):
+        frame = currentframe()
+        caller = frame.f_back if frame else None
+        code = (caller.f_code.co_filename, caller.f_lineno, "") if caller else ("", 0, "")
+        _declared[name] = Check(name, severity, object, "", text, None, code)
+    else:
+        _declared[name] = Check(name, severity, object, "", text.__doc__ or "", None, _locate(name, text))
 
 
-def _add(new: Check) -> None:
-    if new.id in _checks:
-        raise ValueError(f"two checks are called {new.id}")
-    _checks[new.id] = new
+def _locate(name: str, rule: Callable[..., Any]) -> tuple[str, int, str]:
+    """Return the file, the line and the name of the function of a check.
+
+    Raises:
+        ValueError: the function has another name than the id.
+    """
+    if rule.__name__ != name.partition("/")[2].replace("-", "_"):
+        raise ValueError(f"the function of {name} is called {rule.__name__}")
+    return rule.__code__.co_filename, rule.__code__.co_firstlineno, rule.__name__
+
+
+def registered_in(names: Mapping[str, Any], module: str) -> Iterator[Check]:
+    """Yield the checks that a module defines, in the order of their functions.
+
+    Args:
+        names: the names of the module with their values.
+        module: the name of the module. The functions that it imports from other modules are left out.
+    """
+    for value in names.values():
+        registered = getattr(value, _REGISTERED, None)
+        if isinstance(registered, Check) and value.__module__ == module:
+            yield registered
 
 
 def complete(breach: Breach, manifest: Manifest | None = None) -> Located:
     """Return a breach of an engine with its manifest and severity."""
-    return _checks[breach.check].complete(breach, manifest)
+    return _declared[breach.check].complete(breach, manifest)
 
 
+@cache
 def checks() -> Sequence[Check]:
-    """Return all checks, by id."""
-    _load((*_OF_TREES, *_OF_CHANGES, *_ENGINES))
-    return [_checks[name] for name in sorted(_checks)]
+    """Return all checks of mpigen, by id.
+
+    Raises:
+        ValueError: two checks have the same id.
+    """
+    everything = [*_load((*_OF_TREES, *_OF_CHANGES, *_ENGINES)), *_declared.values()]
+    if repeated := [name for name, count in Counter(check.id for check in everything).items() if count > 1]:
+        raise ValueError(f"two checks are called {repeated[0]}")
+    return sorted(everything, key=lambda check: check.id)
 
 
 def get(name: str) -> Check | None:
-    """Return the check with an id."""
+    """Return the check of mpigen with an id; None if there is none."""
     return next((check for check in checks() if check.id == name), None)
-
-
-def checks_of(stage: Stage, targets: Mapping[str, str]) -> Sequence[Check]:
-    """Return the checks that the runner calls at a stage for these minor versions, in the order of registration."""
-    return _checks_of(stage, frozenset(targets.items()))
 
 
 @cache
 def _checks_of(stage: Stage, targets: frozenset[tuple[str, str]]) -> Sequence[Check]:
-    _load(_OF_CHANGES if stage is Stage.CHANGE else _OF_TREES)
-    return [check for check in _checks.values() if check.stage is stage and check.holds_for(dict(targets))]
-
-
-@contextmanager
-def profile() -> Iterator[Mapping[str, float]]:
-    """Measure the seconds that each rule takes in this process: id → seconds."""
-    global _seconds  # noqa: PLW0603 - the runner is called through many layers
-    _seconds = {}
-    try:
-        yield _seconds
-    finally:
-        _seconds = None
+    rules = _load(_OF_CHANGES if stage is Stage.CHANGE else _OF_TREES)
+    return [check for check in rules if check.stage is stage and check.holds_for(dict(targets))]
 
 
 @cache
-def _load(modules: Sequence[str]) -> None:
-    for module in modules:
-        importlib.import_module(f".{module}", "generator.checks")
+def _load(modules: Sequence[str]) -> Sequence[Check]:
+    """Import modules of mpigen, and return the checks of their functions, in the order of the modules."""
+    imported = [importlib.import_module(f".{module}", "generator.checks") for module in modules]
+    return [check for module in imported for check in registered_in(vars(module), module.__name__)]
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """The seconds that each rule takes in this process.
+
+    Attributes:
+        clock: returns the time in seconds, from any start.
+        seconds: id → seconds.
+    """
+
+    clock: Callable[[], float]
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def measure(self, name: str, judge: Callable[[], list[Breach]]) -> list[Breach]:
+        """Return the breaches of a rule, and add the time that it takes."""
+        started = self.clock()
+        try:
+            return judge()
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0) + self.clock() - started
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """The checks of one run: the checks of mpigen, and the checks of the user's repository.
+
+    Attributes:
+        own: the checks of the user's repository, from `load_own_checks` in `generator/adoption/own_checks.py`.
+        profile: measures the seconds of each check; None if they are not needed.
+    """
+
+    own: tuple[Check, ...] = ()
+    profile: Profile | None = None
+
+    def at(self, stage: Stage, targets: Mapping[str, str]) -> Sequence[Check]:
+        """Return the checks that the runner calls at a stage for these minor versions, in the order of registration."""
+        ours = _checks_of(stage, frozenset(targets.items()))
+        return [*ours, *self.own_at(stage, targets)] if self.own else ours
+
+    def own_at(self, stage: Stage, targets: Mapping[str, str]) -> Sequence[Check]:
+        """Return the user's own checks that the runner calls at a stage for these minor versions."""
+        return [check for check in self.own if check.stage is stage and check.holds_for(targets)]
+
+    def get(self, name: str) -> Check | None:
+        """Return the check with an id, of mpigen or of the user's repository; None if there is none."""
+        return next((check for check in self.own if check.id == name), None) or get(name)
+
+    def all(self) -> Sequence[Check]:
+        """Return all checks, by id."""
+        return sorted((*checks(), *self.own), key=lambda check: check.id)
+
+    def ids(self) -> Sequence[str]:
+        """Return the ids of all checks."""
+        return [check.id for check in self.all()]
+
+    def run(self, check: Check, subject: object, manifest: Manifest | None = None) -> Sequence[Located]:
+        """Return the breaches of a rule in a subject, each with its manifest.
+
+        Args:
+            check: the check with the rule.
+            subject: an object of the class that the rule needs.
+            manifest: the manifest of breaches without their own.
+
+        Raises:
+            ConfigError: a check of the user's repository raises an exception, or yields an invalid breach.
+        """
+
+        def judge() -> list[Breach]:
+            return list(check.rule(subject)) if check.rule else []
+
+        try:
+            breaches = self.profile.measure(check.id, judge) if self.profile else judge()
+            if self.own and check in self.own:
+                _reject_invalid(breaches)
+            return [check.complete(breach, manifest) for breach in breaches]
+        except (Exception, SystemExit) as error:
+            if check not in self.own:
+                raise
+            from generator.documents.python import find_failure
+
+            failed = find_failure(error, Path(check.file), "correct the check")
+            line = failed.line or check.line
+            raise ConfigError((replace(failed, line=line, path=check.id),)) from None
+
+
+def _reject_invalid(breaches: Sequence[Breach]) -> None:
+    """Reject breaches of a user's check that no report can show.
+
+    Raises:
+        TypeError: a rule yields something else than a Breach, or a Breach with a field of a wrong type.
+    """
+    for breach in breaches:
+        if not isinstance(breach, Breach):
+            raise TypeError(f"the check yields {breach!r}, not a Breach")
+        if not isinstance(breach.path, tuple):
+            raise TypeError(f"the path of the Breach is {breach.path!r}, not a tuple such as ('metadata', 'labels')")
+        if not all(isinstance(text, str) for text in (breach.message, breach.why, breach.fix)):
+            raise TypeError("the message, why and fix of a Breach are strings")
+        if not isinstance(breach.severity, Severity | None):
+            raise TypeError(f"the severity of the Breach is {breach.severity!r}, not ERROR, WARNING or INFO")
+        json.dumps(breach.value)
 
 
 def _number(minor: str) -> tuple[int, ...]:

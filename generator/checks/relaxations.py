@@ -18,7 +18,8 @@ from generator.manifests import Manifest
 from generator.objects.fields import mapping
 
 _POD_SECURITY = "pod-security"
-_WHY = "this namespace allows what the rule forbids in other namespaces"
+_WHY_OF_LEVEL = "the API server accepts pods in this namespace that the level `restricted` forbids"
+_WHY_OF_RULE = "the API server accepts requests in this namespace that the rule `{rule}` rejects in other namespaces"
 
 
 class Relaxation(NamedTuple):
@@ -28,7 +29,8 @@ class Relaxation(NamedTuple):
         until: the value of the label.
         day: the last day; None if the value is not a date.
         reason: the reason; empty if no annotation gives one.
-        effect: what the Namespace allows.
+        effect: the relaxed level or rule, for a message.
+        why: the requests that the API server accepts because of the relaxation.
     """
 
     namespace: Manifest
@@ -37,6 +39,7 @@ class Relaxation(NamedTuple):
     day: dt.date | None
     reason: str
     effect: str
+    why: str
 
     @property
     def path(self) -> Path:
@@ -63,9 +66,11 @@ def _relaxations(namespace: Manifest, labels: Mapping[str, object]) -> Iterator[
     reasons = mapping(namespace.body, "metadata", "annotations")
     for label, until in sorted((str(key), value) for key, value in labels.items() if str(key).startswith(RELAXED)):
         rule, reason = label.removeprefix(RELAXED), reasons.get(label)
-        effect = _pod_security_effect(labels) if rule == _POD_SECURITY else f"the rule `{rule}` does not apply"
+        effect, why = f"the admission rule `{rule}` does not apply in this namespace", _WHY_OF_RULE.format(rule=rule)
+        if rule == _POD_SECURITY:
+            effect, why = _pod_security_effect(labels), _WHY_OF_LEVEL
         reason = reason if isinstance(reason, str) and reason.strip() else ""
-        yield Relaxation(namespace, label, until, _parse_day(until), reason, effect)
+        yield Relaxation(namespace, label, until, _parse_day(until), reason, effect, why)
 
 
 def _level(labels: Mapping[str, object]) -> object:
@@ -74,7 +79,9 @@ def _level(labels: Mapping[str, object]) -> object:
 
 
 def _pod_security_effect(labels: Mapping[str, object]) -> str:
-    return f"the Pod Security level is {format_value(_level(labels))} instead of `restricted`"
+    level = _level(labels)
+    meaning = " (`restricted` plus the capability IPC_LOCK)" if level == "memlock" else ""
+    return f"this namespace enforces the Pod Security level {format_value(level)}{meaning} instead of `restricted`"
 
 
 def _parse_day(value: object) -> dt.date | None:
@@ -87,24 +94,26 @@ def _parse_day(value: object) -> dt.date | None:
 
 @check("policy/relaxed", severity=INFO, needs=Relaxations)
 def relaxed(relaxations: Relaxations) -> Iterator[Breach]:
-    """Report a rule that does not apply in a namespace.
+    """Report an admission rule or Pod Security level that is relaxed in a namespace.
 
-    The [relaxation](../../explanations/pod-security.md#relaxations) has a reason and a last day. The check also reports
-    a tenant's namespace with a lower Pod Security level than `restricted` and no relaxation, for example because the
-    whole platform has that level.
+    A [relaxation](../../explanations/pod-security.md#relaxations) lets a namespace break one rule of the platform until
+    a day, with a reason. The check also reports a tenant's namespace with a lower Pod Security level than `restricted`
+    and no relaxation, for example because the whole platform has that level.
+
+    Source: mpigen: relaxations are its own, so that reviewers see each one
     """
     today = relaxations.today
     for entry in relaxations.entries:
         if entry.day and entry.reason and not (today and entry.day < today):
             message = f"{entry.effect} until {entry.until} (reason: {entry.reason})"
-            fix = "remove the relaxation when the reason no longer holds"
-            yield Breach(entry.path, message, _WHY, fix, entry.namespace, value=entry.until)
+            fix = "remove this relaxation from `platform.yaml` when the reason no longer holds"
+            yield Breach(entry.path, message, entry.why, fix, entry.namespace, value=entry.until)
     for namespace, labels in relaxations.namespaces:
         if _level(labels) != "restricted" and f"{RELAXED}{_POD_SECURITY}" not in labels:
             yield Breach(
                 ("metadata", "labels", POD_SECURITY_ENFORCE),
                 f"{_pod_security_effect(labels)}, without a reason or a last day",
-                _WHY,
+                _WHY_OF_LEVEL,
                 "raise `policies.podSecurity` to `restricted`, and relax the level only for the tenants that need "
                 "it, with a reason and a last day",
                 namespace,
@@ -116,8 +125,11 @@ def relaxed(relaxations: Relaxations) -> Iterator[Breach]:
 def relaxation_over(relaxations: Relaxations) -> Iterator[Breach]:
     """Report a relaxation whose last day is past.
 
-    No controller removes a relaxation in the cluster, so `synth` writes no release with an expired one. Today is the
-    current day in UTC, or the day of `SOURCE_DATE_EPOCH` if that is set.
+    A [relaxation](../../explanations/pod-security.md#relaxations) lets a namespace break one rule of the platform until
+    a day. No controller removes the relaxation from the cluster after that day, so `synth` writes no release with an
+    expired relaxation. Today is the current day in UTC, or the day of `SOURCE_DATE_EPOCH` if this variable is set.
+
+    Source: mpigen: relaxations are its own, with their last day in a label
     """
     for entry in relaxations.entries:
         if relaxations.today and entry.day and entry.day < relaxations.today:
@@ -125,22 +137,25 @@ def relaxation_over(relaxations: Relaxations) -> Iterator[Breach]:
             ago = f"{days} day{'' if days == 1 else 's'} ago"
             message = f"{entry.effect}, but this relaxation ended on {entry.until}, {ago}"
             fix = "remove the relaxation from `platform.yaml`, or set a later last day there"
-            yield Breach(entry.path, message, _WHY, fix, entry.namespace, value=entry.until)
+            yield Breach(entry.path, message, entry.why, fix, entry.namespace, value=entry.until)
 
 
 @check("policy/unexplained-relaxation", severity=ERROR, needs=Relaxations)
 def unexplained_relaxation(relaxations: Relaxations) -> Iterator[Breach]:
     """Report a relaxation without a reason or a last day.
 
-    Reviewers must see why a rule does not apply, and until when. The value of the label `mpigen.dev/relaxed-<rule>` is
-    the last day. The annotation of the same name is the reason.
+    A [relaxation](../../explanations/pod-security.md#relaxations) lets a namespace break one rule of the platform.
+    Reviewers must see the reason and the last day. The label `mpigen.dev/relaxed-<rule>` of the Namespace has the last
+    day, and the annotation of the same name has the reason.
+
+    Source: mpigen: relaxations are its own, and need a reason and a last day
     """
     for entry in relaxations.entries:
         if not entry.day:
             message = f"{entry.effect}, but its last day {format_value(entry.until)} is not a date"
-            fix = "set the label to a date, such as 2027-03-31"
+            fix = f"set the label `{entry.label}` to a date, such as 2027-03-31"
         elif not entry.reason:
-            message, fix = f"{entry.effect}, without a reason", f"add the annotation {entry.label} with the reason"
+            message, fix = f"{entry.effect}, without a reason", f"add the annotation `{entry.label}` with the reason"
         else:
             continue
-        yield Breach(entry.path, message, _WHY, fix, entry.namespace, value=entry.until)
+        yield Breach(entry.path, message, entry.why, fix, entry.namespace, value=entry.until)

@@ -8,16 +8,21 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from generator.checks.admission import OwnAdmission
 from generator.checks.fabric.fabrics import is_fabric_object
 from generator.checks.finding import Finding, Located, place_findings, waivers_of
+from generator.checks.foreign import Skipped
+from generator.checks.graph import is_in_graph
+from generator.checks.network import is_isolation_object
 from generator.checks.objects import Change, Objects
+from generator.checks.pod.fields import field as pod_fields
 from generator.checks.quota.queues import KINDS
-from generator.checks.registry import ERROR, Stage, checks_of, complete, declare
+from generator.checks.registry import ERROR, Stage, Suite, complete, declare
 from generator.checks.schema import release_breaches, schema_breaches
 from generator.errors import DocumentError, Problem
 from generator.manifests import Manifest, read
@@ -27,19 +32,22 @@ from generator.schemas.embedded import Engine
 from generator.simulate.kueue.configuration import is_configuration
 
 _POLICIES = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+_OURS = Suite()
+"""The checks of mpigen alone."""
 _READ_TOGETHER = KINDS | {"ClusterTrainingRuntime", "PersistentVolumeClaim", "TrainingRuntime", "TrainJob"}
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Checked:
-    """The result of checking files.
+    """The number of objects, and the findings.
 
     Attributes:
         files: the number of files.
-        kinds: the number of objects of each kind.
-        findings: the findings.
-        related: the objects that rules over several objects read.
-        waiving: the objects with waivers.
+        kinds: kind → the number of its objects.
+        findings: the findings, unsorted and perhaps repeated; `in_order` returns them sorted.
+        related: all objects, for the checks over several objects; empty for a release.
+        waiving: the objects with the annotation `mpigen.dev/waive`.
+        skipped: the files whose content is no manifest.
     """
 
     files: int = 0
@@ -47,14 +55,39 @@ class Checked:
     findings: list[Finding] = field(default_factory=list)
     related: list[Manifest] = field(default_factory=list)
     waiving: list[Manifest] = field(default_factory=list)
+    skipped: list[Skipped] = field(default_factory=list)
 
-    def add(self, other: Checked) -> None:
-        """Add the result of other files."""
-        self.files += other.files
-        self.kinds.update(other.kinds)  # several times as fast as `+=`, and this runs for every file
-        self.findings += other.findings
-        self.related += other.related
-        self.waiving += other.waiving
+    @classmethod
+    def total(cls, results: Iterable[Checked]) -> Checked:
+        """Return the sum of the results of several groups of files."""
+        files, kinds = 0, Counter[str]()
+        findings: list[Finding] = []
+        related: list[Manifest] = []
+        waiving: list[Manifest] = []
+        skipped: list[Skipped] = []
+        for result in results:
+            files += result.files
+            kinds.update(result.kinds)  # several times as fast as `+=`, and this runs for every file
+            findings += result.findings
+            related += result.related
+            waiving += result.waiving
+            skipped += result.skipped
+        return cls(files, kinds, findings, related, waiving, skipped)
+
+    def with_findings(self, findings: Iterable[Finding]) -> Checked:
+        """Return this result with further findings."""
+        return replace(self, findings=[*self.findings, *findings])
+
+    def with_paths(self, paths: Mapping[str, str]) -> Checked:
+        """Return this result with renamed files: `paths` is old path → new path, for some of the files."""
+
+        def placed(finding: Finding) -> Finding:
+            if (generated := finding.generated) is None:
+                return replace(finding, file=paths.get(finding.file, finding.file))
+            return replace(finding, generated=replace(generated, file=paths.get(generated.file, generated.file)))
+
+        waiving = [replace(manifest, file=paths.get(manifest.file, manifest.file)) for manifest in self.waiving]
+        return replace(self, findings=[*map(placed, self.findings)], waiving=waiving)
 
     @property
     def objects(self) -> int:
@@ -67,7 +100,11 @@ class Checked:
 
 
 def check_rendered(
-    manifests: Iterable[Manifest], texts: Mapping[str, str], catalog: Catalog, today: dt.date | None = None
+    manifests: Iterable[Manifest],
+    texts: Mapping[str, str],
+    catalog: Catalog,
+    today: dt.date | None = None,
+    suite: Suite = _OURS,
 ) -> Checked:
     """Check the manifests of one release.
 
@@ -76,16 +113,17 @@ def check_rendered(
         texts: file → YAML of its manifests.
         catalog: the schemas of the target versions.
         today: the day of the check; without it no rule depends on the day.
+        suite: the checks of the run.
     """
     engine = Engine(catalog)
     numbered = list(number_documents(manifests))
-    alone = [located for manifest in numbered for located in _judge_alone(manifest, engine)]
+    alone = [located for manifest in numbered for located in _judge_alone(manifest, engine, suite)]
     in_release = (complete(breach) for breach in release_breaches(numbered, catalog))
-    together = judge_together(numbered, catalog.targets, today, is_complete=True)
+    together = judge_together(numbered, catalog.targets, today, files=texts.keys(), suite=suite)
     return Checked(
         files=len(texts),
         kinds=Counter(manifest.kind for manifest in numbered),
-        findings=_place((*alone, *in_release, *together), texts.__getitem__),
+        findings=_place_by_file((*alone, *in_release, *together), texts.__getitem__),
         waiving=[manifest for manifest in numbered if waivers_of(manifest)],
     )
 
@@ -98,27 +136,29 @@ def number_documents(manifests: Iterable[Manifest]) -> Iterator[Manifest]:
         numbers[manifest.file] += 1
 
 
-def check_text(text: bytes, file: str, engine: Engine) -> Checked:
+def check_text(text: bytes, file: str, engine: Engine, suite: Suite = _OURS) -> Checked:
     """Check each object of one YAML text. A text that cannot be parsed is one finding."""
-    checked = Checked(files=1)
+    kinds: Counter[str] = Counter()
+    related: list[Manifest] = []
+    waiving: list[Manifest] = []
+    findings: list[Finding] = []
     breaches: list[Located] = []
     try:
         for manifest in read(text, file):
-            checked.kinds[manifest.kind] += 1
-            if is_read_together(manifest):
-                checked.related.append(manifest)
+            kinds[manifest.kind] += 1
+            related.append(manifest)
             if waivers_of(manifest):
-                checked.waiving.append(manifest)
-            breaches += _judge_alone(manifest, engine)
+                waiving.append(manifest)
+            breaches += _judge_alone(manifest, engine, suite)
     except DocumentError as error:
-        checked.findings += unreadable(*error.problems).findings
-    checked.findings += place_findings(breaches, text)
-    return checked
+        findings += unreadable(*error.problems).findings
+    return Checked(1, kinds, [*findings, *place_findings(breaches, text)], related, waiving)
 
 
-def _judge_alone(manifest: Manifest, engine: Engine) -> Iterator[Located]:
+def _judge_alone(manifest: Manifest, engine: Engine, suite: Suite) -> Iterator[Located]:
     """Yield the breaches of the rules that read a single object."""
-    for breach in schema_breaches(manifest, engine):
+    breaches = list(schema_breaches(manifest, engine))
+    for breach in (*breaches, *pod_fields(manifest, engine, breaches)):
         yield complete(breach, manifest)
     if not manifest.kind or not manifest.api_version:
         return
@@ -127,23 +167,26 @@ def _judge_alone(manifest: Manifest, engine: Engine) -> Iterator[Located]:
 
         for breach in policy_breaches(manifest, engine.targets):
             yield complete(breach, manifest)
-    yield from judge(manifest, engine.targets)
+    is_known = engine.has_schema(manifest.api_version, manifest.kind)
+    for located in judge(manifest, engine.targets, suite):
+        if is_known or located[1].check != "object/unnamed":  # an unknown kind can be the configuration of a tool
+            yield located
 
 
-def judge(manifest: Manifest, targets: Mapping[str, str]) -> Iterator[Located]:
+def judge(manifest: Manifest, targets: Mapping[str, str], suite: Suite = _OURS) -> Iterator[Located]:
     """Yield the breaches of the registered rules that read a single object."""
     subjects: dict[type[Any], Any] = {Manifest: manifest}
-    for check in checks_of(Stage.OBJECT, targets):
+    for check in suite.at(Stage.OBJECT, targets):
         if check.needs not in subjects:
             subjects[check.needs] = check.needs.of_manifest(manifest, targets)
         if subjects[check.needs] is not None:
-            yield from check.run(subjects[check.needs], manifest)
+            yield from suite.run(check, subjects[check.needs], manifest)
 
 
 def is_read_together(manifest: Manifest) -> bool:
-    """Return True if a rule over several objects reads the manifest. The others need not stay in memory."""
+    """Return True if a rule of mpigen over several objects reads the manifest. Admission policies read all objects."""
     is_known = manifest.kind in _READ_TOGETHER or is_configuration(manifest) or is_namespace(manifest)
-    return is_known or is_fabric_object(manifest)
+    return is_known or is_fabric_object(manifest) or is_isolation_object(manifest)
 
 
 def check_together(
@@ -152,22 +195,25 @@ def check_together(
     text_of: Callable[[str], bytes],
     today: dt.date | None = None,
     *,
-    is_complete: bool = False,
+    files: Collection[str] | None = None,
+    suite: Suite = _OURS,
 ) -> list[Finding]:
     """Check the objects of one release, or of no release, by the rules that read several objects.
 
     Args:
         manifests: the objects in `Checked.related`.
         targets: component → minor version.
-        text_of: returns the text of a file. It is called only for files with breaches.
+        text_of: returns the text of a file. Called only for files with breaches.
         today: the day of the check; without it no rule depends on the day.
-        is_complete: True if these are all objects of a release.
+        files: the files of a release, if these are all its objects; else None.
+        suite: the checks of the run.
 
     Raises:
         InputError: from `text_of`.
     """
     findings = []
-    for file, breaches in _by_file(judge_together(manifests, targets, today, is_complete=is_complete)).items():
+    everything = judge_together(manifests, targets, today, files=files, suite=suite)
+    for file, breaches in _by_file(everything).items():
         text = text_of(file)
         bodies = {}
         with suppress(DocumentError):  # keep the documents before the error
@@ -185,7 +231,9 @@ def judge_together(
     targets: Mapping[str, str],
     today: dt.date | None = None,
     *,
-    is_complete: bool = False,
+    files: Collection[str] | None = None,
+    suite: Suite = _OURS,
+    left_out: Collection[str] = (),
 ) -> Iterator[Located]:
     """Yield the breaches of the rules that read several objects.
 
@@ -196,16 +244,28 @@ def judge_together(
         manifests: the manifests of one release, or of no release, in any order. Kinds that no rule reads may be absent.
         targets: component → minor version.
         today: the day of the check; without it no rule depends on the day.
-        is_complete: True if these are all manifests of a release.
+        files: the files of a release, if these are all its manifests, or `()` if the manifests come from no files.
+            None if other files may have further manifests.
+        suite: the checks of the run. The user's own checks read all manifests, of any kind.
+        left_out: the ids of rules that do not run.
     """
-    kept = sorted(filter(is_read_together, manifests), key=lambda manifest: (manifest.file, manifest.index))
-    if not kept:
-        return
-    objects = Objects(tuple(kept), targets, today, is_complete)
-    for check in checks_of(Stage.TOGETHER, targets):
+    ordered = sorted(manifests, key=lambda manifest: (manifest.file, manifest.index))
+    everything = Objects(tuple(ordered), targets, today, files is not None, files=files or ())
+    near: list[Manifest] = []
+    others: list[Manifest] = []
+    for manifest in ordered:
+        if is_read_together(manifest):
+            near.append(manifest)
+        elif is_in_graph(manifest):
+            others.append(manifest)
+    ours = replace(everything, manifests=tuple(near), others=tuple(others))
+    for check in suite.at(Stage.TOGETHER, targets):
+        objects = everything if check in suite.own or check.needs is OwnAdmission else ours
+        if check.id in left_out:
+            continue
         subject = objects if check.needs is Objects else objects.view(check.needs.read)
-        if subject is not None:
-            yield from check.run(subject)
+        if subject is not None and (objects.manifests or objects.others):
+            yield from suite.run(check, subject)
 
 
 def compare(
@@ -213,33 +273,37 @@ def compare(
     new: Sequence[Manifest],
     targets: Mapping[str, str],
     text_of: Callable[[str], str | bytes],
+    suite: Suite = _OURS,
 ) -> list[Finding]:
-    """Return what breaks when one tree is applied over another.
+    """Return the findings of an update from one tree to another.
 
     Args:
         old: all manifests of the old tree, with the numbers of their documents.
         new: all manifests of the new tree, with the numbers of their documents.
         targets: component → minor version.
-        text_of: returns the text of a file of either tree. It is called only for files with breaches.
+        text_of: returns the text of a file of either tree. Called only for files with breaches.
+        suite: the checks of the run.
 
     Raises:
         InputError: from `text_of`.
     """
-    return _place(judge_change(old, new, targets), text_of)
+    return _place_by_file(judge_change(old, new, targets, suite), text_of)
 
 
-def judge_change(old: Sequence[Manifest], new: Sequence[Manifest], targets: Mapping[str, str]) -> Iterator[Located]:
+def judge_change(
+    old: Sequence[Manifest], new: Sequence[Manifest], targets: Mapping[str, str], suite: Suite = _OURS
+) -> Iterator[Located]:
     """Yield the breaches of the rules that read two trees.
 
     Each breach is about a manifest of `new`, or about a manifest of `old` that `new` does not have.
     """
     change = Change(old, new, targets)
-    for check in checks_of(Stage.CHANGE, targets):
+    for check in suite.at(Stage.CHANGE, targets):
         for subject in check.needs.between(change):
-            yield from check.run(subject, getattr(subject, "manifest", None))
+            yield from suite.run(check, subject, getattr(subject, "manifest", None))
 
 
-def _place(breaches: Iterable[Located], text_of: Callable[[str], str | bytes]) -> list[Finding]:
+def _place_by_file(breaches: Iterable[Located], text_of: Callable[[str], str | bytes]) -> list[Finding]:
     return [finding for file, rows in _by_file(breaches).items() for finding in place_findings(rows, text_of(file))]
 
 
@@ -252,7 +316,7 @@ def _by_file(breaches: Iterable[Located]) -> Mapping[str, list[Located]]:
 
 def unreadable(*problems: Problem) -> Checked:
     """Return a finding for each problem of a file that cannot be read or parsed."""
-    why = "no Kubernetes client can read the file"
+    why = "mpigen checks no object of this file, so the file may contain any mistake"
     findings = [
         Finding(
             problem.file, problem.line, problem.column, "$", "yaml/unreadable", "", problem.message, why, problem.fix
@@ -267,8 +331,11 @@ declare(
     severity=ERROR,
     text="""Report a file that cannot be read, or whose text is not YAML.
 
-    No Kubernetes client can read the text: it has a syntax error, a duplicate key, or an alias without an anchor. Or
-    mpigen does not read the file: it is a dangling link, a pipe, a socket or a device, you have no permission, or it
-    exceeds 10,000,000 bytes. The limit of standard input is 50,000,000 bytes.
+    The text has a syntax error, a duplicate key, or an alias without an anchor. kubectl keeps the last of two equal
+    keys silently, and kustomize rejects the file. Or mpigen does not read the file: the file is a dangling link, a
+    pipe, a socket or a device, you have no permission, or the file exceeds 10,000,000 bytes. The limit of standard
+    input is 50,000,000 bytes.
+
+    Source: sigs.k8s.io/yaml v1.6.0 yaml.go YAMLToJSON, which kubectl calls, does not reject duplicate keys
     """,
 )

@@ -14,15 +14,15 @@ from generator.checks.registry import ERROR, WARNING, Breach, check
 from generator.documents.load import Path
 from generator.documents.messages import format_value
 from generator.facts.defects import known
-from generator.facts.names import PODSET_GROUP
+from generator.facts.names import EXCLUSIVE_TOPOLOGY, PODSET_GROUP, STEP
 from generator.manifests import Body
-from generator.objects.fields import indexed_mappings, items, mapping
+from generator.objects.fields import indexed_mappings, items, mapping, mappings, string
 from generator.objects.pods import JOB_SET
 from generator.objects.training import TrainingRuntime
 
 _EXPIRY = "ttlSecondsAfterFinished"
-_EXCLUSIVE = "alpha.jobset.sigs.k8s.io/exclusive-topology"
 _BY_SELECTOR = "alpha.jobset.sigs.k8s.io/node-selector"
+_NODE_LABEL = "alpha.jobset.sigs.k8s.io/namespaced-job"
 
 
 @check("runtime/failed-job-reruns", severity=ERROR, needs=TrainingRuntime)
@@ -49,12 +49,50 @@ def failed_job_reruns(runtime: TrainingRuntime) -> Iterator[Breach]:
         )
 
 
+_CONTAINERS = {
+    "trainer": "node",
+    "dataset-initializer": "dataset-initializer",
+    "model-initializer": "model-initializer",
+}
+"""Step of a TrainJob → the container that Trainer requires."""
+_REJECTED = "Trainer rejects the runtime"
+
+
+@check("runtime/step", severity=ERROR, needs=TrainingRuntime)
+def step(runtime: TrainingRuntime) -> Iterator[Breach]:
+    """Report a replicated job that does not fit its step of the TrainJob.
+
+    The label `trainer.kubeflow.org/trainjob-ancestor-step` assigns a replicated job to a step: `trainer`,
+    `dataset-initializer` or `model-initializer`. Such a replicated job has one replica, and a container `node` or, for
+    an initializer, a container with the name of the step. The webhook of Trainer rejects other runtimes. `mpi/replicas`
+    and `mpi/container` report the trainer of an MPI runtime.
+
+    Source: trainer v2.3.0 pkg/webhooks/trainingruntime_webhook.go validateReplicatedJobs
+    """
+    is_mpi = "mpi" in mapping(runtime.body, "spec", "mlPolicy")
+    for number, item in indexed_mappings(mapping(runtime.body, *map(str, JOB_SET)).get("replicatedJobs")):
+        path: Path = (*JOB_SET, "replicatedJobs", number)
+        name = string(mapping(item, "template", "metadata", "labels").get(STEP))
+        if name not in _CONTAINERS or (is_mpi and name == "trainer"):
+            continue
+        if (replicas := item.get("replicas", 1)) not in (1, None):
+            message = f"the replicated job of the step `{name}` has {replicas} replicas"
+            fix = "set `replicas: 1`. `numNodes` sets the number of nodes"
+            yield Breach((*path, "replicas"), message, _REJECTED, fix, value=replicas)
+        pod: Path = ("template", "spec", "template", "spec")
+        names = [container.get("name") for container in mappings(mapping(item, *map(str, pod)).get("containers"))]
+        if _CONTAINERS[name] not in names:
+            message = f"no container of the step `{name}` has the name `{_CONTAINERS[name]}`"
+            yield Breach((*path, *pod, "containers"), message, _REJECTED, f"name a container `{_CONTAINERS[name]}`")
+
+
 @check("runtime/grouped-placement", severity=WARNING, needs=TrainingRuntime)
 def grouped_placement(runtime: TrainingRuntime) -> Iterator[Breach]:
-    """Report pods of several jobs in one podset group.
+    """Report pods of several replicated jobs in one podset group of Kueue.
 
-    If the pods of several jobs share a `podset-group-name`, Kueue before 0.18.5 may place a launcher and a host on a
-    node that has room for only one of them.
+    Pods with the same annotation `kueue.x-k8s.io/podset-group-name` form a podset group. If the group has pods of
+    several replicated jobs, Kueue before 0.18.5 and Kueue 0.19.0 may place a launcher pod and a worker pod on a node
+    that has room for only one of them.
 
     Source: kueue v0.18.3 pkg/cache/scheduler/tas_flavor_snapshot.go consumeWithLeadersGeneric, findBestFitDomainBy
     """
@@ -67,9 +105,9 @@ def grouped_placement(runtime: TrainingRuntime) -> Iterator[Breach]:
             yield Breach(
                 path,
                 f"the podset group {format_value(name)} holds the pods of {members[name]} replicated jobs",
-                "Kueue may place a pod of one job and a pod of another job on a node that has room for only one pod "
+                "Kueue may place pods of different replicated jobs on a node that has room for only one of these pods "
                 f"({defect.note})",
-                f"update to {defect.update}, or remove the topology annotations of this runtime",
+                f"update to {defect.update}, or remove the annotation `{PODSET_GROUP}` from all jobs of this runtime",
                 value=name,
             )
             return
@@ -79,10 +117,13 @@ def grouped_placement(runtime: TrainingRuntime) -> Iterator[Breach]:
 def exclusive_placement(runtime: TrainingRuntime) -> Iterator[Breach]:
     """Report exclusive placement by JobSet, which can block a Job forever.
 
-    With the annotation `exclusive-topology`, JobSet rejects all further pods of a Job after a node rejects the first.
-    The Job neither runs nor fails. Kueue's topology annotations do not have this defect.
+    The annotation is `alpha.jobset.sigs.k8s.io/exclusive-topology`. After a node rejects the first pod of a Job, JobSet
+    rejects all further pods of the Job, so the Job neither runs nor fails. Kueue's topology annotations do not have
+    this defect. With the annotation `alpha.jobset.sigs.k8s.io/node-selector` in addition, JobSet selects nodes by the
+    label `alpha.jobset.sigs.k8s.io/namespaced-job` instead.
 
-    Source: jobset v0.12.0 pkg/webhooks/pod_webhook.go ValidateCreate, leaderPodForFollower
+    Source: jobset v0.12.0 pkg/webhooks/pod_webhook.go ValidateCreate, leaderPodForFollower;
+    api/jobset/v1alpha2/jobset_types.go NodeSelectorStrategyKey
     """
     body = runtime.body
     of_job_set = ("spec", "template", "metadata", "annotations")
@@ -93,15 +134,17 @@ def exclusive_placement(runtime: TrainingRuntime) -> Iterator[Breach]:
     if _BY_SELECTOR in written[0]:
         return
     for path, values in zip(places, written, strict=True):
-        if _EXCLUSIVE in values and _BY_SELECTOR not in values:
+        if EXCLUSIVE_TOPOLOGY in values and _BY_SELECTOR not in values:
             yield Breach(
-                (*path, _EXCLUSIVE),
-                f"`{_EXCLUSIVE}` is {format_value(values[_EXCLUSIVE])}",
+                (*path, EXCLUSIVE_TOPOLOGY),
+                f"with the annotation `{EXCLUSIVE_TOPOLOGY}`, "
+                f"JobSet places each Job alone in one `{values[EXCLUSIVE_TOPOLOGY]}`",
                 "when a node rejects the first pod of a Job, JobSet rejects all further pods of the Job, so the Job "
                 "neither runs nor fails, and `maxRestarts` never applies "
                 f"({known('jobset-counts-failed-leaders').note})",
-                f"place jobs with Kueue's topology annotations, or label the nodes and add `{_BY_SELECTOR}`",
-                value=values[_EXCLUSIVE],
+                f"use Kueue's topology annotations to place the jobs; or label the nodes of each Job with "
+                f"`{_NODE_LABEL}`, and add the annotation `{_BY_SELECTOR}`",
+                value=values[EXCLUSIVE_TOPOLOGY],
             )
 
 
@@ -122,8 +165,8 @@ _EXPRESSION = re.compile(r"\$(?:\$|\([^)]*\)|(?P<rest>.))", re.DOTALL)
 def broken_value(runtime: TrainingRuntime) -> Iterator[Breach]:
     """Report a value of a runtime that the kubelet breaks at a `$`.
 
-    Kubernetes before 1.34.4 cuts a character outside of ASCII in two if it follows a `$`, as in `$€`. 1.33 passes on a
-    broken value, and 1.34 never starts the container. The check reads variables, commands and arguments.
+    Kubernetes before 1.34.4 cuts a character outside of ASCII in two if it follows a `$`, as in `$€`. Kubernetes 1.33
+    sets a broken value, and 1.34 never starts the container. The check reads variables, commands and arguments.
 
     Source: kubernetes v1.34.2 third_party/forked/golang/expansion/expand.go tryReadVariableName;
     pkg/kubelet/kubelet_pods.go makeEnvironmentVariables; pkg/kubelet/container/helpers.go
@@ -139,7 +182,7 @@ def broken_value(runtime: TrainingRuntime) -> Iterator[Breach]:
 
 
 def broken_values(container: Mapping[str, Any], path: Path) -> Iterator[Breach]:
-    """Yield the breaches of `command`, `args` and `env` values in which the kubelet drops characters after a `$`."""
+    """Yield the breaches of `command`, `args` and `env` values in which the kubelet breaks a character after a `$`."""
     env = [
         ((*path, "env", number, "value"), item.get("value")) for number, item in indexed_mappings(container.get("env"))
     ]
@@ -162,7 +205,7 @@ def broken_values(container: Mapping[str, Any], path: Path) -> Iterator[Breach]:
 
 
 def _pair(value: str) -> str:
-    """Return the first `$` with the character that follows and is lost; empty if the kubelet keeps the value."""
+    """Return the first `$` with the character that the kubelet breaks; empty if the kubelet keeps the value."""
     for match in _EXPRESSION.finditer(value):
         if not (match["rest"] or "").isascii():
             return match[0]

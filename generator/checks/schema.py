@@ -6,17 +6,28 @@ as strict as the API server's field validation `Strict`.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 
+from generator.checks.api_versions import (
+    deprecation_breaches,
+    describe_removal,
+    find_removed_field,
+    removed_version,
+)
 from generator.checks.registry import ERROR, WARNING, Breach, check, declare
-from generator.documents.messages import format_value
+from generator.documents.messages import format_path, format_value
+from generator.errors import NotModelledError
 from generator.manifests import Manifest
 from generator.schemas.catalog import Catalog
-from generator.schemas.embedded import Engine, Violation, list_types
+from generator.schemas.embedded import Engine, Violation
 
 _FABRIC_GROUPS = ("sriovnetwork.openshift.io", "mellanox.com", "k8s.cni.cncf.io")
-_JSON_FIELDS = ("ipam", "metaPlugins", "capabilities", "config")
+_JSON_FIXES = {
+    **dict.fromkeys(("ipam", "capabilities", "config"), "write the JSON as a string: '{\"type\": …}'"),
+    "metaPlugins": 'write the JSON objects as one string, separated by commas: \'{"type": …}, {"type": …}\'',
+}
+"""Field whose value is JSON in a string → the fix for a mapping or a list."""
 _PKEY = "replace this SriovIBNetwork by a NetworkAttachmentDefinition of type `ib-sriov`, with `pkey`"
 _PLUGINS = (
     "replace this object by a NetworkAttachmentDefinition with `plugins`: no release of the NVIDIA Network Operator "
@@ -25,9 +36,9 @@ _PLUGINS = (
 _FABRIC_FIELDS: Mapping[tuple[str, str], str] = {
     ("SriovIBNetwork", "pkey"): _PKEY,
     ("SriovIBNetwork", "pKey"): _PKEY,
-    ("SriovNetwork", "metaPluginsConfig"): "rename it to `metaPlugins`",
-    ("SriovIBNetwork", "metaPluginsConfig"): "rename it to `metaPlugins`",
-    ("SriovNetworkNodePolicy", "pfName"): "rename it to `pfNames`, and set a list",
+    ("SriovNetwork", "metaPluginsConfig"): "rename the field to `metaPlugins`",
+    ("SriovIBNetwork", "metaPluginsConfig"): "rename the field to `metaPlugins`",
+    ("SriovNetworkNodePolicy", "pfName"): "rename the field to `pfNames`, and set a list",
     ("MacvlanNetwork", "metaPlugins"): _PLUGINS,
     ("HostDeviceNetwork", "metaPlugins"): _PLUGINS,
 }
@@ -43,36 +54,33 @@ _RULES = {
 _REJECTED = "the API server rejects the object"
 _WHY = {
     "unknown-field": "strict field validation rejects the object; without it, the API server drops the field silently",
-    "duplicate-item": "server-side apply rejects the object; for most lists, every other request fails too",
+    "duplicate-item": "server-side apply rejects the object; for most lists, all other requests also fail",
 }
 
 
 def schema_breaches(manifest: Manifest, engine: Engine) -> Iterator[Breach]:
-    """Yield the breaches of the schema of a manifest's kind. Each names its check."""
+    """Yield the breaches of the schema of a manifest's kind. Each breach names its check."""
     if not manifest.kind or not manifest.api_version:
         yield from _not_an_object(manifest)
         return
     violations = engine.violations(manifest.body)
     if violations is None:
-        yield Breach(
-            ("kind",),
-            f"no schema for {manifest.kind} of {manifest.api_version}",
-            "mpigen cannot validate the object, so it may contain any mistake",
-            "correct the `apiVersion`, or pass --ignore-missing-schemas",
-            check="schema/no-schema",
-        )
+        yield removed_version(manifest, engine) or _no_schema(manifest, engine)
         return
+    yield from deprecation_breaches(manifest, engine)
     for violation in violations:
         rule = _RULES.get(violation.keyword, "not-allowed")
+        removed = find_removed_field(manifest, violation.path) if rule == "unknown-field" else None
         yield Breach(
             violation.path,
-            violation.message,
+            f"{violation.message}: {describe_removal(removed)}" if removed else violation.message,
             _WHY.get(rule, _REJECTED),
-            _fabric_fix(manifest, violation) or fix_of(violation),
+            removed.instead if removed else _fabric_fix(manifest, violation) or violation.fix,
             at_key=violation.keyword in ("additionalProperties", "propertyNames"),
             value=None if rule == "missing-field" else violation.value,
             check=f"schema/{rule}",
         )
+    yield from _rule_breaches(manifest, engine, violations)
     paths = {violation.path for violation in violations}
     for violation in engine.nulls(manifest.body):
         if violation.path not in paths:
@@ -86,11 +94,53 @@ def schema_breaches(manifest: Manifest, engine: Engine) -> Iterator[Breach]:
             )
 
 
+def _no_schema(manifest: Manifest, engine: Engine) -> Breach:
+    message = f"no schema for {manifest.kind} of {manifest.api_version}"
+    fix = "correct the `apiVersion`, or pass --ignore-missing-schemas"
+    if reason := engine.explain_unusable(manifest.api_version, manifest.kind):
+        message += f", because mpigen cannot read its CustomResourceDefinition: {reason}"
+        fix = "pass --ignore-missing-schemas, or a folder with a JSON Schema of the kind as --schema-location"
+    why = "mpigen cannot validate the object, so it may contain any mistake"
+    return Breach(("kind",), message, why, fix, check="schema/no-schema")
+
+
+REPORTED: Mapping[str, str] = {
+    "borrowingLimit must be nil when cohort is empty": "quota/limit",
+    "flavors must have the same number of resources as the coveredResources": "quota/order",
+}
+"""Message of a CEL rule → the check that reports every object that breaks the rule, with the exact place."""
+
+
+def _rule_breaches(manifest: Manifest, engine: Engine, violations: Sequence[Violation]) -> Iterator[Breach]:
+    """Yield the breaches of the CEL rules of a custom kind. A rule needs a value that the schema accepts."""
+    wrong = [violation.path for violation in violations]
+    rules = [rule for rule in engine.rules(manifest.body) if rule.message not in REPORTED]
+    rules = [rule for rule in rules if not any(path[: len(rule.path)] == rule.path for path in wrong)]
+    if not rules:
+        return
+    from generator.simulate.policies import rules as cel  # importing CEL takes as long as checking a file
+
+    for rule in rules:
+        with suppress(NotModelledError):
+            if not cel.is_accepted(rule):
+                path, value = cel.find_place(rule, manifest.body)
+                place = f"`{format_path(rule.path)}`" if rule.path else "the object"
+                field = format_path(path[-2:] if path and isinstance(path[-1], int) else path[-1:]) or manifest.name
+                yield Breach(
+                    path,
+                    f"`{field}` breaks a rule of {manifest.kind}: {cel.message_of(rule)}",
+                    _REJECTED,
+                    f"make this CEL expression true, in which `self` is {place}: `{' '.join(rule.rule.split())}`",
+                    value=value,
+                    check="schema/rule",
+                )
+
+
 def _not_an_object(manifest: Manifest) -> Iterator[Breach]:
     name, why = "schema/not-an-object", "the API server needs the kind and the version of an object"
     if manifest.instead:
         message = f"{'an item' if manifest.inside else 'a document'} is {manifest.instead}, not an object"
-        yield Breach((), message, why, "start it with apiVersion and kind", check=name)
+        yield Breach((), message, why, "write an object with `apiVersion` and `kind`", check=name)
         return
     values = {key: manifest.body.get(key) for key in ("apiVersion", "kind")}
     missing = [f"`{key}`" for key, value in values.items() if value in (None, "")]
@@ -110,42 +160,13 @@ def _fabric_fix(manifest: Manifest, violation: Violation) -> str:
     field = violation.path[-1]
     if violation.keyword == "additionalProperties":
         if manifest.kind == "SriovNetworkPoolConfig" and violation.path[:2] == ("spec", "nodeSelector"):
-            return "move it below `matchLabels`: an empty selector selects every node"
+            return "move the label below `matchLabels`: an empty selector selects every node"
         return _FABRIC_FIELDS.get((manifest.kind, str(field)), "")
     if violation.keyword not in ("type", "enum"):
         return ""
     if field in ("spoofChk", "trust") and isinstance(violation.value, bool):
         return 'write "on" or "off" in quotes, because YAML reads on and off without quotes as booleans'
-    if field == "metaPlugins" and isinstance(violation.value, dict | list):
-        return 'write the JSON objects as one string, separated by commas: \'{"type": …}, {"type": …}\''
-    is_json = field in _JSON_FIELDS and isinstance(violation.value, dict | list)
-    return "write the JSON as a string: '{\"type\": …}'" if is_json else ""
-
-
-def fix_of(violation: Violation) -> str:
-    """Return the fix of a violation of a schema."""
-    match _RULES.get(violation.keyword):
-        case "unknown-field":
-            return _suggest(violation.path[-1], violation.candidates) or "remove the field"
-        case "missing-field":
-            return "add the field"
-        case "duplicate-item":
-            return "keep one of the two items"
-        case "wrong-type":
-            is_unquoted = isinstance(violation.value, bool | int | float) and "string" in violation.expected
-            types = list_types(violation.expected).replace("a boolean", "true or false")
-            return "put the value in quotes" if is_unquoted else f"write {types}"
-    if violation.is_superfluous:
-        return "remove it"
-    if isinstance(violation.expected, tuple):
-        allowed = [str(value) for value in violation.expected]
-        return _suggest(violation.value, allowed) or f"write one of: {', '.join(allowed)}"
-    return "correct the key" if violation.keyword == "propertyNames" else "correct the value"
-
-
-def _suggest(word: object, candidates: Sequence[str]) -> str:
-    close = difflib.get_close_matches(str(word), candidates, n=1)
-    return f"did you mean `{close[0]}`?" if close else ""
+    return _JSON_FIXES.get(str(field), "") if isinstance(violation.value, dict | list) else ""
 
 
 @check("object/unnamed", severity=ERROR, needs=Manifest)
@@ -153,6 +174,8 @@ def unnamed(manifest: Manifest) -> Iterator[Breach]:
     """Report an object without a name.
 
     The object has neither `metadata.name` nor `metadata.generateName`, so the API server rejects it.
+
+    Source: k8s.io/apimachinery v0.34.2 pkg/api/validation/objectmeta.go ValidateObjectMetaAccessor
     """
     metadata = manifest.body.get("metadata")
     is_generated = isinstance(metadata, dict) and metadata.get("generateName")
@@ -189,7 +212,7 @@ def release_breaches(manifests: Sequence[Manifest], catalog: Catalog) -> Iterato
             yield Breach(
                 ("metadata", "namespace"),
                 f"a {kind} is cluster-scoped, but `metadata.namespace` is {format_value(namespace)}",
-                "the API server rejects the object or drops the namespace, and Argo CD never finds it in sync",
+                "the API server rejects the object or drops the namespace, and Argo CD never finds the object in sync",
                 "remove `metadata.namespace`",
                 manifest,
                 value=namespace,
@@ -204,6 +227,9 @@ declare(
 
     A document or an item of a list is not a mapping, or its `apiVersion` or `kind` is absent or is not a string.
     kubectl and Argo CD cannot apply such a document. mpigen still checks the other documents of the file.
+
+    Source: k8s.io/apimachinery v0.34.2 pkg/runtime/error.go: "Object 'Kind' is missing", "Object 'apiVersion' is
+    missing"
     """,
 )
 declare(
@@ -211,8 +237,11 @@ declare(
     severity=ERROR,
     text="""Report a kind that is in none of the known upstream releases.
 
-    Without a schema, mpigen cannot check the object. Often the `apiVersion` is wrong.
+    Without a schema, mpigen cannot check the object. Often the `apiVersion` is wrong. If the files have the
+    CustomResourceDefinition of the kind, the finding names what mpigen cannot read in it.
     `--ignore-missing-schemas` lowers the finding to an info.
+
+    Source: the OpenAPI schemas and CustomResourceDefinitions of the pinned releases (schemas/catalog.json)
     """,
 )
 declare(
@@ -222,7 +251,10 @@ declare(
 
     With strict field validation the API server rejects the object. Without strict validation, the API server drops the
     field silently. For some fields of the SR-IOV Network Operator and of the NVIDIA Network Operator that users expect
-    but that no release has, the finding names the field or the object to use instead.
+    but that no release has, the finding names the field or the object to use instead. For a field that a release
+    removed, the finding names the release and the replacement.
+
+    Source: k8s.io/apiextensions-apiserver v0.34.2 pkg/apiserver/schema/pruning/algorithm.go PruneWithOptions
     """,
 )
 declare(
@@ -231,6 +263,8 @@ declare(
     text="""Report a required field that is absent.
 
     The API server rejects an object without a required field.
+
+    Source: the OpenAPI schemas and CustomResourceDefinitions of the pinned releases (schemas/catalog.json)
     """,
 )
 declare(
@@ -239,6 +273,8 @@ declare(
     text="""Report a value whose type the field does not accept.
 
     The API server rejects, for example, a number in a string field, or a string in place of a mapping.
+
+    Source: the OpenAPI schemas and CustomResourceDefinitions of the pinned releases (schemas/catalog.json)
     """,
 )
 declare(
@@ -248,6 +284,8 @@ declare(
 
     The value has the right type, but breaks another rule: an enum, a pattern, a range, a length, the format of names
     or labels, or a field that excludes another. The API server rejects the object.
+
+    Source: the OpenAPI schemas and CustomResourceDefinitions of the pinned releases (schemas/catalog.json)
     """,
 )
 declare(
@@ -255,9 +293,28 @@ declare(
     severity=ERROR,
     text="""Report two items of a list with the same key.
 
-    The API merges the items of such a list by a key, such as their name. Server-side apply, which Argo CD uses
-    here, rejects two items with one key. For custom resources and most built-in kinds, every other request is
-    rejected too.
+    The API merges the items of such a list by a key, such as their name. Server-side apply, which Argo CD uses here,
+    rejects two items with one key. For custom resources and most built-in kinds, the API server also rejects all other
+    requests.
+
+    Source: structured-merge-diff v6.3.0 typed/validate.go: "duplicate entries for key"
+    """,
+)
+declare(
+    "schema/rule",
+    severity=ERROR,
+    text="""Report an object that breaks a CEL rule of its CustomResourceDefinition.
+
+    The API server evaluates these rules (`x-kubernetes-validations`) after it sets the defaults of the schema, and
+    rejects the object if a rule is false or fails. The finding has the message of the rule. The check needs a value
+    that the schema accepts, and it does not evaluate rules about the status.
+
+    Other checks report some rules: [change/immutable](../change/immutable.md) reports the rules that compare the object
+    with the stored one (`oldSelf`), [quota/limit](../quota/limit.md) reports a limit without a cohort, and
+    [quota/order](../quota/order.md) reports a flavor without a resource of `coveredResources`.
+
+    Source: k8s.io/apiextensions-apiserver v0.34.2 pkg/apiserver/schema/cel/validation.go; the
+    CustomResourceDefinitions of the pinned releases (schemas/catalog.json)
     """,
 )
 declare(
@@ -267,6 +324,9 @@ declare(
 
     A create request drops a null field, but server-side apply rejects the object unless the field has a default.
     In built-in kinds and in metadata, null equals an absent field, so the check does not report it there.
+
+    Source: k8s.io/apiextensions-apiserver v0.34.2 pkg/apiserver/schema/defaulting/prunenulls.go
+    PruneNonNullableNullsWithoutDefaults
     """,
 )
 declare(
@@ -274,8 +334,10 @@ declare(
     severity=ERROR,
     text="""Report two objects of a release with the same identity.
 
-    Two objects have the same group, kind, namespace and name. The object that is applied last replaces the other one.
-    For cluster-scoped kinds the namespace does not count. Only `synth` checks it.
+    The objects have the same group, kind, namespace and name. The object that is applied last replaces the other one.
+    For cluster-scoped kinds the namespace does not count. Only `synth` runs this check.
+
+    Source: argo-cd v3.2.1 controller/state.go DeduplicateTargetObjects
     """,
 )
 declare(
@@ -283,7 +345,9 @@ declare(
     severity=ERROR,
     text="""Report an object of a namespaced kind without a namespace.
 
-    The client that applies the object creates it in the client's current namespace. Only `synth` checks it.
+    The client that applies the object creates it in the client's current namespace. Only `synth` runs this check.
+
+    Source: argo-cd v3.2.1 controller/state.go DeduplicateTargetObjects sets the namespace of the Application
     """,
 )
 declare(
@@ -291,7 +355,9 @@ declare(
     severity=ERROR,
     text="""Report an object of a cluster-scoped kind with a namespace.
 
-    The API server rejects the object or drops the namespace, so Argo CD never finds it in sync. Only `synth`
-    checks it.
+    The API server rejects the object or drops the namespace, so Argo CD never finds the object in sync. Only `synth`
+    runs this check.
+
+    Source: k8s.io/apiserver v0.34.2 pkg/registry/rest/meta.go EnsureObjectNamespaceMatchesRequestNamespace
     """,
 )

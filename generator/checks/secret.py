@@ -13,7 +13,7 @@ from generator.documents.load import Path
 from generator.manifests import Manifest
 from generator.objects.fields import mapping
 
-_WHY = "everyone with access to the repository can read and use it, now and in the git history"
+_WHY = "everyone with access to the repository can read and use this secret, now and in the git history"
 _EXTERNAL = "an ExternalSecret (`tenants[].secrets` in `platform.yaml`)"
 _FAKE: Path = ("spec", "provider", "fake")
 _STORES = {("external-secrets.io", "SecretStore"), ("external-secrets.io", "ClusterSecretStore")}
@@ -25,16 +25,19 @@ def value(manifest: Manifest) -> Iterator[Breach]:
 
     Git keeps a credential forever, so removing it is not enough: rotate it. The check reports every value in a Secret;
     private keys, tokens, registry logins and passwords in URLs in any string; and values of names such as
-    `AWS_SECRET_ACCESS_KEY` or `HF_TOKEN`. It does not report paths and references to a secret, placeholders
+    `AWS_SECRET_ACCESS_KEY` or `HF_TOKEN`. It also reports a SecretStore with the provider `fake`, whose values are in
+    the manifest. The check does not report paths and references to a secret, placeholders
     (`${TOKEN}`, `<path:…>`, `ENC[…]`), or terms of language models such as `PAD_TOKEN`. The finding never contains the
     credential. `synth` checks the platform file in the same way before it reads anything else.
+
+    Source: mpigen: no credential belongs in a repository
     """
     group_kind = (manifest.group, manifest.kind)
     if group_kind == ("", "Secret"):
         yield from _secret_values(manifest.body)
     elif group_kind in _STORES and mapping(manifest.body, "spec", "provider").get("fake"):
-        fix = "set another `provider`, which keeps the values outside of git"
-        yield Breach(_FAKE, "the store holds the values themselves", _WHY, fix, at_key=True)
+        fix = "set a `provider` that keeps the values outside of git"
+        yield Breach(_FAKE, "the store contains its secret values in plain text", _WHY, fix, at_key=True)
     else:
         for path, description in find_credentials(manifest.body):
             fix = f"rotate this credential, remove it here, and refer to a Secret that comes from {_EXTERNAL}"

@@ -1,21 +1,20 @@
-"""trainjob/*: TrainJobs that Trainer rejects or Kueue breaks, and the hosts and resources that they get.
+"""trainjob/*: TrainJobs that Trainer rejects or Kueue breaks, and the pods and resources that they get.
 
-Trainer 2.2 replaces all resources of the runtime by `resourcesPerNode`. Trainer 2.3 merges limits and requests, each
-by resource. Kueue 0.18 and 0.19 count as Trainer 2.2 does, because they contain its code (kueue v0.19.2 go.mod;
-pkg/controller/jobs/trainjob/trainjob_controller.go getChildJobSet).
+Trainer 2.2 replaces all resources of the runtime by `resourcesPerNode` of the TrainJob. Trainer 2.3 merges both,
+resource by resource. Kueue 0.18 and 0.19 count as Trainer 2.2 does, because they contain its code (kueue v0.19.2
+go.mod; pkg/controller/jobs/trainjob/trainjob_controller.go getChildJobSet).
 
 Rules that need the runtime of a TrainJob find it in files below the same `release.json`, or below none.
 """
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping
-from collections.abc import Set as AbstractSet
 from typing import Any
 
 from generator.checks.fabric.fabrics import Fabrics
 from generator.checks.finding import Severity
+from generator.checks.graph import Graph, existing_instead
 from generator.checks.objects import Objects, is_queued, on_runtimes, runtime_of
 from generator.checks.quota.queues import RUNTIMES
 from generator.checks.registry import ERROR, WARNING, Breach, check
@@ -24,7 +23,8 @@ from generator.documents.load import Path
 from generator.documents.messages import format_value
 from generator.facts import env
 from generator.facts.defects import known
-from generator.facts.names import QUEUE_NAME
+from generator.facts.names import QUEUE_NAME, UPSTREAM_RUNTIMES
+from generator.facts.references import Kind
 from generator.manifests import Body, Manifest
 from generator.objects.fields import indexed_mappings, mapping
 from generator.objects.training import (
@@ -36,7 +36,6 @@ from generator.objects.training import (
     OnRuntime,
     TrainJob,
     mpi_runtime,
-    reference_of,
 )
 from generator.quantities import amount_of
 
@@ -48,10 +47,11 @@ _GENERATED = 5  # characters that the API server appends to `generateName`
 
 @check("trainjob/name", severity=ERROR, needs=TrainJob)
 def name(job: TrainJob) -> Iterator[Breach]:
-    """Report a name that is too long for the names of its pods.
+    """Report a TrainJob whose name makes the names of its pods too long.
 
-    JobSet rejects pod names with more than 63 characters. A TrainJob on an MPI runtime can have 44, and on any runtime
-    51. Trainer accepts 63. The check does not read the runtime: 45 to 51 characters are a warning, more are an error.
+    Trainer accepts 63 characters, but JobSet rejects a JobSet whose pods would get names of more than 63 characters. So
+    a TrainJob's name can have at most 44 characters on an MPI runtime, and 51 on any other. The check does not read the
+    runtime: 45 to 51 characters are a warning, and more are an error.
 
     Source: jobset v0.12.0 pkg/webhooks/jobset_webhook.go ValidateCreate, pkg/util/placement GenPodName
     """
@@ -64,9 +64,9 @@ def name(job: TrainJob) -> Iterator[Breach]:
     is_always = length + _SHORTEST_SUFFIX > _LONGEST
     yield Breach(
         ("metadata", field),
-        f"the {'generated ' if more else ''}name has {length} characters",
+        f"the {'generated ' if more else ''}name of the TrainJob has {length} characters",
         f"on {'any runtime' if is_always else 'an MPI runtime'}, the names of its pods exceed {_LONGEST} characters, "
-        "so JobSet rejects the pods. The TrainJob never gets pods, and only an event reports the error",
+        "so JobSet's webhook rejects the JobSet. The TrainJob never gets pods, and only an event reports the error",
         f"use a `{field}` of at most {_LONGEST - _LAUNCHER_SUFFIX - more} characters",
         severity=ERROR if is_always else WARNING,
         value=value,
@@ -80,8 +80,8 @@ _PARTS_OF_REFERENCES = {"apiGroup": "API group", "kind": "kind"}
 def runtime_kind(job: TrainJob) -> Iterator[Breach]:
     """Report a reference to a runtime of an unsupported kind.
 
-    Trainer supports ClusterTrainingRuntime and TrainingRuntime of its own API group, and compares both exactly.
-    It rejects a TrainJob whose `runtimeRef` has another kind or group.
+    Trainer supports only the kinds ClusterTrainingRuntime and TrainingRuntime of the API group `trainer.kubeflow.org`.
+    Trainer rejects a TrainJob whose `runtimeRef` has another kind or group.
 
     Source: trainer v2.3.0 pkg/webhooks/trainjob_webhook.go ValidateCreate, pkg/runtime/core/registry.go
     """
@@ -166,15 +166,16 @@ def empty_value(job: TrainJob) -> Iterator[Breach]:
         yield Breach(
             path,
             f"{format_value(path[-1])} is {_EMPTY[type(value)]}",
-            f"{condition}Kueue admits the TrainJob by an update that drops this empty field. The field is immutable, "
-            "so the API server rejects the update: the TrainJob stays suspended, and only Kueue's log has the error",
+            f"{condition}Kueue admits the TrainJob by an update that omits empty and false values. The field is "
+            "immutable, so the API server rejects the update: the TrainJob stays suspended, and only the log of "
+            "Kueue has the error",
             "remove the field",
             severity=severity,
             value=value,
         )
 
 
-@check("trainjob/dropped-field", severity=WARNING, needs=TrainJob)
+@check("trainjob/dropped-field", severity=ERROR, needs=TrainJob)
 def dropped_field(job: TrainJob) -> Iterator[Breach]:
     """Report a field that Kueue removes when it admits the TrainJob.
 
@@ -201,7 +202,7 @@ def dropped_field(job: TrainJob) -> Iterator[Breach]:
 
 
 def _effect_of_kueue(body: Body) -> tuple[Severity, str]:
-    """Return the severity of Kueue's effect on a TrainJob, and a condition for messages; empty with a queue."""
+    """Return the severity of Kueue's effect on a TrainJob, and a condition for messages, empty if it names a queue."""
     has_queue = QUEUE_NAME in mapping(body, "metadata", "labels")
     return (ERROR, "") if has_queue else (WARNING, "if the TrainJob is queued, ")
 
@@ -238,53 +239,49 @@ def _is_omitted(parent: str | int, key: str, value: object) -> bool:
     return type(value) is type(_OMITTED[key]) and value == _OMITTED[key]
 
 
-@check("trainjob/missing-runtime", severity=WARNING, needs=Objects)
-def missing_runtime(objects: Objects) -> Iterator[Breach]:
+@check("trainjob/missing-runtime", severity=ERROR, needs=Graph)
+def missing_runtime(graph: Graph) -> Iterator[Breach]:
     """Report a reference to a runtime that is in no file.
 
     The API server rejects the TrainJob until the runtime exists. A TrainingRuntime must be in the TrainJob's namespace.
     A `runtimeRef` without `kind` references a ClusterTrainingRuntime.
 
-    The check needs a runtime of that kind in the files, or a runtime of the other kind with the name.
+    The check reports nothing unless the files have a runtime of the referenced kind, or a runtime of the other kind
+    with this name. The finding is a warning unless mpigen checks all files of a release, because the runtime can
+    exist in the cluster. The finding is also a warning for a runtime that an installation of Trainer can contain, such
+    as `torch-distributed`.
+
+    Source: trainer v2.3.0 pkg/runtime/core/trainingruntime.go ValidateObjects, clustertrainingruntime.go
+    ValidateObjects
     """
-    for job in objects.of(GROUP, "TrainJob"):
-        reference = reference_of(job)
-        names = {kind: _names(kind, job.namespace, objects) for kind in RUNTIMES}
-        if reference and reference.kind in names and reference.name not in names[reference.kind]:
-            fix = _fix(reference.kind, reference.name, names)
-            if fix or any(objects.names(GROUP, reference.kind).values()):
-                where = f" in `{job.namespace}`" if reference.kind == "TrainingRuntime" else ""
-                yield Breach(
-                    ("spec", "runtimeRef", "name"),
-                    f"the {reference.kind} `{reference.name}`{where} is in no file",
-                    "the API server rejects the TrainJob until the runtime exists",
-                    fix or "add the runtime",
-                    job,
-                    value=reference.name,
-                )
-
-
-def _names(kind: str, namespace: str, objects: Objects) -> AbstractSet[str]:
-    """Return the runtimes that a TrainJob can name. A runtime without `namespace` counts for every namespace."""
-    names, namespaces = objects.names(GROUP, kind), {"", namespace if kind == "TrainingRuntime" else ""}
-    return {name for some in namespaces for name in names.get(some, ())}
-
-
-def _fix(kind: str, name: str, names: Mapping[str, AbstractSet[str]]) -> str:
-    """Return the fix of a dangling `runtimeRef`; empty if the files have no runtime of the kind."""
-    (other,) = set(RUNTIMES) - {kind}
-    if name in names[other]:
-        return f"set `kind: {other}`: a {other} has this name"
-    if close := difflib.get_close_matches(name, names[kind], n=1):
-        return f"add the runtime, or correct the name to `{close[0]}`"
-    return f"add the runtime, or use one of these: {', '.join(sorted(names[kind])[:5])}" if names[kind] else ""
+    for reference in graph.dangling("trainjob/missing-runtime"):
+        kind, name, job = reference.target.identity.kind, reference.name, reference.manifest
+        (other,) = set(RUNTIMES) - {kind}
+        existing, others = (graph.names(Kind(GROUP, runtimes), {job.namespace}) for runtimes in (kind, other))
+        if graph.names(reference.target.identity) or name in others:
+            is_upstream = kind == "ClusterTrainingRuntime" and name in UPSTREAM_RUNTIMES
+            fix = f"add the runtime{existing_instead(name, existing)}"
+            where = f" of namespace `{job.namespace}`" if reference.lacking else ""
+            yield Breach(
+                reference.path,
+                f"the {kind} `{name}`{where} is in no file",
+                reference.link.why,
+                f"set `kind: {other}`: a {other} has this name" if name in others else fix,
+                job,
+                severity=ERROR if graph.objects.is_complete and not is_upstream else WARNING,
+                value=name,
+            )
 
 
 @check("trainjob/broken-value", severity=ERROR, needs=TrainJob)
 def broken_value(job: TrainJob) -> Iterator[Breach]:
     """Report a value of a TrainJob that the kubelet breaks at a `$`.
 
-    The check reads the variables, command and arguments in `spec.trainer`. `runtime/broken-value` describes the defect.
+    Kubernetes before 1.34.4 cuts a character outside of ASCII in two if it follows a `$`, as in `$€`, and 1.34 then
+    never starts the container. The check reads the variables, command and arguments in `spec.trainer`.
+    `runtime/broken-value` reports the same in a runtime.
+
+    Source: kubernetes v1.34.2 third_party/forked/golang/expansion/expand.go tryReadVariableName
     """
     yield from broken_values(mapping(job.body, "spec", "trainer"), ("spec", "trainer"))
 
@@ -298,8 +295,8 @@ def lost_devices(objects: Objects) -> Iterator[Breach]:
     """Report devices of the runtime that a TrainJob loses.
 
     Trainer 2.2 replaces all resources of the runtime by `trainer.resourcesPerNode`. If a TrainJob sets only CPU or
-    memory, its pods get no devices. Trainer 2.3 replaces only the resources that the TrainJob sets. Both versions drop
-    the claims of the runtime (`resources.claims`), because they keep only limits and requests.
+    memory, its pods get no devices. Trainer 2.3 replaces only the resources that the TrainJob sets. Both versions of
+    Trainer drop the device claims of the runtime (`resources.claims`), because they keep only limits and requests.
 
     Source: trainer v2.2.0 pkg/runtime/framework/plugins/jobset/builder.go Trainer; v2.3.0
     pkg/runtime/core/trainingruntime.go newRuntimeInfo
@@ -312,7 +309,7 @@ def lost_devices(objects: Objects) -> Iterator[Breach]:
             names = " and ".join(dict.fromkeys(map(format_value, pair.claims)))
             yield Breach(
                 FIELD,
-                f"`resourcesPerNode` drops the claims {names} of {pair.runtime.resource}",
+                f"`resourcesPerNode` drops the device claims {names} of {pair.runtime.resource}",
                 "Trainer keeps only limits and requests, so the containers do not get the claimed devices",
                 "remove `resourcesPerNode`, and use a runtime with the amounts that the job needs",
                 pair.job,
@@ -328,8 +325,9 @@ def lost_devices(objects: Objects) -> Iterator[Breach]:
 def lost_resources(objects: Objects) -> Iterator[Breach]:
     """Report CPU or memory of the runtime that a TrainJob loses.
 
-    Trainer 2.2 replaces all resources of the runtime by `trainer.resourcesPerNode`. Pods without a memory request are
-    the first that a node evicts. `trainjob/lost-devices` reports a TrainJob that loses devices too.
+    Trainer 2.2 replaces all resources of the runtime by `trainer.resourcesPerNode`. If a node runs out of memory, the
+    kubelet first evicts pods without a memory request. If the TrainJob also loses devices, `trainjob/lost-devices`
+    reports it instead.
 
     Source: trainer v2.2.0 pkg/runtime/framework/plugins/jobset/builder.go Trainer
     """
@@ -351,9 +349,9 @@ def uncounted_resources(objects: Objects) -> Iterator[Breach]:
     Kueue 0.18 and 0.19 do not count these amounts. The job then uses devices beyond its quota, while Kueue admits other
     jobs to the same devices. If the uncounted resources include no device, the finding is a warning.
 
-    Kueue also counts init containers, so the check reports nothing if an init container requests the same amount. The
-    init container of a [fabric](../../explanations/fabrics.md#no-silent-tcp) does. The check reads TrainJobs that name
-    a queue, and TrainJobs in a namespace with a LocalQueue `default`.
+    Kueue also counts init containers, so the check reports nothing if an init container requests the same amount, such
+    as the init container that mpigen adds on a [fabric](../../explanations/fabrics.md#no-silent-tcp). The check reads
+    TrainJobs that name a queue, and TrainJobs in a namespace with a LocalQueue `default`.
 
     Source: kueue v0.19.2 pkg/controller/jobs/trainjob/trainjob_controller.go getChildJobSet;
     pkg/workload/workload.go totalRequestsFromPodSets
@@ -366,11 +364,11 @@ def uncounted_resources(objects: Objects) -> Iterator[Breach]:
 
 @check("trainjob/contradicting-resources", severity=ERROR, needs=Objects)
 def contradicting_resources(objects: Objects) -> Iterator[Breach]:
-    """Report a limit and a request that contradict each other after Trainer merges them.
+    """Report limits and requests that contradict each other after Trainer merges them.
 
     Trainer 2.3 merges the limits of a TrainJob and its runtime, and separately their requests. If a TrainJob
     lowers only the limit, or raises only the request, the request can exceed the limit, and the API server rejects the
-    pods. For devices and huge pages, limit and request must be equal.
+    pods. Devices and huge pages need a limit, and their limit and request must be equal.
 
     Source: kubernetes v1.34.2 pkg/apis/core/validation/validation.go ValidateContainerResourceRequirements,
     pkg/apis/core/v1/helper/helpers.go IsOvercommitAllowed
@@ -380,23 +378,31 @@ def contradicting_resources(objects: Objects) -> Iterator[Breach]:
     for pair in on_runtimes(objects):
         for resources in pair.resources():
             limits, requests = ({**mapping(resources, key), **mapping(pair.amounts, key)} for key in AMOUNTS)
-            for name in limits.keys() & requests.keys():
-                limit, request = amount_of(limits[name]), amount_of(requests[name])
-                if limit is None or request is None:
-                    continue
-                is_equal_required = "/" in name or name.startswith("hugepages-")
-                if request > limit or (is_equal_required and request != limit):
+            for name, request in requests.items():
+                if rule := _violated_rule(name, limits, request):
+                    limit = f"the limit `{limits[name]}`" if name in limits else "no limit"
                     yield Breach(
                         FIELD,
-                        f"after Trainer merges `resourcesPerNode` with {pair.runtime.resource}, `{name}` has the limit "
-                        f"`{limits[name]}` and the request `{requests[name]}`",
-                        "the API server rejects the pods: limit and request of devices and huge pages must be equal"
-                        if is_equal_required
-                        else "the API server rejects the pods: a request cannot exceed its limit",
+                        f"after Trainer merges `resourcesPerNode` with {pair.runtime.resource}, `{name}` has {limit} "
+                        f"and the request `{request}`",
+                        f"the API server rejects the pods: {rule}",
                         f"set `{name}` in both `limits` and `requests` of `resourcesPerNode`",
                         pair.job,
                         at_key=True,
                     )
+
+
+def _violated_rule(name: str, limits: Mapping[str, object], request: object) -> str:
+    """Return the rule of the API server that a container's request for a resource violates; empty for a valid one."""
+    requested, limit = amount_of(request), amount_of(limits.get(name))
+    is_equal_required = "/" in name or name.startswith("hugepages-")
+    if requested is None or (limit is None and name in limits):
+        return ""  # not a quantity
+    if limit is None:
+        return "devices and huge pages need a limit that equals the request" if is_equal_required else ""
+    if is_equal_required and requested != limit:
+        return "limit and request of devices and huge pages must be equal"
+    return "a request cannot exceed its limit" if requested > limit else ""
 
 
 def _devices(amounts: Mapping[str, object]) -> Mapping[str, object]:
@@ -422,11 +428,11 @@ def _missing(pair: OnRuntime, missing: Mapping[str, object], why: str) -> Breach
 
 @check("trainjob/one-node", severity=WARNING, needs=Objects)
 def one_node(objects: Objects) -> Iterator[Breach]:
-    """Report a TrainJob with `numNodes: 1` that gets two hosts.
+    """Report a TrainJob with `numNodes: 1` that gets two pods with ranks.
 
-    On a runtime with `runLauncherAsNode: true`, Trainer creates a launcher with ranks and at least one more host. The
-    job uses the quota of two hosts and runs twice the ranks. On a runtime with `runLauncherAsNode: false`, the launcher
-    runs no ranks, so a job with `numNodes: 1` runs all ranks on one host.
+    On a runtime with `runLauncherAsNode: true`, Trainer creates a launcher pod with ranks and at least one worker pod.
+    The TrainJob uses the quota of two pods and runs twice the ranks. On a runtime with `runLauncherAsNode: false`, the
+    launcher runs no ranks, so a TrainJob with `numNodes: 1` runs all ranks in one worker pod.
 
     Source: trainer v2.3.0 and v2.2.0 pkg/runtime/framework/plugins/mpi/mpi.go EnforceMLPolicy
     """
@@ -435,11 +441,11 @@ def one_node(objects: Objects) -> Iterator[Breach]:
         if nodes == 1 and not isinstance(nodes, bool) and runtime.is_launcher_a_node and runtime.node:
             yield Breach(
                 ("spec", "trainer", "numNodes"),
-                f"`numNodes` is `1`, but the job gets 2 hosts on {manifest.resource}",
-                "Trainer creates a launcher and at least one more host. The job uses the devices and the quota of two "
-                f"hosts, and runs twice the ranks ({known('trainer-one-node-is-two').note})",
+                f"`numNodes` is `1`, but on {manifest.resource} the TrainJob gets 2 pods with ranks",
+                "Trainer creates a launcher pod with ranks and at least one worker pod. The TrainJob uses the devices "
+                f"and the quota of two pods, and runs twice the ranks ({known('trainer-one-node-is-two').note})",
                 "use a runtime with `runLauncherAsNode: false`, whose launcher requests no devices; or set "
-                "`numNodes: 2` if the job needs two hosts",
+                "`numNodes: 2` if the TrainJob needs two pods",
                 job,
                 value=nodes,
             )
@@ -447,23 +453,23 @@ def one_node(objects: Objects) -> Iterator[Breach]:
 
 @check("trainjob/launcher-image", severity=WARNING, needs=Objects)
 def launcher_image(objects: Objects) -> Iterator[Breach]:
-    """Report an image that Trainer sets in the launcher only.
+    """Report an image of a TrainJob that Trainer sets in the launcher only.
 
-    On an MPI runtime, Trainer sets `trainer.image` of a TrainJob in the launcher only. The other hosts keep the image
+    On an MPI runtime, Trainer sets `trainer.image` of a TrainJob in the launcher only. The worker pods keep the image
     of the runtime, so their ranks may run another program or another MPI version.
 
     Source: trainer v2.3.0 and v2.2.0 pkg/runtime/framework/plugins/jobset/builder.go Trainer
     """
     for job, manifest, runtime in _on_mpi(objects):
         image = mapping(job.body, "spec", "trainer").get("image")
-        host = runtime.node
-        if not isinstance(image, str) or not image or not host or host.step == TRAINER or not host.container:
+        worker = runtime.node
+        if not isinstance(image, str) or not image or not worker or worker.step == TRAINER or not worker.container:
             continue
-        if runtime.launcher and runtime.launcher.step == TRAINER and host.container.body.get("image") != image:
+        if runtime.launcher and runtime.launcher.step == TRAINER and worker.container.body.get("image") != image:
             yield Breach(
                 ("spec", "trainer", "image"),
-                f"only the launcher gets the image {format_value(image)}; the other hosts keep "
-                f"{format_value(host.container.body.get('image'))} of {manifest.resource}",
+                f"only the launcher gets the image {format_value(image)}; the worker pods keep "
+                f"{format_value(worker.container.body.get('image'))} of {manifest.resource}",
                 "the programs, libraries or MPI versions of the images may differ, so ranks fail or hang "
                 f"({known('trainer-image-for-the-launcher-alone').note})",
                 "use a runtime that sets this image in `launcher` and in `node`, and remove `trainer.image`",

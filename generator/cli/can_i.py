@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,25 +28,31 @@ _WORDS = "[WHO [VERB RESOURCE]] PATH"
     \b
     Example:
       mpigen can-i group:nlp create trainjobs -n team-nlp platform.yaml
-      mpigen can-i user:ada get pods --subresource exec -n team-nlp output/prod/1.0.0
+      mpigen can-i user:ada get pods --subresource exec -n team-nlp output/prod
       mpigen can-i group:nlp platform.yaml
       kubectl get roles,clusterroles,rolebindings,clusterrolebindings -A -o yaml | mpigen can-i -
     """,
 )
 @click.argument("words", nargs=-1, required=True, metavar=_WORDS)
-@click.option("-n", "--namespace", default="", metavar="NAME", help="Namespace. Default: all namespaces together.")
-@click.option("--subresource", default="", metavar="NAME", help="Of the resource, such as log or status.")
-@click.option("--group", "groups", multiple=True, metavar="NAME", help="A group that WHO is in. May be repeated.")
+@click.option(
+    "-n",
+    "--namespace",
+    default="",
+    metavar="NAME",
+    help="The namespace of the request. Default: all namespaces, as with kubectl -A.",
+)
+@click.option("--subresource", default="", metavar="NAME", help="A subresource of RESOURCE, such as log or status.")
+@click.option("--group", "groups", multiple=True, metavar="NAME", help="A group of WHO. May be repeated.")
 @format_option
 def can_i(words: tuple[str, ...], *, namespace: str, subresource: str, groups: tuple[str, ...], form: str) -> int:
-    """Answer if WHO may do something, by the Roles and bindings at PATH.
+    """Answer if RBAC allows a request of WHO, by the Roles and bindings in PATH.
 
     WHO is group:NAME, user:NAME or serviceaccount:NAMESPACE/NAME. RESOURCE is written as for kubectl:
-    trainjobs, jobs.batch, trainjobs/NAME, or a URL such as /metrics. Without VERB and
-    RESOURCE, it lists everything that WHO may do; without WHO, the permissions of all subjects.
+    trainjobs, jobs.batch, trainjobs/NAME, or a URL such as /metrics. Without VERB and RESOURCE, mpigen
+    lists all permissions of WHO. Without WHO, mpigen lists the permissions of all subjects.
 
-    PATH is a platform file, or any YAML or JSON file, a folder of them, or - for standard input.
-    It asks no cluster and no admission policy, which can reject what Roles allow.
+    PATH is a platform file, a YAML or JSON file, a folder of them, or - for standard input. mpigen
+    contacts no cluster. It evaluates RBAC only: admission policies can reject a request that RBAC allows.
     """
     from generator.cli.inputs import read_manifests
     from generator.report import access as report
@@ -82,7 +87,7 @@ def _question(
 
 
 def _misspelt(verb: str, target: str) -> Iterator[str]:
-    """Yield warnings of `kubectl auth can-i`: the verb or resource is unknown, so "no" may come from a typing mistake.
+    """Yield warnings of `kubectl auth can-i`: the verb or resource is unknown, so a typing mistake may cause the "no".
 
     Source: k8s.io/kubectl v0.34.2 pkg/cmd/auth/cani.go, `validate` and `resourceFor`.
     """
@@ -92,13 +97,14 @@ def _misspelt(verb: str, target: str) -> Iterator[str]:
 
     verbs = _URL_VERBS if target.startswith("/") else _VERBS
     if verb.lower() not in (*verbs, "*"):
-        yield shorten(f"`{verb}` is no verb that Kubernetes uses; {suggest(verb, verbs)}", _LONGEST)
+        yield shorten(f"Kubernetes has no verb `{verb}`; {suggest(verb, verbs)}", _LONGEST)
     kind = target.partition("/")[0]
     if kind not in ("", "*") and find_resource(Catalog.bundled(), kind).is_namespaced is None:
         known = {entry.plural for entry in Catalog.bundled().entries.values()}
         name = kind.lower().partition(".")[0]
-        near = f"; {suggest(name, known)}" if difflib.get_close_matches(name, known, n=1) else ""
-        yield shorten(f"no schema of mpigen has the resource `{kind}`, so its name may be misspelt{near}", _LONGEST)
+        suggestion = suggest(name, known)
+        near = f"; {suggestion}" if suggestion.endswith("?") else ""
+        yield shorten(f"mpigen has no schema for the resource `{kind}`, so the name may be misspelt{near}", _LONGEST)
 
 
 def _request(verb: str, target: str, namespace: str, subresource: str) -> AccessRequest:

@@ -1,4 +1,7 @@
-"""`mpigen runtimes` and `mpigen fabrics`: MPI families and server types, and the runtimes and fabrics of a platform."""
+"""`mpigen runtimes`, `mpigen fabrics` and `mpigen queues`: the runtimes, fabrics and queues of a platform.
+
+Without a platform, the first two commands list the MPI families and the server types.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from generator.cli.output import format_option, show, table_width
+from generator.cli.inputs import load_declared, read_cluster, target_option
+from generator.cli.output import format_option, progress, show, table_width
 from generator.errors import ConfigError, Problem
 from generator.report import table
 
@@ -16,7 +20,18 @@ if TYPE_CHECKING:
     from generator.config.platform import Platform
 
 _FAMILIES = ("NAME", "MPI", "DEVICES", "LAUNCHER", "DEFAULT IMAGE", "DESCRIPTION")
-_DECLARED = ("NAME", "FAMILY", "POOL", "DEVICE", "HOSTS", "RANKS", "EACH HOST TAKES", "LAUNCHER", "TENANTS", "NOTE")
+_DECLARED = (
+    "NAME",
+    "FAMILY",
+    "POOL",
+    "DEVICE",
+    "NUMNODES",
+    "RANKS",
+    "EACH POD REQUESTS",
+    "LAUNCHER",
+    "TENANTS",
+    "NOTE",
+)
 _SERVERS = ("SERVER", "ACCELERATORS", "TYPE", "NICS", "GBIT/S EACH", "ATTACHED BY", "DESCRIPTION")
 _file = click.Path(path_type=Path)
 
@@ -25,8 +40,9 @@ class _Listing(click.Group):
     """A command group that runs its command `list` if the command line names no command."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Insert `list` before arguments that start with no command."""
         named = bool(args) and (args[0] in self.commands or args[0] in ctx.help_option_names)
-        is_completion = ctx.resilient_parsing  # then the commands are what is asked for
+        is_completion = ctx.resilient_parsing  # the shell asks for the names of the commands
         return super().parse_args(ctx, args if named or is_completion else ["list", *args])
 
 
@@ -41,9 +57,12 @@ class _Listing(click.Group):
     """,
 )
 def runtimes() -> None:
-    """List runtimes, or show one.
+    """List or show runtimes and their families.
 
-    `mpigen runtimes` lists the catalogue, and `mpigen runtimes PLATFORM` the runtimes of a platform.
+    A family is an MPI implementation or a framework that mpigen supports. A runtime is a
+    TrainingRuntime or ClusterTrainingRuntime that a platform declares for a family.
+
+    `mpigen runtimes` lists all families, and `mpigen runtimes PLATFORM` the runtimes of a platform.
     """
 
 
@@ -51,8 +70,7 @@ def runtimes() -> None:
 @click.argument("platform", type=_file, required=False)
 @format_option
 def list_runtimes(platform: Path | None, form: str) -> None:
-    """List the families of the catalogue or, given PLATFORM, the runtimes that it declares."""
-    from generator.cli.inputs import load_declared
+    """List all families, or with PLATFORM the runtimes of the platform."""
     from generator.facts.families import FAMILIES
     from generator.jobs import contract
 
@@ -90,9 +108,9 @@ def _runtime_row(facts: dict[str, Any]) -> tuple[str, ...]:
 def show_runtime(name: str, platform: Path | None, form: str) -> None:
     """Show what the family NAME offers to programs, and what it requires of images.
 
-    Given PLATFORM, NAME may be a runtime that it declares: then its numbers come first.
+    With PLATFORM, NAME can also be a runtime of the platform. mpigen then shows the pods of this
+    runtime first, and its family below.
     """
-    from generator.cli.inputs import load_declared
     from generator.facts.families import FAMILIES
     from generator.jobs import contract
 
@@ -114,7 +132,7 @@ def _unknown(name: str, platform: Platform | None) -> Problem:
     from generator.facts.families import FAMILIES
 
     if platform is None:
-        fix = f"{suggest(name, FAMILIES)}; of a runtime of your own, name its platform file too"
+        fix = f"{suggest(name, FAMILIES)}; to show a runtime of a platform, add its platform file to the command"
         return Problem(f"there is no family {format_value(name)}", fix)
     known = {*FAMILIES, *(runtime.name for runtime in platform.runtimes)}
     return Problem(f"there is no runtime and no family {format_value(name)}", suggest(name, known))
@@ -145,15 +163,18 @@ def _complete_servers(_context: click.Context, _option: click.Parameter, begun: 
     "--server",
     default="",
     metavar="NAME",
-    help="Show one server type, with its sources.",
+    help="Show this server type, with the sources of its data.",
     shell_complete=_complete_servers,
 )
 @format_option
 def fabrics(platform: Path | None, server: str, form: str) -> None:
-    """List the server types that `fabrics[].server` may name or, given PLATFORM, its fabrics.
+    """List server types, or with PLATFORM the fabrics of the platform.
 
-    For each fabric, it shows how hosts are attached, which resources they request, which teams share
-    it, what restarts nodes, how memory is locked, and the variables of ranks.
+    A fabric is a network that carries MPI or RDMA traffic beside the pod network. The field
+    `fabrics[].server` of platform.yaml names a server type, from which mpigen takes the NICs.
+
+    For each fabric, mpigen shows its attachment to pods, the resources that each pod requests, the
+    teams that share it, changes that restart nodes, locked memory, and the variables of ranks.
     """
     if server and platform:
         raise click.UsageError("name a server type or a platform, not both")
@@ -178,7 +199,6 @@ def _show_server(form: str, name: str) -> None:
 
 
 def _show_fabrics(form: str, platform: Path) -> None:
-    from generator.cli.inputs import load_declared
     from generator.jobs.fabrics import describe_fabric, fabric_facts
 
     declaration = load_declared(platform)
@@ -189,7 +209,7 @@ def _show_fabrics(form: str, platform: Path) -> None:
     lines = [
         line for fabric in declaration.fabrics for line in (*table.topics(describe_fabric(declaration, fabric)), "")
     ]
-    show(form, summary, lines[:-1] or ["this platform declares no fabric: ranks use the network of pods"])
+    show(form, summary, lines[:-1] or ["this platform declares no fabric, so ranks use the pod network"])
 
 
 def _list_servers(form: str) -> None:
@@ -205,3 +225,37 @@ def _server_row(facts: dict[str, Any]) -> Sequence[str]:
     attach = facts["fabric"].get("attach", "efa" if facts["type"] == "efa" else "sriov")
     numbers = str(facts["nicsPerNode"]), str(facts["gigabitsPerNic"])
     return facts["name"], facts["accelerators"], facts["type"], *numbers, attach, facts["title"]
+
+
+@click.command(
+    epilog="""
+    \b
+    Example:
+      mpigen queues platform.yaml
+      mpigen queues output/university
+      kubectl get clusterqueues,cohorts,resourceflavors,topologies,localqueues -A -o yaml | mpigen queues -
+    """
+)
+@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True))
+@target_option
+@format_option
+def queues(paths: tuple[Path, ...], targets: dict[str, str], form: str) -> None:
+    """Show the quota of each ClusterQueue, and the largest job on each runtime.
+
+    PATHS is a platform file, or YAML or JSON files, folders of them, or - for standard input, with
+    the queues of one cluster. mpigen contacts no cluster. If PATHS has Nodes, and Kueue assigns pods
+    to nodes by topology, the largest job fits on these Nodes.
+
+    The columns OWNED, RECLAIMABLE and IDLE show how much a ClusterQueue without running jobs can get:
+    OWNED without preemption, at any usage of the other queues; RECLAIMABLE with the preemption that
+    its policy allows; IDLE while the other queues use nothing.
+    """
+    from generator.report import queues as report
+    from generator.simulate.kueue.largest import largest_jobs
+    from generator.simulate.kueue.queues import read_queue_tree
+
+    with progress("computing"):
+        manifests, made_for = read_cluster(paths)
+        tree = read_queue_tree(manifests, {**made_for, **targets}.get("kueue", ""))
+        largest = list(largest_jobs(tree, manifests))
+    show(form, report.facts(tree, largest), report.text(tree, largest, table_width()))

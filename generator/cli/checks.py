@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from generator.cli.findings import config_option, read_settings
 from generator.cli.output import format_option, printing, table_width
 from generator.errors import ConfigError, Problem, suggest
 
@@ -30,17 +31,21 @@ def _complete(_context: click.Context, _option: click.Parameter, begun: str) -> 
 )
 @click.argument("family", default="", shell_complete=_complete)
 @format_option
-def list_checks(family: str, form: str) -> None:
-    """List all checks, or the checks of FAMILY."""
-    from generator.checks.registry import checks
+@config_option
+def list_checks(family: str, form: str, config: Path | None) -> None:
+    """List all checks, or the checks of FAMILY.
+
+    The list includes your own checks, in the Python files that the setting `checks` names.
+    """
+    from generator.checks.registry import Suite
     from generator.report import table
     from generator.report.json import dump
-    from generator.report.result import page_url
+    from generator.report.result import Result
 
-    known = checks()
-    chosen = [check for check in known if family in ("", check.family)]
+    suite = Suite(read_settings(config).own)
+    chosen = [check for check in suite.all() if family in ("", check.family)]
     if not chosen:
-        families = {check.family for check in known}
+        families = {check.family for check in suite.all()}
         raise ConfigError((Problem(f"there is no family `{family}`", suggest(family, families), path="FAMILY"),))
     with printing():
         if form == "json":
@@ -52,7 +57,10 @@ def list_checks(family: str, form: str) -> None:
                     "summary": check.summary,
                     "why": check.why,
                     "source": check.source,
-                    "url": page_url(check.id),
+                    "url": Result(own=suite.own).url_of(check.id),
+                    "file": check.file,
+                    "line": check.line,
+                    "function": check.function,
                 }
                 for check in chosen
             ]
@@ -65,15 +73,22 @@ def list_checks(family: str, form: str) -> None:
 
 @click.command(epilog="Example: mpigen explain quota/lends-nobody")
 @click.argument("check", shell_complete=_complete)
-def explain(check: str) -> None:
-    """Print the page of CHECK: what it reports, why, an example, and what to use instead."""
-    from generator.checks.registry import checks, get
+@config_option
+def explain(check: str, config: Path | None) -> None:
+    """Print the page of CHECK: what it reports, why, an example, and what to use instead.
 
-    registered = get(check)
+    The last line of the page is the place of the check in the source code.
+    """
+    from generator.checks.registry import Suite
+    from generator.report.check_page import format_code, format_page
+
+    suite = Suite(read_settings(config).own)
+    registered = suite.get(check)
     if registered is None:
-        fix = suggest(check, [known.id for known in checks()])
-        raise ConfigError((Problem(f"there is no check `{check}`", fix, path="CHECK"),))
+        raise ConfigError((Problem(f"there is no check `{check}`", suggest(check, suite.ids()), path="CHECK"),))
     folders = (_PACKAGE / "data/docs", _PACKAGE.parent / "docs")
-    file = next(folder / registered.page for folder in folders if (folder / registered.page).is_file())
+    files = [folder / registered.page for folder in folders if (folder / registered.page).is_file()]
+    page = files[0].read_text("utf-8") if files and registered not in suite.own else format_page(registered)
+    code, with_line = (format_code(registered, has_line=has_line) for has_line in (False, True))
     with printing():
-        click.echo(file.read_text("utf-8"), nl=False)
+        click.echo(page.replace(f"\n{code}\n", f"\n{with_line}\n"), nl=False)

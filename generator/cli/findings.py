@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache, wraps
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -20,6 +20,7 @@ from generator.report.result import RENDERERS, SEVERITIES, Result
 if TYPE_CHECKING:
     from generator.adoption.adoption import Adoption, Outcome
     from generator.adoption.settings import Settings
+    from generator.checks.registry import Profile
 
 _HIDDEN = {
     "waived": "accepted by waivers",
@@ -43,53 +44,40 @@ class FindingOptions:
     config: Path | None
     profile: bool
 
-    @contextmanager
-    def profiling(self) -> Iterator[None]:
-        """Print the time of each check to standard error after the body, if the user asks for it."""
-        if not self.profile:
-            yield
-            return
-        from generator.checks.registry import profile
-        from generator.report.table import table
-
-        with profile() as seconds:
-            yield
-        slowest = sorted(seconds.items(), key=lambda entry: -entry[1])
-        for line in table(("CHECK", "SECONDS"), [(check, f"{time:.3f}") for check, time in slowest]):
-            click.echo(line, err=True)
-
     def load(self) -> Adoption:
-        """Return the settings file, with these options in place of its values.
+        """Return the settings of the repository. These options replace the values of the settings file.
 
         Raises:
             ConfigError: the settings, the baseline, the revision or a check id is invalid.
             InputError: a file cannot be read.
+            click.UsageError: `--write-baseline` has no file, or is combined with `--changed-since`.
         """
         from generator.adoption.adoption import Adoption
         from generator.adoption.baseline import ChangedFiles, load_baseline
+        from generator.checks.registry import Profile, Suite
 
         settings = self._settings()
         if self.write_baseline and (self.changed_since or not settings.baseline):
-            conflict = "write the baseline from all files" if self.changed_since else "name its file with --baseline"
-            raise click.UsageError(f"--write-baseline: {conflict}")
+            remove = "remove --changed-since, because the baseline has the findings of all files"
+            raise click.UsageError(
+                f"--write-baseline: {remove if self.changed_since else 'name the file with --baseline'}"
+            )
         is_read = settings.baseline and not self.write_baseline
         return Adoption(
             settings=settings,
             today=read_today(),
             **({"known": load_baseline(Path(settings.baseline))} if is_read else {}),
             changed=ChangedFiles(self.changed_since, Path()) if self.changed_since else None,
-            checks=known_checks,
+            suite=Suite(settings.own, Profile(perf_counter) if self.profile else None),
         )
 
     def _settings(self) -> Settings:
-        from generator.adoption.settings import Settings, find_settings, is_known, load_settings
+        from generator.adoption.settings import is_known
+        from generator.checks.registry import Suite
 
-        file = self.config or find_settings(Path.cwd())
-        if file and file.is_relative_to(Path.cwd()):
-            file = file.relative_to(Path.cwd())
-        settings = load_settings(file, known_checks()) if file else Settings()
+        settings = read_settings(self.config)
         settings = replace(settings, baseline=str(settings.root / settings.baseline) if settings.baseline else "")
-        known = known_checks() if self.select or self.ignore else ()
+        known = Suite(settings.own).ids() if self.select or self.ignore else ()
         given = {"select": _split(self.select), "ignore": _split(self.ignore)}
         wrong = [
             Problem(f"there is no check `{check}`", suggest(check, known), path=f"--{option}")
@@ -112,7 +100,12 @@ class FindingOptions:
         lines: Iterable[str],
         text_of: Callable[[str], str],
     ) -> ExitCode:
-        """Print the findings of a run in the chosen format and return the exit code."""
+        """Print the findings of a run in the chosen format, and return the exit code.
+
+        With `--write-baseline`, write the findings into the baseline instead.
+        """
+        if adoption.suite.profile:
+            _show_profile(adoption.suite.profile)
         notes = [*lines, *_hidden(outcome)]
         is_baseline = False
         if self.write_baseline:
@@ -129,13 +122,14 @@ class FindingOptions:
             fail_on=adoption.fail_on,
             has_color=has_color(sys.stdout),
             docs=adoption.settings.docs,
+            own=adoption.suite.own,
         )
         emit(self.form, result)
         return result.exit_code
 
 
 def _hidden(outcome: Outcome) -> list[str]:
-    """Return a line with the numbers of waived, known and unselected findings; empty if there are none."""
+    """Return a line with the number of hidden findings for each reason; empty if there are none."""
     parts = [f"{number} {_HIDDEN[reason]}" for reason, number in outcome.hidden.items()]
     return [f"not reported: {', '.join(parts)}"] if parts else []
 
@@ -144,13 +138,43 @@ def _split(values: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(part.strip() for value in values for part in value.split(",") if part.strip())
 
 
-def known_checks() -> tuple[str, ...]:
-    """Return the ids of all checks."""
-    from generator.checks.registry import checks
+def _show_profile(profile: Profile) -> None:
+    """Print the seconds of each check to standard error, the slowest first."""
+    from generator.report.table import table
 
-    return tuple(check.id for check in checks())
+    slowest = sorted(profile.seconds.items(), key=lambda entry: -entry[1])
+    for line in table(("CHECK", "SECONDS"), [(check, f"{time:.3f}") for check, time in slowest]):
+        click.echo(line, err=True)
 
 
+def read_settings(config: Path | None) -> Settings:
+    """Return the settings of a file. Without a file, read the nearest settings file in the working folder or above it.
+
+    Raises:
+        ConfigError: the settings or a file of checks are invalid.
+        InputError: the file cannot be read.
+    """
+    from generator.adoption.settings import Settings, find_settings, load_settings
+    from generator.checks.registry import Suite
+
+    file = config or find_settings(Path.cwd())
+    if file and file.is_relative_to(Path.cwd()):
+        file = file.relative_to(Path.cwd())
+    return load_settings(file, Suite().ids()) if file else Settings()
+
+
+config_option = click.option(
+    "--config",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="The settings file. Default: mpigen.toml, or pyproject.toml with [tool.mpigen], in the working folder or the "
+    "nearest folder above it. mpigen runs the Python files that the setting `checks` names.",
+)
+fail_on_option = click.option(
+    "--fail-on",
+    type=click.Choice(SEVERITIES[::-1]),
+    help="Exit with 1 if a finding has this severity or a higher one. Default: error.",
+)
 _OPTIONS = (
     click.option(
         "--format",
@@ -158,13 +182,9 @@ _OPTIONS = (
         type=click.Choice([*RENDERERS]),
         default="text",
         show_default=True,
-        help="For people, for programs (json, sarif, junit), or for the pipelines of GitHub and GitLab.",
+        help="text is for people; json, sarif and junit for programs; github and gitlab for their CI pipelines.",
     ),
-    click.option(
-        "--fail-on",
-        type=click.Choice(SEVERITIES[::-1]),
-        help="Exit with 1 if a finding has this severity or a higher one. Default: error.",
-    ),
+    fail_on_option,
     click.option(
         "--select",
         multiple=True,
@@ -176,19 +196,16 @@ _OPTIONS = (
         "--baseline",
         type=click.Path(dir_okay=False, path_type=Path),
         metavar="FILE",
-        help="Report only findings that this file does not hold.",
+        help="A file with known findings, which mpigen does not report.",
     ),
-    click.option("--write-baseline", is_flag=True, help="Write all findings to the baseline and exit with 0."),
+    click.option("--write-baseline", is_flag=True, help="Write the findings to the baseline file, and exit with 0."),
     click.option(
-        "--changed-since", metavar="REV", help="Report only findings in files that differ from a revision of Git."
+        "--changed-since",
+        metavar="REV",
+        help="Report only findings in files that changed since the merge base with REV.",
     ),
-    click.option(
-        "--config",
-        type=click.Path(dir_okay=False, path_type=Path),
-        metavar="FILE",
-        help="The settings. Default: mpigen.toml, or [tool.mpigen] in pyproject.toml, here or in a folder above.",
-    ),
-    click.option("--profile", is_flag=True, help="Print the time of each check to standard error."),
+    config_option,
+    click.option("--profile", is_flag=True, help="Print the seconds of each check to standard error."),
 )
 
 
@@ -206,9 +223,13 @@ def findings_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return decorated
 
 
-@lru_cache(8)
-def read_text(file: str) -> str:
-    """Return the text of a file that a finding names; empty if it cannot be read."""
+def text_reader() -> Callable[[str], str]:
+    """Return a reader of the files that findings name, which remembers the last texts of one run of a command."""
+    return lru_cache(8)(_read_text)
+
+
+def _read_text(file: str) -> str:
+    """Return the text of a file; empty if it cannot be read."""
     from generator.documents.files import read_file
 
     try:

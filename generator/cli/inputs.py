@@ -15,6 +15,7 @@ from generator.errors import ConfigError, DocumentError, OutputError, Problem
 
 if TYPE_CHECKING:
     from generator.checks.files import Targets
+    from generator.components.app import App
     from generator.config.platform import Platform
     from generator.manifests import Manifest
 
@@ -99,6 +100,17 @@ def _is_platform(text: bytes) -> bool:
     return len(documents) == 1 and isinstance(documents[0], dict) and _names_platform(documents[0])
 
 
+def is_complete(paths: Sequence[Path]) -> bool:
+    """Return True if one of the readable paths is a platform file, or the folder of a release."""
+    from generator.documents.files import read_file
+    from generator.release import LOCK
+
+    return any(
+        (path / LOCK).is_file() or path.suffix == ".py" or (path.is_file() and _is_platform(read_file(path)))
+        for path in paths
+    )
+
+
 def _names_platform(document: dict[str, object]) -> bool:
     return "platform" in document and not document.keys() & {"apiVersion", "kind"}
 
@@ -108,11 +120,20 @@ def _rendered(path: Path, targets: set[Targets]) -> Iterator[Manifest]:
 
     platform, app = pipeline.load(path)
     targets.add(tuple(sorted(platform.cluster.versions.model_dump().items())))
-    yield from pipeline.render(platform, app)[0]
+    yield from pipeline.render(platform, app)
 
 
 def load_declared(file: Path) -> Platform:
-    """Return the platform of a file; of an mpigen_platform.py with every runtime that its app adds.
+    """Return the platform of a file. For an mpigen_platform.py, add every runtime that its app defines.
+
+    Raises:
+        ConfigError: the file is invalid.
+    """
+    return load_with_app(file)[0]
+
+
+def load_with_app(file: Path) -> tuple[Platform, App | None]:
+    """Return the platform of a file as `load_declared` does, and the app of an mpigen_platform.py; None for YAML.
 
     Raises:
         ConfigError: the file is invalid.
@@ -120,14 +141,15 @@ def load_declared(file: Path) -> Platform:
     if file.suffix != ".py":
         from generator.config.load import load_platform
 
-        return load_platform(file)
+        return load_platform(file), None
     from generator import pipeline
 
     platform, app = pipeline.load(file)
-    from generator.runtimes.chart import MpiRuntime  # after the pipeline has chosen the Node that cdk8s starts
+    from generator.components.runtimes import MpiRuntime  # after the pipeline has chosen the Node that cdk8s starts
 
     runtimes = [construct.runtime for construct in app.node.find_all() if isinstance(construct, MpiRuntime)]
-    return platform.model_copy(update={"runtimes": tuple(sorted(runtimes, key=lambda runtime: runtime.name))})
+    declared = platform.model_copy(update={"runtimes": tuple(sorted(runtimes, key=lambda runtime: runtime.name))})
+    return declared, app
 
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -151,7 +173,8 @@ def target_option(command: _Command) -> _Command:
         multiple=True,
         metavar="COMPONENT=MINOR",
         callback=_targets,
-        help="Check for this version, such as trainer=2.2. Default: that of the release, else the newest.",
+        help="Check for this minor version, such as trainer=2.2. May be repeated. Default: the version of the release, "
+        "else the newest.",
     )(command)
 
 
@@ -159,10 +182,10 @@ _EPOCH = "SOURCE_DATE_EPOCH"
 
 
 def read_today() -> dt.date:
-    """Return the day of SOURCE_DATE_EPOCH, so that a build is reproducible, or of the clock, in UTC.
+    """Return the day in UTC: of the variable SOURCE_DATE_EPOCH, for reproducible builds, or else of the clock.
 
     Raises:
-        ConfigError: the variable is not a number of seconds since 1970, or beyond the calendar.
+        ConfigError: the variable is not a number of seconds since 1970, or its day is after the year 9999.
     """
     written = os.environ.get(_EPOCH)
     if written is None:
@@ -170,5 +193,5 @@ def read_today() -> dt.date:
     try:
         return dt.datetime.fromtimestamp(int(written), dt.UTC).date()
     except (ValueError, OverflowError, OSError):
-        message = f"the variable {_EPOCH} is no number of seconds since 1970"
+        message = f"the variable {_EPOCH} is not a number of seconds since 1970"
         raise ConfigError((Problem(message, "remove it, or write it like 1798761600"),)) from None

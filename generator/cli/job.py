@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from generator.cli.output import printing
+from generator.cli.findings import FindingOptions, config_option, fail_on_option
+from generator.cli.output import has_color, printing
 from generator.errors import OutputError, Problem
 
 if TYPE_CHECKING:
-    from generator.manifests import Body
+    from generator.components.app import App
+    from generator.config.platform import Platform
+    from generator.jobs.job import Job
+    from generator.report.result import Result
 
 
 @click.group(epilog="Example: mpigen job new platform.yaml --runtime openmpi -- mpirun ./my-program")
@@ -43,14 +48,20 @@ def _pairs(context: click.Context, option: click.Parameter, texts: tuple[str, ..
     "--tenant",
     default="",
     metavar="NAME",
-    help="The tenant of the job. Default: the only one that can use the runtime.",
+    help="The tenant (team) of the job. Needed if several tenants can use the runtime.",
 )
-@click.option("--name", default="", metavar="NAME", help="The name of the TrainJob. Default: the name of the runtime.")
+@click.option(
+    "--name",
+    default="",
+    metavar="NAME",
+    help="The name of the TrainJob. Default: the name of the runtime, with -smoke or -bench for a test.",
+)
 @click.option(
     "--nodes",
     type=click.IntRange(min=1),
     metavar="NUMBER",
-    help="The hosts that run ranks (numNodes). Default: the number of the runtime.",
+    help="numNodes of the TrainJob: the number of pods that run ranks. Default: numNodes of the runtime, at most the "
+    "limit of the tenant.",
 )
 @click.option("--queue", default="", metavar="NAME", help="A LocalQueue. Default: the LocalQueue of the tenant.")
 @click.option(
@@ -58,7 +69,10 @@ def _pairs(context: click.Context, option: click.Parameter, texts: tuple[str, ..
 )
 @click.option("--priority", default="", metavar="NAME", help="A priority that the platform declares.")
 @click.option(
-    "--owner", default="", metavar="USER", help="The user who may stop the job. Needed if you may not edit jobs."
+    "--owner",
+    default="",
+    metavar="USER",
+    help="Your user name, so that you can delete the job without an editor's role.",
 )
 @click.option(
     "--label",
@@ -66,14 +80,14 @@ def _pairs(context: click.Context, option: click.Parameter, texts: tuple[str, ..
     multiple=True,
     metavar="KEY=VALUE",
     callback=_pairs,
-    help="A label, where the platform requires one.",
+    help="A label of the TrainJob, for example one that the platform requires. May be repeated.",
 )
-@click.option("--smoke", is_flag=True, help="Test the runtime: 1 launcher, 2 workers, an allreduce of all ranks.")
+@click.option("--smoke", is_flag=True, help="Test the runtime: the ranks run an allreduce, by default on 2 workers.")
 @click.option(
     "--fabric",
     default="",
     metavar="NAME",
-    help="Use the runtime on this fabric. With --smoke, measure the fabric on 2 hosts.",
+    help="Use the runtime on this fabric. With --smoke, measure the fabric between 2 nodes.",
 )
 @click.option(
     "--link",
@@ -87,6 +101,8 @@ def _pairs(context: click.Context, option: click.Parameter, texts: tuple[str, ..
     type=click.Path(dir_okay=False, path_type=Path),
     help="A new file for the TrainJob. Default: standard output.",
 )
+@fail_on_option
+@config_option
 def new(  # noqa: PLR0913 - one for each option
     platform: Path,
     command: tuple[str, ...],
@@ -104,34 +120,81 @@ def new(  # noqa: PLR0913 - one for each option
     fabric: str,
     link: int | None,
     output: Path | None,
-) -> None:
+    fail_on: str | None,
+    config: Path | None,
+) -> int:
     """Print a TrainJob for PLATFORM, whose launcher runs COMMAND.
 
-    mpigen checks first that the tenant may use the runtime, that Kueue can admit so many hosts, and that
-    Trainer, JobSet and Kueue accept the names. Without COMMAND, the TrainJob is an example. If the
-    platform isolates jobs from each other, the NetworkPolicy of the job comes first.
+    mpigen fails if the tenant may not use the runtime, if Kueue can never admit so many pods, or if
+    Trainer, JobSet or Kueue would reject a name. Then it checks the TrainJob as `mpigen check-job`
+    does, and reports errors and warnings on standard error. With an error, it prints no TrainJob.
+    Without COMMAND, the TrainJob runs an example program.
+
+    If the platform isolates jobs from each other, the output starts with the NetworkPolicy of the job.
     """
-    from generator.cli.inputs import load_declared
+    from generator.cli.inputs import load_with_app
+    from generator.documents.emit import BriefEmitter
     from generator.jobs.job import Request, job_network_policies, new_job
+    from generator.report.result import RENDERERS
 
     if not runtime and not fabric:
         raise click.UsageError("Missing option '--runtime'.")
     if link and not (smoke and fabric):
-        raise click.UsageError("--link is for a measurement: pass --smoke and --fabric too.")
+        raise click.UsageError("--link is for the measurement of a fabric: add --smoke and --fabric.")
     request = Request(
         runtime, tenant, name, nodes or 0, queue, command, smoke, namespace, priority, owner, labels, fabric, link or 0
     )
-    declaration = load_declared(platform)
+    options = FindingOptions("text", fail_on, (), (), None, False, None, config, False)
+    declaration, app = load_with_app(platform)
     done = new_job(declaration, request)
-    _write([*job_network_policies(declaration, done.body), done.body], output)
-    for note in done.notes:
-        click.echo(f"note: {note}", err=True)
+    policies = "".join(BriefEmitter().emit([body]) for body in job_network_policies(declaration, done.body))
+    text = BriefEmitter().emit([done.body])
+    result = _check(declaration, app, done, "\n" * policies.count("\n") + text, str(output or "stdout"), options)
+    if result.findings:
+        click.echo(RENDERERS["text"](result), err=True, color=result.has_color or None)
+    if not result.failures:
+        _write(policies + text, output)
+        for note in done.notes:
+            click.echo(f"note: {note}", err=True)
+    return result.exit_code
 
 
-def _write(bodies: list[Body], output: Path | None) -> None:
-    from generator.documents.emit import BriefEmitter
+def _check(
+    platform: Platform, app: App | None, job: Job, text: str, file: str, options: FindingOptions
+) -> Result:  # the lines of the NetworkPolicy are empty in `text`, so that findings have the lines of the output
+    """Return the findings of `check-job` in the text of a job, without infos below `--fail-on`."""
+    from generator import pipeline
+    from generator.adoption.adoption import Run
+    from generator.checks.finding import Severity
+    from generator.checks.submission import Destination
+    from generator.gitops.metadata import label_owner
+    from generator.jobs.reach import deciding_objects, queue_of_team
+    from generator.report.result import Result
 
-    text = BriefEmitter().emit(bodies)
+    adoption = options.load()
+    world = (
+        pipeline.render(platform, app)
+        if app
+        else label_owner(deciding_objects(platform, job.tenant, job.runtime), platform.platform)  # needs no Node
+    )
+    world = [*world, *queue_of_team(platform, job.tenant, job.body, world)]
+    destination = Destination(world, platform.cluster.versions.model_dump(), is_complete=True)
+    verdicts = pipeline.check_jobs({file: text.encode()}, destination, adoption.suite)
+    run = Run(verdicts.jobs, [file], lambda _: True, lambda _: text)
+    findings = adoption.apply(verdicts.findings, run).findings
+    if adoption.fail_on != "info":  # without the user, check-job cannot answer all questions
+        findings = [finding for finding in findings if finding.severity is not Severity.INFO]
+    return Result(
+        findings=findings,
+        text_of=lambda _: text,
+        fail_on=adoption.fail_on,
+        has_color=has_color(sys.stderr),
+        docs=adoption.settings.docs,
+        own=adoption.suite.own,
+    )
+
+
+def _write(text: str, output: Path | None) -> None:
     if output is None:
         with printing():
             click.echo(text, nl=False)

@@ -11,15 +11,18 @@ from typing import Any
 import click
 
 from generator.cli.can_i import can_i
-from generator.cli.catalog import fabrics, runtimes
+from generator.cli.catalog import fabrics, queues, runtimes
+from generator.cli.check_job import check_job
 from generator.cli.checks import explain, list_checks
+from generator.cli.compile import compile_command
 from generator.cli.job import job
 from generator.cli.output import StdoutError, abandon_stdout, emit, show_problems
 from generator.cli.policy import policy
-from generator.cli.queues import queues
+from generator.cli.reach import reach
 from generator.cli.setup import completion, init, schema, schemas
 from generator.cli.synth import synth
 from generator.cli.validate import validate
+from generator.cli.verify import verify
 from generator.errors import ExitCode, MpigenError, Problem
 from generator.report.result import RENDERERS, Result
 
@@ -37,13 +40,14 @@ from generator.report.result import RENDERERS, Result
     """,
 )
 @click.version_option(package_name="mpigen")
-@click.option("--debug", is_flag=True, help="Show the traceback of a bug.")
+@click.option("--debug", is_flag=True, help="Show the traceback if mpigen has a bug.")
 def mpigen(debug: bool) -> None:
     """Turn one platform.yaml into a checked, plain-YAML GitOps tree for MPI training on Kubernetes."""
 
 
 _COMMANDS = (
-    *(init, synth, validate, list_checks, explain, runtimes, fabrics, queues, can_i, policy, job),
+    *(init, synth, validate, verify, list_checks, explain, runtimes, fabrics, queues, can_i, reach, policy),
+    *(check_job, compile_command, job),
     *(schema, schemas, completion),
 )
 for _command in _COMMANDS:
@@ -63,7 +67,7 @@ def run(arguments: list[str]) -> int:
     try:
         with mpigen.make_context("mpigen", list(arguments)) as context:
             result: Any = mpigen.invoke(context)
-    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - whatever it is, it becomes an exit code
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - every exception becomes an exit code
         return _explain(error, arguments)
     return result if isinstance(result, int) else ExitCode.OK
 
@@ -115,8 +119,8 @@ def _tell_bug(error: BaseException, arguments: list[str]) -> int:
         import traceback
 
         click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
-    message = f"a bug of ours: {type(error).__name__}: {error}"
-    return _tell((Problem(message, "report it with the output of `mpigen --debug …`"),), ExitCode.BUG, arguments)
+    message = f"mpigen has a bug: {type(error).__name__}: {error}"
+    return _tell((Problem(message, "report the bug, with the output of `mpigen --debug …`"),), ExitCode.BUG, arguments)
 
 
 def _format(arguments: list[str]) -> str:

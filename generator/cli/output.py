@@ -24,7 +24,11 @@ _SHORT = 1.0
 def format_option(command: _Command) -> _Command:
     """Add `--format` to a command that reports no findings."""
     return click.option(
-        "--format", "form", type=click.Choice(["text", "json"]), default="text", help="For people, or for programs."
+        "--format",
+        "form",
+        type=click.Choice(["text", "json"]),
+        default="text",
+        help="text is for people, json for programs.",
     )(command)
 
 
@@ -97,7 +101,7 @@ def show_problems(problems: Iterable[Problem]) -> None:
 
 
 class StdoutError(OutputError):
-    """Standard output cannot be written, so the error is reported on standard error only."""
+    """Standard output cannot be written, so mpigen reports the error on standard error only."""
 
 
 @contextmanager
@@ -110,7 +114,7 @@ def printing() -> Iterator[None]:
     except OSError as error:
         abandon_stdout()
         message = f"standard output cannot be written: {error.strerror}"
-        raise StdoutError((Problem(message, "make room, or write elsewhere"),)) from None
+        raise StdoutError((Problem(message, "free disk space, or redirect the output to another place"),)) from None
 
 
 def abandon_stdout() -> None:

@@ -1,4 +1,4 @@
-"""`mpigen policy`: admission policies, tested without a cluster."""
+"""`mpigen policy`: test admission policies without a cluster."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from generator.cli.findings import FindingOptions, findings_options, read_text
+from generator.cli.findings import FindingOptions, findings_options, text_reader
 from generator.cli.inputs import target_option
 from generator.cli.output import counted, progress, table_width
 from generator.errors import OutputError, Problem
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _RULES = ("RULE", "REJECTS", "ACCEPTS", "SUCH AS")
 
 
-@click.group(epilog="Example: mpigen policy test output/prod/1.0.0 --cases cases.yaml")
+@click.group(epilog="Example: mpigen policy test output/prod --cases cases.yaml")
 def policy() -> None:
     """Test admission policies (ValidatingAdmissionPolicy) without a cluster."""
 
@@ -33,7 +33,7 @@ def policy() -> None:
     epilog="""
     \b
     Example:
-      mpigen policy test output/prod/1.0.0 --cases cases.yaml
+      mpigen policy test output/prod --cases cases.yaml
       mpigen policy test policies/                 # with the cases in the same folder
 
     \b
@@ -58,18 +58,21 @@ def policy() -> None:
     multiple=True,
     metavar="FILE",
     type=click.Path(exists=True, path_type=Path),
-    help="A file of cases, or a folder of them. Default: the cases in PATHS.",
+    help="A file or a folder with test cases. May be repeated. Default: the case files in PATHS.",
 )
 @target_option
 @findings_options
 def test(
     paths: tuple[Path, ...], case_files: tuple[Path, ...], targets: dict[str, str], options: FindingOptions
 ) -> int:
-    """Evaluate the policies in PATHS for each case, with Google's CEL and the rules of the API server.
+    """Run test cases against the admission policies in PATHS.
 
     PATHS is a platform file, or YAML files and folders with policies, bindings, parameters and
-    Namespaces. A case has a user, a request and the expected decision. Every rule needs a case that it
-    rejects. The cases for the policies of a release are built in.
+    Namespaces. A test case has a user, a request and the expected decision. mpigen reports each case
+    with another decision, and each rule that rejects no case. mpigen has cases of its own for the
+    policies that it generates.
+
+    mpigen decides like the API server: by the match conditions, bindings and parameters, with Google's CEL.
     """
     from generator.adoption.adoption import Run
     from generator.checks.policy import failures, untested
@@ -78,8 +81,8 @@ def test(
     from generator.simulate.policies.cases import compute_coverage
     from generator.simulate.policies.policy import PolicyCluster
 
-    adoption = options.load()
-    with progress("judging"), options.profiling():
+    adoption, read_text = options.load(), text_reader()
+    with progress("judging"):
         objects, catalog = read_manifests(paths), _catalog(paths, targets)
         ours = own_cases(objects)
         outcomes = _outcomes(objects, [*ours, *_cases(case_files or _of_manifests(paths), needed=not ours)], catalog)
@@ -104,7 +107,7 @@ def _cases(paths: Iterable[Path], *, needed: bool) -> list[Case]:
     objects = [case for file, text in texts if is_case_file(file, text) for case in load_cases(file, text)]
     if needed and not objects:
         names = ", ".join(map(str, sorted(named)))
-        raise OutputError((Problem(f"no cases in {names}", "name a file of them with --cases"),))
+        raise OutputError((Problem(f"no test cases in {names}", "name a file with test cases: --cases FILE"),))
     return objects
 
 
@@ -124,7 +127,7 @@ def _catalog(paths: Sequence[Path], targets: dict[str, str]) -> Catalog:
 
 
 def _outcomes(objects: Sequence[Manifest], cases: Sequence[Case], catalog: Catalog) -> list[Outcome]:
-    """Return the outcome of every case. The `given` objects of a file exist for its cases only."""
+    """Return the outcome of every case. The `given` objects of a case file exist only for the cases of this file."""
     from itertools import groupby
 
     from generator.simulate.policies.cases import run_case
@@ -164,7 +167,7 @@ def _case_facts(outcomes: Sequence[Outcome], rules: Sequence[Rule]) -> dict[str,
 
 
 def _rule_rows(rules: Sequence[Rule]) -> Iterator[tuple[str, ...]]:
-    """Yield a row for each rule: the numbers of rejected and accepted cases, and the first rejected case."""
+    """Yield a row per rule: its name, the numbers of cases that it rejects and accepts, and the first rejected case."""
     for rule in rules:
         example = rule.rejecting[0].name if rule.rejecting else ""
         yield rule.name, str(len(rule.rejecting)), str(len(rule.accepting)), example

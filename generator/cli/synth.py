@@ -1,4 +1,4 @@
-"""`mpigen synth`: platform file → checked release."""
+"""`mpigen synth`: render a platform file, check the manifests, and write them as a release."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from generator.cli.findings import FindingOptions, findings_options
 from generator.cli.output import counted, progress
 
 if TYPE_CHECKING:
+    from generator.config.platform import Platform
     from generator.pipeline import Synthesis
-    from generator.release import Pointer, Written
+    from generator.release import Written
 
 
 @click.command(epilog="Example: mpigen synth platform.yaml --output output")
@@ -24,33 +25,32 @@ if TYPE_CHECKING:
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("output"),
     show_default=True,
-    help="The folder that holds the releases of all platforms.",
+    help="The folder for releases: each platform gets a subfolder.",
 )
-@click.option("--replace", is_flag=True, help="Replace a release that has other content.")
-@click.option("--discard-edits", is_flag=True, help="Overwrite generated files that were edited by hand.")
+@click.option("--discard-edits", is_flag=True, help="Overwrite generated files that were edited or deleted by hand.")
 @click.option(
-    "--promote/--no-promote",
-    default=None,
-    help="Name this release in the Application, or do not. Default: only if it is new and the newest.",
+    "--against",
+    default="",
+    metavar="REV|DIR",
+    help="Compare with the release in this Git revision or folder. Default: HEAD; if HEAD has no release, OUTPUT.",
 )
 @findings_options
-def synth(
-    platform: Path, output: Path, replace: bool, discard_edits: bool, promote: bool | None, options: FindingOptions
-) -> int:
-    """Write the release that PLATFORM, a platform.yaml or mpigen_platform.py, describes.
+def synth(platform: Path, output: Path, discard_edits: bool, against: str, options: FindingOptions) -> int:
+    """Render the manifests of PLATFORM, check them, and write them as a release.
 
-    It renders and checks the tree, and then writes it whole or not at all:
-    OUTPUT/<platform>/<release>/, and OUTPUT/<platform>/argocd/, which points at it.
+    PLATFORM is a platform.yaml or an mpigen_platform.py. Its release is the folder OUTPUT/<platform>/
+    with the manifests and release.json, which lists them. mpigen replaces the release as a whole or
+    not at all, and keeps files in the folder that it did not generate.
 
-    synth compares it with the release that the Application names. It writes nothing if a
-    finding fails the run, such as an update that the API server rejects. It warns of an update that
-    stops running jobs.
+    mpigen compares the manifests with the release in Git, and warns of changes that stop running jobs.
+    It writes nothing if a finding reaches the severity of --fail-on, such as a change that the API
+    server rejects, or if the Git tag <platform>/<release> has other content.
     """
     from generator import pipeline
 
     adoption = options.load()
-    choices = pipeline.Choices(replace=replace, discard_edits=discard_edits, promote=promote, adoption=adoption)
-    with progress(f"rendering {platform}"), options.profiling():
+    choices = pipeline.Choices(discard_edits=discard_edits, against=against, adoption=adoption)
+    with progress(f"rendering {platform}"):
         done = pipeline.synth(platform, output, choices)
     return options.show(adoption, done.outcome, _summary(done), _lines(done), done.text_of)
 
@@ -71,14 +71,18 @@ def _lines(done: Synthesis) -> Iterator[str]:
     name = f"{done.platform.platform} {done.platform.release}"
     count = counted(len(done.outcome.findings), "finding")
     if done.written is None:
-        yield f"{name}: refused, {count}; nothing was written"
+        yield f"{name}: not written, {count}; the files on disk are unchanged"
         return
     yield f"{name}: {done.written.status}, {counted(done.checked.objects, 'object')}, {count}"
     yield f"  {_parts(done)}"
     yield f"  {done.written.folder}{_changes(done.written)}"
-    if done.written.pointer:
-        yield f"  {_pointer(done.written.pointer, done.platform.release)}"
-    yield from (f"  not ours, unchecked, and applied with the rest: {path}" for path in done.written.kept)
+    if done.written.earlier:
+        yield f"  replaced the version folders of the earlier layout: {', '.join(done.written.earlier)}"
+    if done.platform.gitops:
+        yield f"  {_applied(done.platform, done.platform.gitops.revision)}"
+    yield from (
+        f"  applied with the release, but not generated or checked by mpigen: {path}" for path in done.written.kept
+    )
 
 
 def _parts(done: Synthesis) -> str:
@@ -93,11 +97,11 @@ def _changes(written: Written) -> str:
     return f": {len(written.added)} added, {len(written.changed)} changed, {len(written.removed)} removed"
 
 
-def _pointer(pointer: Pointer, release: str) -> str:
-    if pointer.edits:
-        return f"the Application was edited by hand in {len(pointer.edits)} places, so synth did not change it"
-    if pointer.moved:
-        before = f" instead of {pointer.before}" if pointer.before else ""
-        return f"the Application names {pointer.at}{before}: Argo CD applies it after you commit and push the output"
-    hint = "" if pointer.at == release else "; pass --promote to make it name this release"
-    return f"the Application names {pointer.at}{hint}"
+def _applied(platform: Platform, revision: str) -> str:
+    """Return the line about the branch or tag that Argo CD applies."""
+    tag = f"{platform.platform}/{platform.release}"
+    if revision == tag:
+        return f"Argo CD applies the tag `{tag}`"
+    if revision.startswith(f"{platform.platform}/"):
+        return f"Argo CD applies the tag `{revision}`; to apply this release, tag it `{tag}` and set `gitops.revision`"
+    return f"Argo CD applies this release after you commit it and push it to `{revision}`"

@@ -1,15 +1,17 @@
-"""`mpigen validate`: any manifests, offline."""
+"""`mpigen validate`: check any manifests without a cluster."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import dataclass, fields
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from generator.cli.findings import FindingOptions, findings_options, read_text
+from generator.cli.findings import FindingOptions, findings_options, text_reader
 from generator.cli.inputs import read_stdin, target_option
 from generator.cli.output import ENGINES, counted, progress
 
@@ -18,60 +20,128 @@ if TYPE_CHECKING:
 
 
 _NOT_COVERED = ("change/", "platform/")
-"""Families that `validate` does not check, or only where there is an older tree."""
+"""Families whose waivers `validate` never reports as unused: it runs `change/` only with --since, `platform/` never."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """The options for the schemas and for the manifests to check.
+
+    Attributes:
+        engine: `--engine`.
+        ignore_missing_schemas: `--ignore-missing-schemas`.
+        renders: `--kustomize`.
+        schema_locations: `--schema-location`.
+    """
+
+    engine: str
+    ignore_missing_schemas: bool
+    renders: bool
+    schema_locations: tuple[str, ...]
+
+
+_SOURCE_OPTIONS = (
+    click.option(
+        "--engine",
+        type=click.Choice(ENGINES),
+        default="embedded",
+        show_default=True,
+        help="The program that checks schemas: mpigen (embedded), kubeconform, or both.",
+    ),
+    click.option(
+        "--ignore-missing-schemas", is_flag=True, help="Report a kind without a schema as info instead of error."
+    ),
+    click.option(
+        "--schema-location",
+        "schema_locations",
+        multiple=True,
+        metavar="PATH",
+        help="Also read schemas from this folder: CustomResourceDefinitions, or JSON Schemas in "
+        "GROUP/KIND_VERSION.json. A template of paths, as for kubeconform, is possible. May be repeated.",
+    ),
+    click.option(
+        "--kustomize",
+        "renders",
+        is_flag=True,
+        help="Render the kustomizations in PATHS with kubectl or kustomize, and check the result instead of their "
+        "files.",
+    ),
+)
+
+
+def _source_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of `SourceOptions` to a command, which gets them as its argument `sources`."""
+
+    @wraps(command)
+    def with_options(*args: Any, **kwargs: Any) -> Any:
+        values = {option.name: kwargs.pop(option.name) for option in fields(SourceOptions)}
+        return command(*args, sources=SourceOptions(**values), **kwargs)
+
+    decorated: Callable[..., Any] = with_options
+    for option in reversed(_SOURCE_OPTIONS):
+        decorated = option(decorated)
+    return decorated
 
 
 @click.command(
     epilog="""\b
 Examples:
   kubectl kustomize overlays/prod | mpigen validate -
-  mpigen validate output/prod/1.1.0 --since output/prod/1.0.0"""
+  mpigen validate output/prod --since origin/main"""
 )
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True))
-@click.option(
-    "--engine",
-    type=click.Choice(ENGINES),
-    default="embedded",
-    show_default=True,
-    help="The engine: our own, the real kubeconform, or both.",
-)
-@click.option("--ignore-missing-schemas", is_flag=True, help="Report kinds without a schema, and pass them.")
+@_source_options
 @target_option
 @click.option(
     "--since",
-    type=click.Path(exists=True, path_type=Path),
+    default="",
     metavar="OLD",
-    help="Also report what breaks when PATHS replace the manifests in OLD, such as the previous release, or the "
-    "previous output folder, platform by platform.",
+    help="Also report what breaks when PATHS replace the manifests in OLD: a file, a folder, or a Git revision of "
+    "PATHS, such as origin/main. Releases are compared with the release of the same platform.",
 )
 @findings_options
 def validate(
     paths: tuple[Path, ...],
-    engine: str,
-    ignore_missing_schemas: bool,
+    sources: SourceOptions,
     targets: dict[str, str],
-    since: Path | None,
+    since: str,
     options: FindingOptions,
 ) -> int:
     """Check manifests in PATHS: YAML or JSON files, folders of them, or - for standard input.
 
-    Every object is checked against the schema of its kind, with unknown fields rejected, and against
-    the rules of docs/checks/index.md. The checks cover validation in the Go code of the API server,
-    CEL rules of CustomResourceDefinitions and webhooks only in part. Files may hold many documents and
-    lists. validate uses no network and no cluster.
+    mpigen checks every object against the schema of its kind, which rejects unknown fields, by the CEL rules of its
+    CustomResourceDefinition, and by the checks that `mpigen checks` lists. They cover only a part of the API server's
+    Go validation and of webhooks. A file can hold several documents and lists.
+
+    CustomResourceDefinitions in PATHS are schemas for their custom resources.
+
+    mpigen skips Helm charts, kustomizations, encrypted files and other YAML that is no manifest, and names them.
+
+    The embedded engine uses no network and no cluster. mpigen builds kubeconform on first use, with Go.
     """
     from generator import pipeline
     from generator.adoption.adoption import Run
 
     stdin = read_stdin("pipe manifests into `mpigen validate -`") if Path("-") in paths else None
     files = [path for path in paths if str(path) != "-"]
-    adoption = options.load()
-    with progress("checking"), options.profiling():
+    adoption, read_text = options.load(), text_reader()
+    with progress("checking"):
         subject = pipeline.Subject(
-            files, stdin, ignore_missing_schemas, targets, since, adoption.today, is_serial=options.profile
+            paths=files,
+            stdin=stdin,
+            ignore_missing=sources.ignore_missing_schemas,
+            renders=sources.renders,
+            schema_locations=sources.schema_locations,
+            targets=targets,
+            since=since,
+            today=adoption.today,
+            suite=adoption.suite,
         )
-        done = pipeline.validate(subject, engine, Path() if engine == "embedded" else _cache())
-    text_of = read_text if stdin is None else _with_stdin(stdin)
+        done = pipeline.validate(subject, sources.engine, Path() if sources.engine == "embedded" else _cache())
+
+    def text_of(file: str) -> str:
+        return done.texts[file] if file in done.texts else read_text(file)
+
     folders = [path for path in files if os.path.isdir(path)]  # noqa: PTH112 - Path.is_dir raises for a name that is too long
     is_whole = bool(folders) or stdin is not None
     outcome = adoption.apply(
@@ -79,25 +149,17 @@ def validate(
         Run(
             objects=done.checked.waiving,
             files=done.names if is_whole else (),
-            is_covered=lambda check: engine != "kubeconform" and not check.startswith(_NOT_COVERED),
+            is_covered=lambda check: sources.engine != "kubeconform" and not check.startswith(_NOT_COVERED),
             text_of=text_of,
         ),
     )
-    return options.show(adoption, outcome, _summary(done), [_line(done)], text_of)
-
-
-def _with_stdin(stdin: bytes) -> Callable[[str], str]:
-    """Return a function from file name to text that also has the content of standard input."""
-    from generator.pipeline import STDIN
-
-    text = stdin.decode(errors="replace")
-    return lambda file: text if file == STDIN else read_text(file)
+    return options.show(adoption, outcome, _summary(done), [_line(done), *done.skipped], text_of)
 
 
 def _cache() -> Path:
     from generator.schemas.kubeconform import cache_folder
 
-    return cache_folder(os.environ.get("MPIGEN_CACHE"), os.environ.get("XDG_CACHE_HOME"))
+    return cache_folder(os.environ, Path.home())
 
 
 def _summary(done: Validation) -> dict[str, object]:
@@ -106,6 +168,8 @@ def _summary(done: Validation) -> dict[str, object]:
         "objects": done.checked.objects,
         "kinds": dict(sorted(done.checked.kinds.items())),
         "engines": dict(done.by_engine),
+        "rendered": done.rendered,
+        "skipped": list(done.skipped),
     }
 
 

@@ -11,14 +11,15 @@ from dataclasses import replace
 from functools import reduce
 from operator import getitem
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ValidationError
 
-from generator.config.mistakes import RULE_BROKEN, Mistake, Steps, mistakes_in, place_mistakes
+from generator.config.mistakes import RULE_BROKEN, Mistake, mistakes_in, place_mistakes
 from generator.config.model.access import PlatformAccess
 from generator.config.model.cluster import Cluster, GitOps
 from generator.config.model.fabrics import Fabric
+from generator.config.model.fields import Steps
 from generator.config.model.isolation import Isolation
 from generator.config.model.policies import Policies
 from generator.config.model.pools import Pool
@@ -40,10 +41,14 @@ _BYTE_ORDER_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
 
 
 def load_platform(file: str | Path) -> Platform:
-    """Read a platform.yaml. A platform in Python can build on it.
+    """Return the platform of a platform.yaml. A platform in Python can start from the result.
+
+    Args:
+        file: the file. Its keys are in camelCase.
 
     Raises:
-        ConfigError: with every problem of the file, each with line, column, path, value and fix.
+        ConfigError: the file cannot be read, is not YAML, or is invalid. If it is a YAML mapping, the error has every
+            problem of its fields, each with line, column, path and fix.
     """
     file = Path(file)
     text = _read_text(file)
@@ -68,9 +73,10 @@ def load_platform(file: str | Path) -> Platform:
 
 
 def _explain(error: ValidationError, data: dict[str, Any]) -> list[Mistake]:
-    """Return every mistake in the data: invalid values first, then broken rules between sections."""
+    """Return every mistake in the data: invalid values, contradictions in sections, and mistakes between sections."""
     invalid = [] if all(detail["type"] == RULE_BROKEN for detail in error.errors()) else mistakes_in(error, Platform)
-    return [*invalid, *find_mistakes(salvage(data))]
+    partial, contradictions = salvage(data)
+    return [*invalid, *contradictions, *find_mistakes(partial)]
 
 
 def hide_credentials(
@@ -134,54 +140,141 @@ def _unreadable(message: str, fix: str, file: Path, line: int = 1) -> ConfigErro
     return ConfigError((Problem(message, fix, str(file), line, 1),))
 
 
-_Model = TypeVar("_Model", bound=BaseModel)
 _LISTS: dict[str, type[BaseModel]] = dict(zip(SORTED, (Fabric, Pool, Runtime, Tenant, Cohort), strict=True))
-_STAND_INS = {"name": "unnamed", "image": "unknown", "nodes": 10**6}  # values that break no rule, for invalid fields
+_SECTIONS: dict[str, type[BaseModel]] = {
+    "cluster": Cluster,
+    "policies": Policies,
+    "access": PlatformAccess,
+    "isolation": Isolation,
+    "queues": Queues,
+    "gitops": GitOps,
+}
+_STAND_IN = "unnamed"
+_STAND_INS: dict[str, Any] = {
+    "name": _STAND_IN,
+    "nodes": 10**6,
+    "image": "unknown",
+    "mountPath": "/unknown",
+    "ports": [1],
+    "reason": "unknown",
+    "until": "9999-12-31",
+    "pool": _STAND_IN,
+    "quota": {_STAND_IN: 0},
+    "allocatable": {"cpu": 1, "memory": "1Gi"},
+    "repository": "https://unknown",
+    "provider": {"kubernetes": {}},
+}
+"""Required field → a valid value in place of an invalid one, so that pydantic checks the other fields of the entry."""
 _NOT_OF_LABELS = {"name", "nodes", "allocatable"}
+_NOT_OF_DEVICES = {
+    *("name", "nics", "mtu", "vlan", "pkey", "rdma", "networks", "selectors", "gpuDirect", "fallback", "preflight"),
+    "nodes",
+}
+"""The fields of a fabric that do not change the resources and addresses that pods get."""
 _LONGEST_NAME = 63
-_ATTEMPTS = 4  # removing one invalid value can reveal another
+_ATTEMPTS = 6  # removing one invalid value can reveal another
 
 
-def salvage(data: dict[str, Any]) -> PartialPlatform:
-    """Return the sections, entries and fields of the file that pydantic accepts."""
-    entries: dict[str, dict[int, Any]] = {}
-    names: dict[str, tuple[str, ...]] = {}
-    unclear_pools: set[int] = set()
-    for section, model in _LISTS.items():
-        raw = data.get(section)
-        raw_entries = raw if isinstance(raw, list) else []
-        names[section] = tuple(map(_name_of, raw_entries)) if _is_declared(section, data) else (UNKNOWN_NAME,)
-        entries[section] = {}
-        for index, raw_entry in enumerate(raw_entries):
-            entry, invalid = _salvage_entry(model, raw_entry)
-            if entry is not None:
-                entries[section][index] = entry
-            if section == "pools" and invalid - _NOT_OF_LABELS:
-                unclear_pools.add(index)
-        # In the order of a Platform, so that YAML and Python report the same entry of two that conflict.
-        entries[section] = dict(sorted(entries[section].items(), key=lambda item: item[1].name))
-    names["priorities"] = _priority_names(data.get("queues"))
-    queues, invalid_queues = _salvage_section(Queues, data, "queues")
-    cluster, invalid_cluster = _salvage_section(Cluster, data, "cluster")
-    gitops = _valid_section(GitOps, data, "gitops") if data.get("gitops") is not None else None
+def salvage(data: dict[str, Any]) -> tuple[PartialPlatform, list[Mistake]]:
+    """Return the sections, entries and fields of the file that pydantic accepts, and contradictions between them.
+
+    Pydantic itself reports contradictions only in sections without invalid fields.
+    """
+    entries = {section: _salvage_entries(section, data.get(section)) for section in SORTED}
+    sections = {section: _salvage_section(section, data) for section in _SECTIONS}
+    names = {section: _names_of(section, data) for section in SORTED}
+    pools, fabrics = entries["pools"], entries["fabrics"].known.values()
+    lists: dict[str, Any] = {section: kept.known for section, kept in entries.items()}
+    lists["pools"] = {index: pool.wired(fabrics) for index, pool in pools.known.items()}
+    mappings: dict[str, Any] = {section: kept.section for section, kept in sections.items()}
     name = data.get("platform")
-    lists: dict[str, Any] = {section: entries[section] for section in SORTED if section != "pools"}
-    return PartialPlatform(
+    partial = PartialPlatform(
         platform=name if isinstance(name, str) else "",
-        pools={index: pool.wired(entries["fabrics"].values()) for index, pool in entries["pools"].items()},
         **lists,
-        names=names,
-        cluster=None if invalid_cluster else cluster,
-        policies=_valid_section(Policies, data, "policies"),
-        access=_valid_section(PlatformAccess, data, "access"),
-        isolation=_valid_section(Isolation, data, "isolation"),
-        queues=queues,
-        gitops=gitops,
-        is_gitops_invalid=gitops is None and data.get("gitops") is not None,
-        is_openshift=cluster.is_openshift if cluster and "distribution" not in invalid_cluster else None,
-        invalid_queue_fields=frozenset(invalid_queues),
-        unclear_pools=frozenset(unclear_pools),
+        **mappings,
+        names={**names, "priorities": _priority_names(data.get("queues"))},
+        pools_without_resources=pools.shapeless,
+        pools_without_nodes=frozenset(
+            pool.name for index, pool in {**pools.known, **pools.shapeless}.items() if "nodes" in pools.invalid[index]
+        ),
+        fabrics_without_devices={
+            fabric.name: fabric
+            for index, fabric in entries["fabrics"].shapeless.items()
+            if "resource" not in entries["fabrics"].invalid[index]
+        },
+        unclear_pools=frozenset(index for index, fields in pools.invalid.items() if fields - _NOT_OF_LABELS),
+        invalid_fields=frozenset(f"{section}.{field}" for section, kept in sections.items() for field in kept.invalid),
+        stand_in=_STAND_IN,
     )
+    contradictions = [mistake for kept in entries.values() for mistake in kept.contradictions]
+    return partial, contradictions + [mistake for kept in sections.values() for mistake in kept.contradictions]
+
+
+class _Entries(NamedTuple):
+    """The entries of a list of the file, such as `pools`, by their positions and without their invalid fields.
+
+    Attributes:
+        known: the entries whose resources are known, in the order of a Platform.
+        shapeless: the pools and fabrics whose resources are unknown.
+        invalid: position → the names of the invalid fields.
+        contradictions: mistakes that pydantic reports only for an entry without invalid values.
+    """
+
+    known: dict[int, Any]
+    shapeless: dict[int, Any]
+    invalid: dict[int, set[str]]
+    contradictions: list[Mistake]
+
+
+def _salvage_entries(section: str, raw: object) -> _Entries:
+    """Return the entries of a list of the file. The path of an entry replaces a name that no message can show."""
+    known: dict[int, Any] = {}
+    result = _Entries(known, {}, {}, [])
+    for index, raw_entry in enumerate(raw if isinstance(raw, list) else []):
+        kept = _remove_invalid(_LISTS[section], raw_entry if isinstance(raw_entry, dict) else {}, (section, index))
+        result.invalid[index] = kept.invalid
+        result.contradictions.extend(kept.contradictions)
+        if kept.section is not None:
+            values = {**_named_lists(kept.section), "name": _name_of(raw_entry) or f"{section}[{index}]"}
+            to = result.shapeless if _is_shapeless(section, kept.invalid) else known
+            to[index] = kept.section.model_copy(update=values)
+    # In the order of a Platform, so that YAML and Python report the same entry of two that conflict.
+    return result._replace(known=dict(sorted(known.items(), key=lambda item: str(item[1].name))))
+
+
+def _salvage_section(section: str, data: dict[str, Any]) -> _Kept:
+    """Return a section that is a mapping, such as `cluster`, with defaults in place of its invalid fields."""
+    raw = data.get(section, {})
+    if section == "gitops" and data.get("gitops") is None:
+        return _Kept(None, set(), [])
+    model = _SECTIONS[section]
+    kept = _remove_invalid(model, raw, (section,)) if isinstance(raw, dict) else _Kept(None, {"*"}, [])
+    return kept._replace(section=kept.section or model.model_construct())
+
+
+def _names_of(section: str, data: dict[str, Any]) -> tuple[str, ...]:
+    """Return the names of all entries of a section, valid or not.
+
+    A missing or invalid name is `UNKNOWN_NAME`. If the entries are unknown (see `_is_declared`), it is the only name.
+    """
+    raw = data.get(section)
+    raw_entries = raw if isinstance(raw, list) else []
+    return tuple(map(_name_of, raw_entries)) if _is_declared(section, data) else (UNKNOWN_NAME,)
+
+
+def _is_shapeless(section: str, invalid: set[str]) -> bool:
+    """Return True if the resources of a pool or of a fabric are unknown, because one of these fields is invalid."""
+    if section == "fabrics":
+        return bool(invalid - _NOT_OF_DEVICES)
+    return section == "pools" and not invalid.isdisjoint({"allocatable", "fabric"})
+
+
+def _named_lists(entry: BaseModel) -> dict[str, Any]:
+    """Return the lists of an entry without the items that have a stand-in for a name. No message can name them."""
+    lists = {field: value for field, value in entry if isinstance(value, tuple)}
+    return {
+        field: tuple(item for item in value if getattr(item, "name", "") != _STAND_IN) for field, value in lists.items()
+    }
 
 
 def _is_declared(section: str, data: dict[str, Any]) -> bool:
@@ -195,68 +288,90 @@ def _is_declared(section: str, data: dict[str, Any]) -> bool:
     return data.keys() <= {info.alias or name for name, info in Platform.model_fields.items()}
 
 
-def _salvage_section(model: type[_Model], data: dict[str, Any], name: str) -> tuple[_Model | None, set[str]]:
-    """Return a section without its invalid fields, and the names of these fields.
+class _Kept(NamedTuple):
+    """A section without its invalid values.
 
-    The section is None if the file has no mapping there.
+    Attributes:
+        section: None if the rest of the section is invalid too.
+        invalid: the names of the fields with invalid values; `*` if the section is not a mapping.
+        contradictions: mistakes that pydantic reports only after the invalid values are removed.
     """
-    raw = data.get(name, {})
-    return _remove_invalid(model, raw) if isinstance(raw, dict) else (None, set())
+
+    section: BaseModel | None
+    invalid: set[str]
+    contradictions: list[Mistake]
 
 
-def _valid_section(model: type[_Model], data: dict[str, Any], name: str) -> _Model | None:
-    """Return a section; None if any of its fields is invalid."""
-    section, invalid = _salvage_section(model, data, name)
-    return None if invalid else section
+def _remove_invalid(model: type[BaseModel], raw: dict[str, Any], path: Steps) -> _Kept:
+    """Remove invalid values, or replace them by stand-ins, until the model accepts the rest.
 
-
-def _salvage_entry(model: type[_Model], raw: object) -> tuple[_Model | None, set[str]]:
-    """Return an entry without its invalid fields, and the names of these fields.
-
-    The entry is None for a pool without a valid `allocatable`.
-    """
-    entry, invalid = _remove_invalid(model, raw if isinstance(raw, dict) else {})
-    if entry is None or "allocatable" in invalid:
-        return None, invalid
-    return entry.model_copy(update={"name": _name_of(raw) or "?"}), invalid
-
-
-def _remove_invalid(model: type[_Model], raw: dict[str, Any]) -> tuple[_Model | None, set[str]]:
-    """Remove invalid values until the model accepts the rest.
-
-    Returns:
-        The model without the invalid values (None after four attempts), and the names of its invalid fields.
+    Args:
+        model: the model of the section.
+        raw: the section in the file.
+        path: the path of the section in the file.
     """
     invalid: set[str] = set()
+    contradictions: list[Mistake] = []
+    removed: list[Steps] = []
     rest = raw
-    for _ in range(_ATTEMPTS):
+    for attempt in range(_ATTEMPTS):
         try:
-            return model.model_validate(rest, by_alias=True, by_name=False), invalid
+            return _Kept(model.model_validate(rest, by_alias=True, by_name=False), invalid, contradictions)
         except ValidationError as error:
-            paths = [mistake.path for mistake in mistakes_in(error, model)]
-        invalid |= {str(path[0]) for path in paths if path}
-        rest = _without(rest, [existing for path in paths if (existing := _existing_part(rest, path))])
-        rest.update({field: _STAND_INS[field] for field in invalid & _STAND_INS.keys() & model.model_fields.keys()})
-    return None, invalid
+            mistakes = mistakes_in(error, model)
+        placed = [(mistake, _original_path(mistake.path, removed)) for mistake in mistakes]
+        for mistake, place in placed if attempt else ():
+            if not any(_is_around(one, other) for one in (place, *mistake.reads) for other in removed):
+                contradictions.append(replace(mistake, path=(*path, *place)))
+        invalid |= {str(place[0]) for _, place in placed if place}
+        parts = {_part_to_replace(rest, mistake.path) for mistake in mistakes} - {()}
+        rest = _without(rest, [*parts])
+        removed += {_original_path(part, removed) for part in parts} | {place for _, place in placed}
+    return _Kept(None, invalid, contradictions)
 
 
-def _existing_part(data: Any, path: Steps) -> Steps:
-    """Return the longest part of a path that exists in the data: `a.b` for `a.b.c` if `a.b` has no key `c`."""
+def _is_around(one: Steps, other: Steps) -> bool:
+    """Return True if one of two values contains the other."""
+    length = min(len(one), len(other))
+    return one[:length] == other[:length]
+
+
+def _original_path(path: Steps, removed: list[Steps]) -> Steps:
+    """Return the path in the file of a value in a copy from which items of lists were removed."""
+    original: Steps = ()
+    for step in path:
+        if isinstance(step, int):
+            gone = sorted(place[-1] for place in {*removed} if place[:-1] == original and isinstance(place[-1], int))
+            for position in gone:
+                step += position <= step  # noqa: PLW2901 - counts the removed items before the value
+        original = (*original, step)
+    return original
+
+
+def _part_to_replace(data: Any, path: Steps) -> Steps:
+    """Return the longest part of a path that exists in the data: `a.b` for `a.b.c` if `a.b` has no key `c`.
+
+    A missing field with a stand-in counts as existing.
+    """
     for length, step in enumerate(path):
         try:
             data = data[step]
         except (KeyError, IndexError, TypeError):
-            return path[:length]
+            return path if isinstance(data, dict) and path[length:] == (step,) and step in _STAND_INS else path[:length]
     return path
 
 
 def _without(data: Any, paths: list[Steps]) -> Any:
-    """Return a copy of the data without the values at the paths."""
+    """Return a copy of the data without the values at the paths. Required fields get stand-ins."""
     inner: dict[str | int, list[Steps]] = {}
     for step, *rest in paths:
         inner.setdefault(step, []).append(tuple(rest))
     if isinstance(data, dict):
-        return {key: _without(value, inner.get(key, [])) for key, value in data.items() if () not in inner.get(key, [])}
+        return {
+            key: _without(value, inner.get(key, [])) if () not in inner.get(key, []) else _STAND_INS[key]
+            for key, value in data.items()
+            if () not in inner.get(key, []) or (key in _STAND_INS and value != _STAND_INS[key])
+        } | {key: _STAND_INS[str(key)] for key, rest in inner.items() if () in rest and key not in data}
     if isinstance(data, list):
         return [_without(value, inner.get(at, [])) for at, value in enumerate(data) if () not in inner.get(at, [])]
     return data

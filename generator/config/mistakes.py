@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args, get_origin
@@ -11,13 +11,11 @@ from typing import Any, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from generator.config.model.fields import OF_KEY, Steps
 from generator.documents.load import Document
 from generator.documents.locate import locate_all
 from generator.documents.messages import format_path, format_value
 from generator.errors import Problem, suggest
-
-Steps = tuple[str | int, ...]
-"""A path inside a document: keys, and positions in lists."""
 
 RULE_BROKEN = "contradiction"
 """The type of pydantic's error for a mistake that a rule between sections finds."""
@@ -25,14 +23,14 @@ _TYPES = {
     "string_type": ("a string", "put the value in quotes"),
     "string_unicode": ("a string", "remove the bytes that are not characters"),
     "bool_type": ("true or false", "write `true` or `false`, without quotes"),
-    "int_type": ("an integer", "write a whole number in digits"),
+    "int_type": ("an integer", "write an integer without a unit, such as 8"),
     "tuple_type": ("a list", "write a list, and begin each item with `- `"),
     "dict_type": ("a mapping", "write each entry as `key: value`"),
     "model_type": ("a mapping", "write each field as `key: value`"),
     "model_attributes_type": ("a mapping", "write each field as `key: value`"),
 }
 """The type of pydantic's error → the expected type, and the fix."""
-_MARKERS = {"[key]", "[amount]", "[each]"}  # pydantic and the tags of `quotas.Share` add them to paths
+_MARKERS = {OF_KEY, "[amount]", "[each]"}  # pydantic and the tags of `quotas.Share` add them to paths
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +42,14 @@ class Mistake:
         message: the problem.
         fix: the change to make, in the imperative.
         is_of_key: True if the key is invalid, so that the problem has the position of the key.
+        reads: the paths of other values that contradict the value. If one of them is invalid, the mistake is uncertain.
     """
 
     path: Steps
     message: str
     fix: str
     is_of_key: bool = False
+    reads: tuple[Steps, ...] = ()
 
 
 def place_mistakes(mistakes: Collection[Mistake], text: bytes, document: Document, file: Path) -> tuple[Problem, ...]:
@@ -81,47 +81,64 @@ def mistakes_in(error: ValidationError, model: type[BaseModel], prefix: Steps = 
 def _translate(detail: ErrorDetails, model: type[BaseModel], prefix: Steps) -> Mistake:
     path = tuple(step for step in detail["loc"] if step not in _MARKERS)
     message, fix = _describe(detail, path, model)
-    return Mistake((*prefix, *path), message, fix, detail["type"] == "extra_forbidden" or "[key]" in detail["loc"])
+    context = detail.get("ctx", {})
+    section = (*prefix, *path[: len(path) - context.get("depth", 0)])
+    reads = tuple((*section, field) for field in context.get("reads", ()))
+    is_of_key = detail["type"] == "extra_forbidden" or OF_KEY in detail["loc"]
+    return Mistake((*prefix, *path), message, fix, is_of_key, reads)
 
 
 def _describe(detail: ErrorDetails, path: Steps, model: type[BaseModel]) -> tuple[str, str]:
     """Return the message and the fix of an error."""
-    kind, value, context = detail["type"], detail["input"], detail.get("ctx", {})
-    is_of_key = "[key]" in detail["loc"]
-    last = str(path[-1]) if path else ""
-    match kind:
-        case "invalid" | "contradiction":
-            return context["message"], context["fix"]
-        case "missing":
-            return f"`{last}` is missing", _describe_field(model, path)
-        case "extra_forbidden":
-            parent = _model_at(model, path[:-1])
-            fields = [info.alias or name for name, info in parent.model_fields.items()] if parent else []
-            return f"there is no field {format_value(last)} here", suggest(last, fields)
-        case "literal_error":
-            allowed = [word.strip("' ") for word in context["expected"].replace(" or ", ", ").split(",")]
-            field = next((step for step in reversed(path[:-1] if is_of_key else path) if isinstance(step, str)), "")
-            kind_of_text = "key" if is_of_key else "value"
-            return f"{format_value(value)} is not a valid {kind_of_text} of `{field}`", suggest(str(value), allowed)
-        case "greater_than_equal":
-            return f"{format_value(value)} is too small", f"write at least {context['ge']}"
-        case "less_than_equal":
-            return f"{format_value(value)} is too large", f"write at most {context['le']}"
-        case "too_short":
-            return f"{format_value(last)} is empty", f"add at least {context['min_length']} entry"
-        case "string_too_short":
-            return f"{format_value(last)} is empty", "write at least one character"
-        case _ if kind in _TYPES:
-            return _describe_type(kind, value, last, _describe_field(model, path))
-    return f"{format_value(value)}: {detail['msg']}", ""  # of a validator or a model that the user wrote
+    kind, value = detail["type"], format_value(detail["input"])
+    if kind in _TEXTS:
+        name = format_value(str(path[-1]) if path else "")
+        message, fix = (text.format(value=value, name=name, **detail.get("ctx", {})) for text in _TEXTS[kind])
+        return message, fix
+    if kind in _DESCRIPTIONS:
+        return _DESCRIPTIONS[kind](detail, path, model)
+    return f"{value}: {detail['msg']}", ""  # of a validator or a model that the user wrote
 
 
-def _describe_type(kind: str, value: object, field: str, description: str) -> tuple[str, str]:
+_TEXTS = {
+    "invalid": ("{message}", "{fix}"),
+    RULE_BROKEN: ("{message}", "{fix}"),
+    "greater_than_equal": ("{value} is too small", "write at least {ge}"),
+    "less_than_equal": ("{value} is too large", "write at most {le}"),
+    "too_short": ("{name} is empty", "add at least {min_length} entry"),
+    "too_long": ("{name} has more than {max_length} entries", "keep at most {max_length} entries"),
+    "string_too_short": ("{name} is empty", "write at least one character"),
+    "string_too_long": ("{name} is longer than {max_length} characters", "write at most {max_length} characters"),
+}
+"""The type of pydantic's error → the message and the fix, with the context of the error as fields."""
+
+
+def _describe_missing(_: ErrorDetails, path: Steps, model: type[BaseModel]) -> tuple[str, str]:
+    return f"`{path[-1]}` is missing", _describe_field(model, path)
+
+
+def _describe_unknown(_: ErrorDetails, path: Steps, model: type[BaseModel]) -> tuple[str, str]:
+    parent = _model_at(model, path[:-1])
+    fields = [info.alias or name for name, info in parent.model_fields.items()] if parent else []
+    return f"there is no field {format_value(str(path[-1]))} here", suggest(str(path[-1]), fields)
+
+
+def _describe_choice(detail: ErrorDetails, path: Steps, _: type[BaseModel]) -> tuple[str, str]:
+    is_of_key = OF_KEY in detail["loc"]
+    allowed = [word.strip("' ") for word in detail["ctx"]["expected"].replace(" or ", ", ").split(",")]
+    field = next((step for step in reversed(path[:-1] if is_of_key else path) if isinstance(step, str)), "")
+    message = f"{format_value(detail['input'])} is not a valid {'key' if is_of_key else 'value'} of `{field}`"
+    return message, suggest(str(detail["input"]), allowed)
+
+
+def _describe_type(detail: ErrorDetails, path: Steps, model: type[BaseModel]) -> tuple[str, str]:
     """Return the message and the fix of a value of the wrong type."""
-    expected, fix = _TYPES[kind]
-    match kind, value:
+    value = detail["input"]
+    expected, fix = _TYPES[detail["type"]]
+    match detail["type"], value:
         case _, None:
-            return f"{format_value(field)} has no value, but must be {expected}", description
+            name = format_value(str(path[-1]) if path else "")
+            return f"{name} has no value, but must be {expected}", _describe_field(model, path)
         case "string_type", bool():
             return f"{format_value(value)} is a boolean, but must be a string", fix
         case "string_type", int() | float():
@@ -133,6 +150,15 @@ def _describe_type(kind: str, value: object, field: str, description: str) -> tu
         case "int_type", float():
             fix = "write a whole number, without a decimal point and without an exponent"
     return f"{format_value(value)} is not {expected}", fix
+
+
+_DESCRIPTIONS: Mapping[str, Callable[[ErrorDetails, Steps, type[BaseModel]], tuple[str, str]]] = {
+    "missing": _describe_missing,
+    "extra_forbidden": _describe_unknown,
+    "literal_error": _describe_choice,
+    **dict.fromkeys(_TYPES, _describe_type),
+}
+"""The type of pydantic's error → the function that returns its message and its fix."""
 
 
 def _describe_field(model: type[BaseModel], path: Steps) -> str:

@@ -23,11 +23,11 @@ from pydantic import (
 )
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from generator.config.mistakes import RULE_BROKEN, Steps
+from generator.config.mistakes import RULE_BROKEN
 from generator.config.model.access import SUPERUSERS, Callers, PlatformAccess, to_callers
 from generator.config.model.cluster import Cluster, GitOps
 from generator.config.model.fabrics import Fabric
-from generator.config.model.fields import Name, Section, invalid
+from generator.config.model.fields import Name, Section, Steps, invalid
 from generator.config.model.isolation import Isolation
 from generator.config.model.policies import Policies
 from generator.config.model.pools import Pool
@@ -71,35 +71,37 @@ class Platform(Section):
     """The training platform of one cluster."""
 
     platform: Annotated[Name, AfterValidator(_is_free_name)] = Field(examples=["prod-east"])
-    """The platform's name. It names a folder of the output, the root Cohort and the Argo CD Application."""
+    """The name of the platform. A folder of the output, the root Cohort and the Argo CD Application have this name."""
     release: Annotated[str, BeforeValidator(_is_string), AfterValidator(_is_semantic_version)] = Field(
         examples=["1.0.0"]
     )
-    """The semantic version of the release that this file describes. Raise it with every change."""
+    """The semantic version of the release, which is all manifests that mpigen writes from this file. Raise it with
+    every change."""
     cluster: Cluster = Field(default=Cluster(), examples=[{"distribution": "openshift"}])
-    """The target cluster: its distribution, network and versions."""
+    """The cluster that the manifests are for: its distribution, network and versions."""
     fabrics: tuple[Fabric, ...] = Field(default=(), examples=[[{"name": "ib", "server": "hgx-h100"}]])
-    """High-speed networks between ranks, in addition to the pod network."""
+    """High-speed networks, such as InfiniBand, which connect the ranks of a job in addition to the pod network."""
     pools: tuple[Pool, ...] = Field(
         min_length=1, examples=[[{"name": "cpu", "nodes": 3, "allocatable": {"cpu": 16, "memory": "64Gi"}}]]
     )
     """Groups of identical nodes."""
     runtimes: tuple[Runtime, ...] = Field(default=(), examples=[[{"name": "openmpi", "pool": "cpu"}]])
-    """Training runtimes that TrainJobs can name."""
+    """The runtimes of Kubeflow Trainer that TrainJobs can name. Each one is for one pool."""
     tenants: tuple[Tenant, ...] = Field(default=(), examples=[[{"name": "team-sim", "quota": {"cpu": 3}}]])
     """Teams with their namespaces, quota and access."""
     cohorts: tuple[Cohort, ...] = Field(default=(), examples=[[{"name": "physics"}, {"name": "chemistry"}]])
-    """Groups of teams that share quota first. Default: the cohorts that tenants name, without a hierarchy."""
+    """Groups of teams that share quota with each other first. Default: the cohorts that `tenants[].cohort` names,
+    without parents and without quota of their own."""
     policies: Policies = Field(default=Policies(), examples=[{"images": {"registries": ["quay.io/acme/"]}}])
-    """Rules for all tenants."""
+    """Rules for all tenants: Pod Security, admission policies, images, residency and retention."""
     access: PlatformAccess = Field(default=PlatformAccess(), examples=[{"admin": ["group:platform-admins"]}])
-    """Administrators of the platform."""
+    """The admins of the platform, and the accounts of its CI pipelines."""
     isolation: Isolation = Field(default=Isolation(), examples=[{"metrics": {"namespace": "monitoring"}}])
-    """Network traffic of tenants that is allowed."""
+    """The network traffic that pods of all tenants may have in addition to `tenants[].egress`."""
     queues: Queues = Field(default=Queues(), examples=[{"fairSharing": True}])
-    """Settings of Kueue."""
+    """Settings of Kueue: priorities, fair sharing, MultiKueue and time limits."""
     gitops: GitOps | None = Field(default=None, examples=[{"repository": "https://git.example.com/platform.git"}])
-    """The Argo CD Application that applies the tree. Default: none, only plain YAML."""
+    """The Argo CD Application that applies the manifests. Default: none; then you apply the manifests yourself."""
 
     @field_validator("pools")
     @classmethod
@@ -134,7 +136,6 @@ class Platform(Section):
             platform=self.platform,
             names=names,
             **sections,
-            is_openshift=self.cluster.is_openshift,
         )
 
     def _path_by_name(self, path: Steps) -> Steps:
@@ -145,10 +146,10 @@ class Platform(Section):
         return path
 
     def pool(self, name: str) -> Pool:
-        """Return the pool of this name.
+        """Return the pool with a name.
 
         Raises:
-            KeyError: there is no such pool; names the most similar one.
+            KeyError: no pool has this name. The message suggests a similar name.
         """
         by_name = {pool.name: pool for pool in self.pools}
         if name not in by_name:
@@ -157,35 +158,38 @@ class Platform(Section):
 
     @property
     def operators(self) -> Callers:
-        """Return the callers that may change generated objects: admins, Argo CD and superusers."""
+        """The users and groups that may change generated objects: admins, Argo CD and `system:masters`."""
         argo_cd = [self.gitops.account_on(self.cluster)] if self.gitops else []
         return to_callers([*self.access.admin, *argo_cd, f"group:{SUPERUSERS}"])
 
     def cohort_of(self, tenant: Tenant) -> str:
-        """Return the cohort of a tenant's ClusterQueue: its own, or the root of local or of remote tenants."""
+        """Return the cohort of a tenant's ClusterQueue.
+
+        The default is the platform's root Cohort. For tenants with `multiKueue`, the default is their own root Cohort.
+        """
         if tenant.cohort:
             return tenant.cohort
         return workers_cohort(self.platform) if tenant.multi_kueue else self.platform
 
     @cached_property
     def supplies(self) -> tuple[Supply, ...]:
-        """Return the resources that each pool provides to quotas."""
+        """The resources that each pool provides to quotas."""
         return tuple(pool_supply(pool, self.queues.counting) for pool in self.pools)
 
     @cached_property
     def remote_cohorts(self) -> AbstractSet[str]:
-        """Return the cohorts of tenants whose jobs run on other clusters."""
+        """The names of the cohorts whose tenants run their jobs on other clusters."""
         return remote_cohorts(self.tenants, self.cohorts)
 
     def digest(self) -> str:
-        """Return the SHA-256, in hexadecimal, of the platform without its release: equal platforms have one digest."""
+        """Return the SHA-256, in hexadecimal, of all fields except `release`. Equal platforms have equal digests."""
         content = self.model_dump(mode="json", by_alias=True, exclude={"release"}, exclude_defaults=True)
         canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
         return hashlib.sha256(canonical.encode()).hexdigest()
 
 
 def platform_schema() -> str:
-    """Return the schema as JSON text: the same bytes for the same models."""
+    """Return the JSON Schema of a platform file as text."""
     schema = Platform.model_json_schema(by_alias=True)
     content = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

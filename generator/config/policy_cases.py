@@ -10,8 +10,8 @@ from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 
-from generator.config.mistakes import Mistake, Steps, mistakes_in, place_mistakes
-from generator.config.model.fields import Section, Text, invalid
+from generator.config.mistakes import Mistake, mistakes_in, place_mistakes
+from generator.config.model.fields import Section, Steps, Text, invalid
 from generator.documents.files import read_file
 from generator.documents.load import Document, load
 from generator.documents.locate import locate_all
@@ -70,7 +70,7 @@ class Subject(Section):
 
 
 class Variant(Section):
-    """An object: one of `bases`, of a file, or inline, with changes."""
+    """An object of a request: an entry of `bases`, the content of a file, or an inline object, each with changes."""
 
     base: Text | None = None
     """The name of an object in the `bases` of this file."""
@@ -135,7 +135,7 @@ class Expect(Section):
     """The expected outcome of a request. `expect: accepted` expects that no policy rejects it."""
 
     rejected: Names | None = None
-    """The names of the violated policies, whether their bindings deny, warn or audit."""
+    """The names of the policies that the request violates. Their bindings may deny, warn or audit."""
     denied: Names | None = None
     """The names of the policies that deny the request."""
     warned: Names | None = None
@@ -166,9 +166,9 @@ class PolicyCase(Section):
     name: Text
     """A unique name of the case."""
     requester: Annotated[Subject, BeforeValidator(_named)] | None = Field(None, alias="as")
-    """The user of the request. Default: the user of the file."""
+    """The user of the request. Default: `as` of the file."""
     namespace: Text | None = None
-    """The namespace of the request. Default: the namespace of the object, or of the file."""
+    """The namespace of the request if its object sets none. Default: `namespace` of the file."""
     create: Object | None = None
     """An object that the request creates."""
     update: Update | None = None
@@ -188,7 +188,7 @@ class PolicyCase(Section):
     dry_run: Annotated[bool, Field(strict=True)] = False
     """If true, the request is a dry run."""
     expect: Annotated[Expect, BeforeValidator(lambda value: {} if value == "accepted" else value)]
-    """`accepted`, or the policies that are violated."""
+    """The expected outcome: `accepted`, or the policies that the request violates."""
 
     @model_validator(mode="after")
     def _asks_once(self) -> Self:
@@ -210,7 +210,7 @@ class CaseFile(Section):
     """A file of policy cases."""
 
     requester: Annotated[Subject, BeforeValidator(_named)] | None = Field(None, alias="as")
-    """The user of cases without a user. Default: `somebody`, without groups."""
+    """The user of cases that do not set `as`. Default: the user `tester` without groups."""
     namespace: Text | None = None
     """The namespace of cases and objects without a namespace."""
     bases: dict[str, Object] = Field(default={})
@@ -284,6 +284,7 @@ class _Reader:
         self.lines = locate_all(text, document.index, [("cases", index) for index in range(len(case_file.cases))])
 
     def cases(self) -> list[Case]:
+        """Return the cases of the file, or raise all its mistakes."""
         made: list[Case] = []
         wrong: list[Mistake] = []
         for index, written in enumerate(self.case_file.cases):
@@ -304,7 +305,7 @@ class _Reader:
     def _case(self, written: PolicyCase, path: Steps) -> Case:
         operation, body, old = self._request(written, path)
         of = self._object(written.of, (*path, "of")) if written.of else None
-        user = written.requester or self.case_file.requester or Subject(user="somebody")
+        user = written.requester or self.case_file.requester or Subject(user="tester")
         expect = written.expect
         actions = {action: policies for action in ACTIONS if (policies := getattr(expect, action))}
         if written.connect:
@@ -326,7 +327,11 @@ class _Reader:
         )
 
     def _request(self, written: PolicyCase, path: Steps) -> tuple[str, Body | None, Body | None]:
-        """Return the operation of a case, the object of the request, and the existing object."""
+        """Return (operation of a case, object of the request, existing object).
+
+        The object of a deletion is None, and so is the existing object of a creation or a connection. A connection has
+        its options as the object.
+        """
         if written.create:
             return "CREATE", self._object(written.create, (*path, "create")), None
         if written.delete:
@@ -345,7 +350,11 @@ class _Reader:
         return "UPDATE", self._changed(old, update.set, (*path, "set")), old
 
     def _object(self, written: Variant, path: Steps) -> Body:
-        """Return the object of a variant, without recursion, because the chain of bases may be long."""
+        """Return the object of a variant, without recursion, because the chain of bases may be long.
+
+        Raises:
+            _InvalidCaseError: a base does not exist or is its own base, or a change does not fit the object.
+        """
         above: list[tuple[Variant, Steps]] = []
         seen: set[str] = set()
         while written.base is not None:

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import runpy
 import sys
-import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout
 from dataclasses import replace
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -21,7 +17,8 @@ from generator.config.platform import Platform
 from generator.documents.credentials import find_exposures
 from generator.documents.files import find_read_problem, read_file
 from generator.documents.messages import format_path
-from generator.errors import ConfigError, MpigenError, Problem
+from generator.documents.python import find_line, run_python
+from generator.errors import ConfigError, Problem
 
 _SECTIONS = {section.__name__: section for section in Section.__subclasses__()}
 
@@ -36,19 +33,14 @@ def run_platform_file(file: Path) -> dict[str, Any]:
     if outside := find_exposures(read_file(file).decode("utf-8", "replace")):
         raise ConfigError(hide_credentials((), outside, (), str(file)))
     try:
-        with _siblings_importable(file), redirect_stdout(sys.stderr):  # standard output belongs to the result
-            return runpy.run_path(str(file), run_name="__platform__")
-    except MpigenError:
-        raise
+        return run_python(file, "__platform__", "fix the platform file", ValidationError)
     except ValidationError as error:
-        line = _line(error, file)
+        line = find_line(error, file)
         model = _SECTIONS.get(error.title, Platform)
         mistakes = mistakes_in(error, model, prefix=() if error.title == "Platform" else (error.title,))
         raise ConfigError(
             tuple(Problem(one.message, one.fix, str(file), line, path=format_path(one.path)) for one in mistakes)
         ) from None
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code may raise anything
-        raise ConfigError((_failure(error, file),)) from None
 
 
 def check_platform_file(file: Path) -> None:
@@ -61,7 +53,7 @@ def check_platform_file(file: Path) -> None:
         raise ConfigError((replace(refused, fix="name a platform.yaml or mpigen_platform.py"),))
 
 
-def shadowed_module(file: Path) -> str:
+def find_shadowed_module(file: Path) -> str:
     """Return the name of an installed module that this file shadows; "" if it shadows none.
 
     pytest, mypy, `python -m` and an interactive Python put the folder in which they start first on `sys.path`. There,
@@ -78,30 +70,3 @@ def shadowed_module(file: Path) -> str:
 
 def _is_same(entry: str, folder: Path) -> bool:
     return Path(entry).resolve() == folder.resolve()
-
-
-@contextmanager
-def _siblings_importable(file: Path) -> Iterator[None]:
-    """Append the file's folder to the import path while the file runs.
-
-    The folder is last, so that a platform.py in it does not replace the standard module `platform`.
-    """
-    folder = str(file.resolve().parent)
-    sys.path.append(folder)
-    try:
-        yield
-    finally:
-        sys.path.remove(folder)
-
-
-def _failure(error: BaseException, file: Path) -> Problem:
-    if isinstance(error, SyntaxError) and error.filename and Path(error.filename).is_file():
-        return Problem(f"not Python: {error.msg}", "", error.filename, error.lineno or 0, error.offset or 0)
-    message = f"{type(error).__name__}: {error}".splitlines()[0].removesuffix(": ")
-    return Problem(message, "fix the platform file", str(file), _line(error, file))
-
-
-def _line(error: BaseException, file: Path) -> int:
-    """Return the line of the user's file nearest to the failure; 0 if the failure is elsewhere."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
-    return frames[-1].lineno or 0 if frames else 0

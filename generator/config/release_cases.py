@@ -92,7 +92,7 @@ def _parameter(home: Manifest, parameter: str) -> str:
 
 
 def _filled(case: Body, home: Manifest) -> Body:
-    """Replace the placeholders of a case by parameters of the namespace."""
+    """Replace the placeholders of a case by parameters of the namespace, or by the defaults in `_WORDS`."""
     text = json.dumps(case)
     for word, parameter, usual in _WORDS:
         text = text.replace(word, _parameter(home, parameter).partition(",")[0].partition("=")[0] or usual)
@@ -102,7 +102,10 @@ def _filled(case: Body, home: Manifest) -> Body:
 
 
 def _bases(bases: Mapping[str, Body], home: Manifest, platform: str) -> Body:
-    """Return the bases of the cases, with three TrainJobs, and with the labels of generated objects."""
+    """Return the base objects of the test cases, and three TrainJobs for the namespace `home`.
+
+    Bases with `metadata.labels` get the labels of generated objects in place of their own labels.
+    """
     labels = {**MANAGED_BY, PART_OF: platform}
     marked = {
         name: {**body, "metadata": {**body["metadata"], "labels": labels}}
@@ -115,7 +118,10 @@ def _bases(bases: Mapping[str, Body], home: Manifest, platform: str) -> Body:
 
 
 def _job(home: Manifest, listed: str) -> Body:
-    """Return a TrainJob that the namespace allows, with the first runtime that a parameter lists."""
+    """Return a TrainJob that the namespace allows, with the first runtime that a parameter lists.
+
+    If the parameter lists none, the TrainJob names the ClusterTrainingRuntime `none`, which does not exist.
+    """
     kind, _, name = _parameter(home, listed).partition(",")[0].partition("=")[0].partition("/")
     required = (label.partition("=") for label in _parameter(home, "labels").split(",") if label)
     labels = {key: value or "case" for key, _, value in required}

@@ -1,1 +1,1 @@
-"""YAML text ⇄ plain data: read as the API server's clients read it, written so that every reader agrees."""
+"""Read YAML as the clients of the API server read it, and write YAML that every parser reads alike."""

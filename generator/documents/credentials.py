@@ -1,60 +1,24 @@
 """Credentials in documents and in texts, recognized by their form or by their name.
 
 Line-based scanners are not enough: detect-secrets 1.5.0 misses `{name: AWS_SECRET_ACCESS_KEY, value: …}`, registry
-logins and Hugging Face tokens, and it reads 20 kB per second, while a release of 500 tenants has megabytes. Token
-forms: compare gitleaks b58d3f10 config/gitleaks.toml.
+logins and Hugging Face tokens, and it reads 20 kB per second, while a release of 500 tenants has megabytes.
+credentials.yaml has the forms.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import Any
+from functools import cache, lru_cache
+from pathlib import Path as FilePath
+from typing import Any, NamedTuple
+
+import yaml
 
 from generator.documents.load import Path
 
-TOKENS: Mapping[str, tuple[str, str]] = {
-    "a private key": (
-        "-----BEGIN",
-        r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----(?:\s|\\+[nr])+[A-Za-z0-9+/]",
-    ),
-    "a key of age": ("AGE-SECRET-KEY-1", r"\bAGE-SECRET-KEY-1[0-9A-Z]{58}"),
-    "an access key of AWS": (
-        "AKIA ASIA ABIA ACCA",
-        r"\b(?:AKIA|ASIA|ABIA|ACCA)(?![A-Z0-9]{9}EXAMPLE)[A-Z0-9]{16}\b",
-    ),
-    "a token of GitHub": (
-        "ghp_ gho_ ghu_ ghs_ ghr_ github_pat_",
-        r"\b(?:gh[pousr]_[A-Za-z0-9_]{36}|github_pat_\w{82})",
-    ),
-    "a token of GitLab": (
-        "glpat- gldt- glft- glsoat- glrt- glptt- glcbt- glagent- glimt-",
-        r"\bgl(?:pat|dt|ft|soat|rt|ptt|cbt|agent|imt)-[\w-]{20}",
-    ),
-    "a token of Slack": ("xox xapp-", r"\bxox[abeoprs]-[A-Za-z0-9-]{10,}|\bxapp-[0-9]-[A-Z0-9]+-[0-9]+-[a-z0-9]+"),
-    "a webhook of Slack": ("hooks.slack.com", r"\bhooks\.slack\.com/services/T\w+/B\w+/\w+"),
-    "a token of Hugging Face": ("hf_ api_org_", r"\b(?:hf|api_org)_[A-Za-z]{34}\b"),
-    "a key of NVIDIA NGC": ("nvapi-", r"\bnvapi-[\w-]{60}"),
-    "a key of OpenAI": ("T3BlbkFJ", r"\bsk-[\w-]*T3BlbkFJ[\w-]{20}"),
-    "a key of Anthropic": ("sk-ant-", r"\bsk-ant-[a-z0-9]+-[\w-]{90}"),
-    "a key of Google": ("AIza", r"\bAIza[\w-]{35}\b"),
-    "a key of Azure storage": ("AccountKey=", r"\bAccountKey=[A-Za-z0-9+/]{86}=="),
-    "a token of Vault": ("hvs. hvr. hvb.", r"\bhv[sbr]\.[\w-]{90}"),
-    "a token of OpenShift": ("sha256~", r"\bsha256~[\w-]{43}\b"),
-    "a token of npm": ("npm_", r"\bnpm_[A-Za-z0-9]{36}\b"),
-    "a token of PyPI": ("pypi-Ag", r"\bpypi-Ag[EI][\w-]{60}"),
-    "a JSON Web Token": ("eyJ", r"\beyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]{16}"),
-    # `"auth": "…"`, and base64 of `"auths"` wherever it begins in a group of three letters
-    "a login to a registry": (
-        '"auth" ImF1dGhzI JhdXRocyI iYXV0aHMi',
-        r"\"auth\"\s*:\s*\"[A-Za-z0-9+/]{8,}={0,2}\"|ImF1dGhzI|JhdXRocyI|iYXV0aHMi",
-    ),
-}
-"""Kind of credential → its regular expression, and substrings as a fast filter: a credential contains one of them."""
-_FORMS = [(kind, words.split(), form) for kind, (words, form) in TOKENS.items()]
 _SHORTEST_TOKEN = 16  # characters of a token
 _LONGEST = 1 << 20  # characters that are searched; the API server accepts no larger object
 _LONGEST_NAME = 253
@@ -86,7 +50,8 @@ _NOT_YET = re.compile(rf"\s*(?:{_LATER})\s*", re.IGNORECASE | re.DOTALL | re.VER
 _PLACEHOLDER = re.compile(
     rf"""\s*(?:{_LATER}
     |/.*|\./.*|[\w.+-]+:/.*|(?:vault|file|arn|aws|gcp|azure):.*  # a path or a reference
-    |true|false|none|null|yes|no|auto|env|default|[0-9.,]{{1,9}}
+    |true|false|on|off|none|null|yes|no|auto|env|default|[0-9.,]{{1,9}}
+    |[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+\(.*                                          # a call in a script
     |.*(?:example|not[-_ ]used|todo|insert).*
     )\s*""",
     re.IGNORECASE | re.DOTALL | re.VERBOSE,
@@ -97,22 +62,42 @@ _REMEMBERED = 1 << 14  # texts; tenants repeat each other's texts
 
 
 def is_unfilled(text: str) -> bool:
-    """Return True if the text is a placeholder that a tool fills in or decrypts later."""
+    """Return True if the text is a placeholder, a template that a tool fills in later, or encrypted by SOPS."""
     return _NOT_YET.fullmatch(text) is not None
 
 
 def is_placeholder(text: str) -> bool:
-    """Return True if the text is not a secret: a path, a reference, a placeholder or a short plain value."""
+    """Return True if the text cannot be a secret.
+
+    It is a path, a reference, a placeholder, text that SOPS encrypted, a number of up to 9 characters, or a word such
+    as `true` or `auto`.
+    """
     return _PLACEHOLDER.fullmatch(text) is not None
 
 
-def credential_forms() -> Sequence[tuple[str, Sequence[str], str]]:
-    """Return (kind, substrings, regular expression) of each kind of credential."""
-    return _FORMS
+class Form(NamedTuple):
+    """The form of a kind of credential.
+
+    Attributes:
+        kind: the kind, such as `a token of GitHub`.
+        contains: texts, one of which each credential of this kind contains: a fast test before `pattern`.
+        pattern: the regular expression.
+    """
+
+    kind: str
+    contains: Sequence[str]
+    pattern: str
+
+
+@cache
+def credential_forms() -> Sequence[Form]:
+    """Return the form of each kind of credential."""
+    text = FilePath(__file__).with_suffix(".yaml").read_bytes()
+    return [Form(**row) for row in yaml.load(text, yaml.CSafeLoader)["credentials"]]
 
 
 def find_passwords_in_urls(text: str) -> Iterator[tuple[int, str]]:
-    """Yield each password in a URL, with the offset of the URL."""
+    """Yield (offset of the URL, password) for each URL with a password that is not a placeholder."""
     for match in _LOGIN.finditer(text):
         if not is_placeholder(match["password"]):
             yield match.start(), match["password"]
@@ -130,11 +115,11 @@ def describe_credential(text: str) -> str | None:
     if len(text) < _SHORTEST_TOKEN and "=" not in text and "@" not in text:
         return None
     text = text[:_LONGEST]
-    for kind, words, form in _FORMS:
-        if any(word in text for word in words) and re.search(form, text):
-            return kind
+    for form in credential_forms():
+        if any(part in text for part in form.contains) and re.search(form.pattern, text):
+            return form.kind
     if "@" in text and any(find_passwords_in_urls(text)):
-        return "a password in an address"
+        return "a password in a URL"
     return _assigned(_OPTION, text) or (_assigned(_LINE, text) if "\n" in text else None)
 
 
@@ -149,8 +134,8 @@ def _assigned(form: re.Pattern[str], text: str) -> str | None:
 def find_credentials(data: Any) -> list[tuple[Path, str]]:
     """Return the path and the kind of every credential in plain data.
 
-    A credential has the form of a known kind, or the name of one: the `name` beside a `value`, as in `env`, or a key
-    that is spelled like an environment variable.
+    A string is a credential if it has the form of a known kind, or if it has the name of a credential. Its name is the
+    `name` beside `value`, as in `env`, or a key that is in capitals or in `_FIELDS`.
     """
     return list(_paths(data, ())) if _has_any(data) else []
 
@@ -237,7 +222,8 @@ def find_exposures(text: str, known: Iterable[str] = ()) -> list[Exposure]:
 
     Args:
         text: the file.
-        known: strings of the file whose credentials another check reports, once per occurrence.
+        known: strings of the file, repeated for each occurrence. Another check reports their credentials, so this
+            function leaves them out.
     """
     text = text[:_LONGEST_TEXT]
     reported = Counter(secret for item in known for _, _, secret in _by_form(item))
@@ -260,15 +246,15 @@ def _exposure(text: str, start: int, kind: str, secret: str) -> Exposure:
 
 def _by_form(text: str) -> Iterator[tuple[int, str, str]]:
     """Yield (offset, kind, secret) of every credential that has the form of a known kind."""
-    for kind, words, form in credential_forms():
-        if any(word in text for word in words):
-            for match in re.finditer(form, text):
-                yield match.start(), kind, match[0].partition("\n")[0].strip()
+    for form in credential_forms():
+        if any(part in text for part in form.contains):
+            for match in re.finditer(form.pattern, text):
+                yield match.start(), form.kind, match[0].partition("\n")[0].strip()
     if "://" in text and "@" in text:
         for start, password in find_passwords_in_urls(text):
             if password.lower() in _EXPLANATORY_WORDS:
                 continue
-            yield start, "a password in an address", password
+            yield start, "a password in a URL", password
 
 
 def _without_marks(text: str) -> str:
@@ -281,7 +267,7 @@ def _is_comment(text: str, start: int) -> bool:
 
 
 def _in_comments(text: str) -> Iterator[tuple[int, str, str]]:
-    """Yield credentials that their name in a comment reveals: `# password: …`, or YAML that is commented out."""
+    """Yield (offset, kind, secret) of values in comments with a credential's name, such as `# password: …`."""
     if "#" not in text:
         return
     for comment in _COMMENT.finditer(text):

@@ -28,11 +28,11 @@ _KINDS = {
 }
 
 
-def read_file(file: Path) -> bytes:
+def read_file(file: Path, limit: int = MAX_FILE) -> bytes:
     """Return the content of a regular file. A device is not opened, because that can have side effects.
 
     Raises:
-        InputError: the file is missing, not regular, larger than `MAX_FILE`, or unreadable.
+        InputError: the file is missing, not regular, larger than `limit` bytes, or unreadable.
     """
     if refused := find_read_problem(file):
         raise InputError((refused,))
@@ -41,13 +41,13 @@ def read_file(file: Path) -> bytes:
         try:
             if refused := _problem_of_status(file, os.fstat(handle)):  # the file may be a new one
                 raise InputError((refused,))
-            content = _read_at_most(lambda size: os.read(handle, size), MAX_FILE + 1)
+            content = _read_at_most(lambda size: os.read(handle, size), limit + 1)
         finally:
             os.close(handle)
     except OSError as error:
         raise InputError((os_error_problem(file, error),)) from None
-    if len(content) > MAX_FILE:  # a file below /proc has no size until it is read
-        raise InputError((_too_large(file, "does not end"),))
+    if len(content) > limit:  # a file below /proc has no size until it is read
+        raise InputError((_too_large(file, "does not end", limit),))
     return content
 
 
@@ -63,7 +63,7 @@ def find_read_problem(file: Path) -> Problem | None:
 
 
 def os_error_problem(file: Path, error: OSError) -> Problem:
-    """Return an `OSError` as a problem of a file."""
+    """Return the problem of a file that the operating system cannot open or read."""
     if isinstance(error, FileNotFoundError):
         is_link = file.is_symlink()
         message = "is a dangling symbolic link" if is_link else f"cannot be read: {error.strerror}"
@@ -72,16 +72,16 @@ def os_error_problem(file: Path, error: OSError) -> Problem:
     return Problem(f"cannot be read: {error.strerror}", fix, str(file))
 
 
-def read_stream(stream: BinaryIO, name: str) -> bytes:
+def read_stream(stream: BinaryIO, name: str, limit: int = MAX_STDIN) -> bytes:
     """Return the content of a stream that ends, such as standard input.
 
     Raises:
-        InputError: the stream has more than `MAX_STDIN` bytes, so it may be endless.
+        InputError: the stream has more than `limit` bytes, so it may be endless.
         OSError: the stream cannot be read.
     """
-    content = _read_at_most(stream.read, MAX_STDIN + 1)
-    if len(content) > MAX_STDIN:
-        message = f"{name} does not end within {MAX_STDIN:,} bytes, and mpigen reads no more"
+    content = _read_at_most(stream.read, limit + 1)
+    if len(content) > limit:
+        message = f"{name} does not end within {limit:,} bytes, and mpigen reads no more"
         raise InputError((Problem(message, "write it to several files, and name their folder"),))
     return content
 
@@ -105,10 +105,10 @@ def _problem_of_status(file: Path, status: os.stat_result) -> Problem | None:
             str(file),
         )
     if status.st_size > MAX_FILE:
-        return _too_large(file, f"is {status.st_size:,} bytes large")
+        return _too_large(file, f"is {status.st_size:,} bytes large", MAX_FILE)
     return None
 
 
-def _too_large(file: Path, size: str) -> Problem:
-    message = f"{size}, and mpigen reads files of at most {MAX_FILE:,} bytes"
+def _too_large(file: Path, size: str, limit: int) -> Problem:
+    message = f"{size}, and mpigen reads files of at most {limit:,} bytes"
     return Problem(message, "split it into smaller files", str(file))

@@ -1,7 +1,7 @@
 """Parse YAML into plain data, fast; reject duplicate keys, alias bombs and deep nesting.
 
-It reads the events of libyaml, whose composer would recurse in C and lose duplicate keys. It keeps no positions:
-`locate` parses the text again for the few places that messages need.
+The parser reads the events of libyaml, because libyaml's composer recurses in C and loses duplicate keys. The result
+has no positions: `locate` parses the text again for the few places that messages need.
 """
 
 from __future__ import annotations
@@ -89,6 +89,11 @@ class _Builder:
         self.deepest = 0
 
     def documents(self) -> Iterator[Document]:
+        """Yield the documents of the stream.
+
+        Raises:
+            DocumentError: the stream is not YAML that Kubernetes clients accept.
+        """
         index = 0
         self.next_event()  # the start of the stream
         while type(start := self.next_event()) is not StreamEndEvent:  # else the start of a document
@@ -106,7 +111,7 @@ class _Builder:
             return self._alias(event, depth)
         if event.anchor is not None:
             return self._anchored(event, kind, depth)
-        return self._value(event, kind, depth)
+        return _scalar(event) if kind is ScalarEvent else self._value(event, kind, depth)
 
     def _value(self, event: Any, kind: type, depth: int) -> Any:
         if kind is ScalarEvent:
@@ -127,37 +132,23 @@ class _Builder:
         result: dict[str, Any] = {}
         inherited: dict[str, Any] | None = None
         next_event = self.next_event
-        while type(event := next_event()) is not MappingEndEvent:
-            if type(event) is not ScalarEvent:
-                raise error_at(
-                    "a key must be a string",
-                    "write a plain string, and quote a string with brackets",
-                    event.start_mark,
-                )
+        while type(event := next_event()) is ScalarEvent:
             key = event.value
             if event.implicit[0] and key == "<<":
                 if inherited is not None:
-                    raise error_at(
-                        "the key `<<` appears twice in this mapping",
-                        "merge several mappings with one list, such as `<<: [*a, *b]`",
-                        event.start_mark,
-                    )
-                inherited = _inherited(self._node(self.next_event(), depth), result, event.start_mark)
+                    raise _repeated("`<<`", "merge several mappings with one list, such as `<<: [*a, *b]`", event)
+                inherited = _inherited(self._node(next_event(), depth), result, event.start_mark)
                 continue
             if event.tag is not None or (event.implicit[0] and type(_resolved[key]) is not str):
                 key = key_text(event)
             if event.anchor is not None:
                 self.anchors[event.anchor] = (event.value, 1, 0)
             if key in result:
-                raise error_at(
-                    f"the key {format_value(key)} appears twice in this mapping",
-                    "remove one of the two",
-                    event.start_mark,
-                )
+                raise _repeated(format_value(key), "remove one of the two", event)
             value = next_event()
-            is_plain = type(value) is ScalarEvent and value.anchor is None
-            result[key] = _scalar(value) if is_plain else self._node(value, depth)
-        return {**inherited, **result} if inherited else result
+            result[key] = self._node(value, depth)
+        _expect_end(event)
+        return result if inherited is None else {**inherited, **result}
 
     def _sequence(self, depth: int) -> list[Any]:
         result: list[Any] = []
@@ -203,6 +194,16 @@ class _Builder:
         return value
 
 
+def _expect_end(event: Any) -> None:
+    if type(event) is not MappingEndEvent:
+        fix = "write a plain string, and quote a string with brackets"
+        raise error_at("a key must be a string", fix, event.start_mark)
+
+
+def _repeated(key: str, fix: str, event: Any) -> DocumentError:
+    return error_at(f"the key {key} appears twice in this mapping", fix, event.start_mark)
+
+
 def _scalar(event: Any) -> Scalar:
     value = _resolved[event.value] if event.implicit[0] else _explicit(event)
     if type(value) is float and not math.isfinite(value):
@@ -215,7 +216,11 @@ def _scalar(event: Any) -> Scalar:
 
 
 def _explicit(event: Any) -> Scalar:
-    """Return the value of a quoted or tagged scalar: a string, or the type of a tag such as `!!int`."""
+    """Return the value of a quoted or tagged scalar: a string, or the type of a tag such as `!!int`.
+
+    Raises:
+        DocumentError: the tag is not supported, or the value does not fit it.
+    """
     if event.tag is None or event.tag in (_STR, "!"):
         return str(event.value)
     if event.tag not in _SCALAR_TAGS:
@@ -235,7 +240,11 @@ def _foreign(event: Any) -> DocumentError:
 
 
 def key_text(event: Any) -> str:
-    """Return a key as a string; other scalars are converted as in sigs.k8s.io/yaml `convertToJSONableObject`."""
+    """Return a key as a string; other scalars are converted as in sigs.k8s.io/yaml `convertToJSONableObject`.
+
+    Raises:
+        DocumentError: the key is empty or null, or a number whose spelling Go changes.
+    """
     value = _scalar(event)
     if value is None:
         raise error_at("a key is empty or null", "give the key a name", event.start_mark)
@@ -243,7 +252,7 @@ def key_text(event: Any) -> str:
         return str(value).lower()
     if _is_rewritten(value, event.value):
         raise error_at(
-            f"the key {format_value(event.value)} is a number, which clients rewrite",
+            f"the key {format_value(event.value)} is a number, whose spelling Kubernetes clients change",
             "put it in quotes",
             event.start_mark,
         )
@@ -279,14 +288,14 @@ _UNCLOSED_QUOTE = "found unexpected end of stream", "found unexpected document i
 
 @cache
 def read_problems() -> tuple[dict[str, tuple[str, str]], dict[str, str]]:
-    """Return the problems of libyaml → (message, fix), and words in rare problems → fix."""
+    """Read two tables: a problem of libyaml → (message, fix), and a word in a rarer problem → fix."""
     text = pathlib.Path(__file__).with_name("yaml_problems.yaml").read_bytes()
     table = yaml.load(text, yaml.CSafeLoader)
     return {row["problem"]: (row["message"], row["fix"]) for row in table["problems"]}, table["rare"]
 
 
 def error_at(message: str, fix: str, mark: Any) -> DocumentError:
-    """Return the error for a position of libyaml."""
+    """Return the error at a position (`mark`) of libyaml."""
     return DocumentError((Problem(message, fix, line=mark.line + 1, column=mark.column + 1),))
 
 
@@ -298,7 +307,7 @@ def not_yaml(error: yaml.MarkedYAMLError, raw: bytes) -> DocumentError:
     text = raw.decode(errors="replace")
     character = text[mark.index : mark.index + 1]
     if character == "\t" or "tab character" in problem:
-        return error_at("a tab where YAML allows only spaces", "indent with spaces", mark)
+        return error_at("a tab is not allowed here, because YAML indents with spaces", "indent with spaces", mark)
     written = text.rstrip()
     end = yaml.Mark("", len(written), written.count("\n"), len(written.rpartition("\n")[2]), text, len(written))
     message, fix = read_problems()[0].get(problem) or _rare_problem(problem, str(error.context or ""))

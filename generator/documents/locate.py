@@ -33,7 +33,7 @@ def locate(text: str | bytes, index: int, path: Path) -> Position:
 
 
 def locate_all(text: str | bytes, index: int, paths: Iterable[Path]) -> dict[Path, Place]:
-    """Return the places of several paths of one document."""
+    """Return path → its place, for several paths of document `index`."""
     return {path: place for (_, path), place in locate_everywhere(text, ((index, path) for path in paths)).items()}
 
 
@@ -68,7 +68,10 @@ class _Walk:
         self.places: dict[Path, Place] = {}
 
     def visit(self, documents: int, paths: set[Path]) -> dict[Path, Place]:
-        """Skip `documents` documents, and return the places in the next one of the paths and of their parents."""
+        """Advance to the start of the `documents`-th next document, and return the places of the paths there.
+
+        The result also has the places of the parents of each path.
+        """
         for _ in range(documents):
             while type(self.next_event()) is not events.DocumentStartEvent:
                 pass

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 _LONGEST = 60  # characters of a value, so that a message fits one line of a terminal
 _LONGEST_KEY = 320  # characters; a label key has at most 317
@@ -27,7 +27,18 @@ def shorten(text: str, longest: int) -> str:
     """Cut a long text, and escape control characters, which a terminal would execute."""
     if len(text) > longest:
         text = f"{text[: longest - 3]}..."
+    return escape_control(text)
+
+
+def escape_control(text: str) -> str:
+    """Escape control characters, which a terminal would execute: names come from files of other people."""
     return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)
+
+
+def format_names(names: Iterable[object], word: str = "and") -> str:
+    """Return a list of names for a message: "`a`, `b` and `c`"."""
+    quoted = [f"`{name}`" for name in names]
+    return f" {word} ".join(part for part in (", ".join(quoted[:-1]), *quoted[-1:]) if part)
 
 
 def format_path(path: Sequence[str | int], root: str = "") -> str:

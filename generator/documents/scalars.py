@@ -10,9 +10,11 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 Scalar = str | int | float | bool | None
+Json = Scalar | Sequence["Json"] | Mapping[str, "Json"]
 
 _WORDS: dict[str, Scalar] = {
     **dict.fromkeys(("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"), True),
@@ -58,7 +60,7 @@ def _integer(digits: str) -> int:
 
 def _float(digits: str, text: str) -> float | str:
     value = float(digits)
-    return value if math.isfinite(value) else text  # strconv.ParseFloat refuses what overflows
+    return value if math.isfinite(value) else text  # strconv.ParseFloat rejects a number that overflows
 
 
 class Resolver(dict[str, Scalar]):
@@ -87,7 +89,7 @@ def int64(text: str) -> int | None:
 
 
 def is_plain_safe(text: str) -> bool:
-    """Return True if YAML 1.1 and 1.2, in Go and Python, read the unquoted `text` as this string."""
+    """Return True if parsers of YAML 1.1 and 1.2, in Go and Python, read the unquoted `text` as this string."""
     return text.lower() not in _AMBIGUOUS and _PLAIN.fullmatch(text) is not None
 
 
@@ -105,11 +107,16 @@ class JsonTextError(ValueError):
     """A text is not JSON; the message is the reason."""
 
 
+class RepeatedKeyError(JsonTextError):
+    """A JSON object has a key twice. Programs in Go read such a text, and use the last value."""
+
+
 def read_json(text: str) -> Any:
     """Return the value of a JSON text.
 
     Raises:
-        JsonTextError: the text is not JSON, repeats a key (Go uses the last value), or has a value that JSON lacks.
+        JsonTextError: the text is not JSON, or has a value that JSON lacks.
+        RepeatedKeyError: an object repeats a key.
     """
     try:
         value = json.loads(text, object_pairs_hook=_object, parse_constant=_no_constant)
@@ -140,7 +147,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     result: dict[str, Any] = {}
     for key, value in pairs:
         if key in result:
-            raise JsonTextError(f"the key `{key}` appears twice")
+            raise RepeatedKeyError(f"the key `{key}` appears twice")
         result[key] = value
     return result
 
@@ -150,7 +157,7 @@ def _no_constant(name: str) -> NoReturn:
 
 
 def _reason(text: str, error: json.JSONDecodeError) -> str:
-    """Return the reason of an error, in the same words for all versions of Python."""
+    """Return the reason why a text is not JSON, in the same words for all versions of Python."""
     before = text[: error.pos].rstrip()
     after = text[error.pos :].lstrip()
     if after[:1] == ",":  # since Python 3.13 the position is the comma; before, it was the next token

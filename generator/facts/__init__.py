@@ -1,4 +1,4 @@
-"""Facts about the world outside mpigen, each in one place: builders, the platform file and checks read them here.
+"""Facts about Kubernetes, MPI, hardware and upstream releases. Each fact stands in one place.
 
-A table is a YAML file with a source per row, a JSON schema beside it, and a module that reads it into frozen types.
+A table is a YAML file with a source for each row. A JSON schema defines its form. A module reads it into frozen types.
 """

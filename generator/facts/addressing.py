@@ -1,9 +1,11 @@
-"""Addresses: how many IPAM plugins assign to pods (whereabouts, host-local, nv-ipam), and where clouds serve metadata.
+"""The number of addresses that IPAM plugins assign to pods, and the addresses of the metadata services of clouds.
+
+The IPAM plugins are whereabouts, host-local and nv-ipam.
 
 Sources: whereabouts 3a262bd pkg/config/config.go, pkg/iphelpers/iphelpers.go, pkg/allocate/allocate.go;
 nvidia-k8s-ipam 3ce4a34 api/v1alpha1/helpers.go, pkg/ip/cidr.go, pkg/ipam-controller/allocator/allocator.go,
 pkg/ipam-controller/controllers/cidrpool/cidrpool.go, pkg/ipam-node/allocator; containernetworking/plugins v1.9.1
-plugins/ipam/host-local/backend/allocator. tests/fixtures/addressing holds recorded answers of whereabouts and nv-ipam.
+plugins/ipam/host-local/backend/allocator. tests/fixtures/addressing has recorded results of whereabouts and nv-ipam.
 """
 
 from __future__ import annotations
@@ -19,21 +21,21 @@ from generator.facts.table import read_table
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Span = tuple[int, int]
-"""First and last of consecutive addresses or indices."""
+"""(first, last) of consecutive addresses, or of consecutive indices in a block."""
 
-_CACHED_NETWORKS = 1024  # teams name the same networks again and again
-_HOST_BITS = 2  # with fewer host bits, a network has no address beside the network and the broadcast address
+_CACHED_NETWORKS = 1024  # many teams use the same networks
+_RESERVED = 2  # a network of so many addresses has only the network address and the broadcast address
 
 
 @dataclass(frozen=True, slots=True)
 class Supply:
-    """Addresses of one range for pods.
+    """The addresses that a range has for pods.
 
     Attributes:
-        count: addresses for pods of all nodes together.
-        per_node: addresses that a node reserves for its pods; None if all nodes share the range.
+        count: number of addresses for pods of all nodes together.
+        per_node: number of addresses that a node gets for its pods; None if all nodes share the range.
         nodes: number of nodes that get addresses; None if all nodes share the range, or if each node has its own copy.
-        short: (position in the order of allocation, addresses) of each node that gets fewer than `per_node`.
+        short: (position in the order of allocation, number of addresses) of each node that gets fewer than `per_node`.
     """
 
     count: int
@@ -43,16 +45,21 @@ class Supply:
 
 
 def parse_network(text: object) -> Network | None:
-    """Return the network of a CIDR, whose host bits may be set; None for anything else."""
+    """Parse a CIDR to its network, even if host bits are set; None if the value is not a CIDR."""
     return _parse_network(text) if isinstance(text, str) and "/" in text else None
 
 
 def parse_address(text: object) -> Address | None:
-    """Return the address, or None for anything else."""
+    """Parse an IP address; None if the value is not an IP address."""
     try:
         return ipaddress.ip_address(text) if isinstance(text, str) and text else None
     except ValueError:
         return None
+
+
+def contains(network: Network, part: Network) -> bool:
+    """Return True if a network contains each address of another network."""
+    return network.version == part.version and part.subnet_of(network)  # type: ignore[arg-type]
 
 
 def span_of(network: Network) -> Span:
@@ -61,7 +68,7 @@ def span_of(network: Network) -> Span:
 
 
 def overlap(spans: Iterable[Span]) -> bool:
-    """Return True if any two spans have an address in common."""
+    """Return True if two of the spans have an address in common."""
     return any(begin <= end for (_, end), (begin, _) in pairwise(sorted(spans)))
 
 
@@ -78,18 +85,16 @@ def whereabouts_supply(
 ) -> Supply:
     """Count the addresses that whereabouts assigns from a range.
 
-    A range never includes the address of its network or the last address, so /31, /32, /127 and /128 have none.
-    A `range_start` or `range_end` outside the range is ignored, and so is a `range_end` before `range_start`. The
-    gateway is assigned like any other address.
+    whereabouts never assigns the first or the last address of the network, so /31, /32, /127 and /128 have no address.
+    It ignores a `range_start` or `range_end` outside the range, and a `range_end` before `range_start`. It can assign
+    the address of the gateway.
 
     Args:
-        network: `range`, without its host bits.
-        excluded: `exclude`; single addresses as /32 or /128.
+        network: the network of `range`.
+        excluded: the networks of `exclude`; a single address is a /32 or /128.
         first: `range_start`.
         last: `range_end`.
     """
-    if network.max_prefixlen - network.prefixlen < _HOST_BITS:
-        return Supply(0)
     low, high = span_of(network)
     low, high = low + 1, high - 1
     start = int(first) if first is not None and first.version == network.version else low
@@ -97,16 +102,16 @@ def whereabouts_supply(
     start = start if low <= start <= high else low
     end = end if start <= end <= high else high
     taken = _clip((span_of(part) for part in excluded if part.version == network.version), (start, end))
-    return Supply(max(0, end - start + 1 - _size(taken)))
+    return Supply(max(0, end - start + 1 - _count_addresses(taken)))
 
 
 def whereabouts_slices(network: Network, prefix: int) -> Supply | None:
     """Count the addresses that whereabouts assigns from a range with `node_slice_size`.
 
-    whereabouts then ignores `range_start`, `range_end` and `exclude`.
+    With `node_slice_size`, whereabouts ignores `range_start`, `range_end` and `exclude`.
 
     Returns:
-        None for IPv6, which DivideRangeBySize does not support, and for slices larger than the range.
+        None if the range is IPv6, which DivideRangeBySize does not support, or if a slice is larger than the range.
     """
     if network.version != 4 or not network.prefixlen <= prefix <= network.max_prefixlen:  # noqa: PLR2004
         return None
@@ -117,7 +122,9 @@ def whereabouts_slices(network: Network, prefix: int) -> Supply | None:
 def host_local_supply(
     network: Network, first: Address | None = None, last: Address | None = None, gateway: Address | None = None
 ) -> Supply:
-    """Count the addresses that host-local assigns on each node: all but the gateway, by default the first address.
+    """Count the addresses that host-local assigns on each node.
+
+    It assigns all usable addresses except the gateway, which is by default the first usable address.
 
     Args:
         network: `subnet`; host-local rejects a subnet of fewer than four addresses.
@@ -125,7 +132,7 @@ def host_local_supply(
         last: `rangeEnd`.
         gateway: `gateway`.
     """
-    if network.max_prefixlen - network.prefixlen < _HOST_BITS:
+    if network.num_addresses <= _RESERVED:
         return Supply(0, 0)
     low, high = span_of(network)
     start = int(first) if first is not None and first in network else low + 1
@@ -136,19 +143,18 @@ def host_local_supply(
 
 
 def first_in_blocks(network: Network) -> int:
-    """Return the first address that an IPPool gives to a node."""
-    low, high = span_of(network)
-    return low if high - low < _HOST_BITS else low + 1
+    """Return the first address that an IPPool of nv-ipam assigns."""
+    return span_of(network)[0] + (network.num_addresses > _RESERVED)
 
 
 def block_count(network: Network, size: int) -> int:
-    """Return the number of blocks of an IPPool, `perNodeBlockSize` addresses each, before exclusions.
+    """Return the number of blocks of `size` addresses (`perNodeBlockSize`) in an IPPool, without regard to exclusions.
 
-    IPv4 keeps the last address of a network of four or more for all hosts. IPv6 has no such address.
+    No block contains the first address or the broadcast address, which is the last address of an IPv4 network. Networks
+    of one or two addresses have neither.
     """
-    low, high = span_of(network)
-    has_broadcast = network.version == 4 and high - low >= _HOST_BITS  # noqa: PLR2004
-    return (high - has_broadcast - first_in_blocks(network) + 1) // size
+    has_broadcast = network.version == 4 and network.num_addresses > _RESERVED  # noqa: PLR2004
+    return (span_of(network)[1] - has_broadcast - first_in_blocks(network) + 1) // size
 
 
 def ip_pool_supply(
@@ -158,23 +164,24 @@ def ip_pool_supply(
     per_node_exclusions: Sequence[Span] = (),
     gateway: Address | None = None,
 ) -> Supply:
-    """Count the addresses of an IPPool. Nodes get its blocks in order, except blocks that are excluded completely.
+    """Count the addresses of an IPPool. Nodes get its blocks in order, except blocks whose addresses are all excluded.
 
     Args:
         network: `subnet`.
         size: `perNodeBlockSize`.
         exclusions: `exclusions`, as addresses.
-        per_node_exclusions: `perNodeExclusions`, as indices in a block.
-        gateway: `gateway`, which no pod gets; a block that holds only the gateway is skipped.
+        per_node_exclusions: `perNodeExclusions`, as indices in each block.
+        gateway: `gateway`, which no pod gets; no node gets a block with only this address.
     """
-    is_broken = overlap(exclusions)  # each node compares all exclusions of the pool, wherever its block is
+    is_broken = overlap(exclusions)  # overlapping exclusions of the pool break all its nodes
 
     def free(low: int, excluded: Sequence[Span], gateways: Sequence[Span]) -> int | None:
+        """Return the number of free addresses in the block that starts at `low`; None if no node gets the block."""
         block = (low, low + size - 1)
         taken = [*excluded, *_shift(per_node_exclusions, low)]
-        if _size(_clip(taken, block)) == size or (size == 1 and (low, low) in gateways):
+        if _count_addresses(_clip(taken, block)) == size or (size == 1 and (low, low) in gateways):
             return None
-        return 0 if is_broken or overlap(taken) else size - _size(_clip([*taken, *gateways], block))
+        return 0 if is_broken or overlap(taken) else size - _count_addresses(_clip([*taken, *gateways], block))
 
     gateways = [] if gateway is None else [(int(gateway), int(gateway))]
     return _sum_blocks(first_in_blocks(network), size, block_count(network, size), free, exclusions, gateways)
@@ -187,7 +194,7 @@ def cidr_pool_supply(
     per_node_exclusions: Sequence[Span] = (),
     gateway_index: int | None = None,
 ) -> Supply | None:
-    """Count the addresses of a CIDRPool, which gives each node a network.
+    """Count the addresses of a CIDRPool, which assigns a network to each node.
 
     Args:
         network: `cidr`.
@@ -197,31 +204,32 @@ def cidr_pool_supply(
         gateway_index: `gatewayIndex`, the index of the gateway in the network of a node.
 
     Returns:
-        None if the networks of nodes would be larger than the pool, which its webhook rejects.
+        None if the network of a node would be larger than the pool. The webhook of nv-ipam rejects such a pool.
     """
     if not network.prefixlen <= prefix <= network.max_prefixlen:
         return None
     size = 1 << (network.max_prefixlen - prefix)
-    first = 0 if size <= _HOST_BITS else 1
-    last = size - 1 - (network.version == 4 and size > _HOST_BITS)  # noqa: PLR2004
+    first = 0 if size <= _RESERVED else 1
+    last = size - 1 - (network.version == 4 and size > _RESERVED)  # noqa: PLR2004
 
     def free(low: int, excluded: Sequence[Span], _gateways: Sequence[Span]) -> int | None:
+        """Return the number of free addresses in the network that starts at `low`; None if no node gets it."""
         end, usable = low + size - 1, (low + first, low + last)
         within = _shift(per_node_exclusions, low)
-        if _size(_clip([*excluded, *within], (low, low + last))) == last + 1:
+        if _count_addresses(_clip([*excluded, *within], (low, low + last))) == last + 1:
             return None
-        # The agent of a node cuts an exclusion that exceeds its network to the usable addresses.
+        # The agent of a node cuts an exclusion that exceeds the node's network to the usable addresses.
         own = [
             (start if start >= low else usable[0], stop if stop <= end else usable[1])
             for start, stop in excluded
             if low <= start <= end or low <= stop <= end
         ]
         own += [(start, min(stop, usable[1])) for start, stop in within if start <= usable[1]]
-        # The agent rejects an exclusion that starts after its end once it is cut.
+        # The agent rejects an exclusion that starts after its end after this cut.
         if overlap(own) or any(start > stop for start, stop in own):
             return 0
         gateway = [] if gateway_index is None else [(low + gateway_index, low + gateway_index)]
-        return last - first + 1 - _size(_clip([*own, *gateway], usable))
+        return last - first + 1 - _count_addresses(_clip([*own, *gateway], usable))
 
     return _sum_blocks(int(network.network_address), size, 1 << (prefix - network.prefixlen), free, exclusions)
 
@@ -233,13 +241,13 @@ _Free = Callable[[int, Sequence[Span], Sequence[Span]], int | None]
 def _sum_blocks(
     start: int, size: int, count: int, free: _Free, exclusions: Sequence[Span], gateways: Sequence[Span] = ()
 ) -> Supply:
-    """Sum up the free addresses of all blocks. Only a gateway or an end of an exclusion makes blocks differ."""
+    """Sum up the free addresses of all blocks. Blocks differ only at a gateway or at an end of an exclusion."""
     usual = free(start, (), ())
     if usual is None:
         return Supply(0, 0, 0)
     excluded = _clip(exclusions, (start, start + size * count - 1))
     runs = [((low - start) // size, (high - start) // size) for low, high in excluded]
-    inner = [(low + 1, high - 1) for low, high in runs if high - low > 1]  # blocks inside an exclusion
+    inner = [(low + 1, high - 1) for low, high in runs if high > low]  # blocks that lie inside an exclusion
     edges = {index for run in runs for index in run}
     edges |= {index for gateway, _ in gateways if 0 <= (index := (gateway - start) // size) < count}
     short: list[Span] = []
@@ -253,12 +261,12 @@ def _sum_blocks(
         elif amount < usual:
             skipped = sum(min(high, index - 1) - low + 1 for low, high in inner if low < index)
             short.append((index - skipped - lost, amount))
-    nodes = count - _size(inner) - lost
+    nodes = count - _count_addresses(inner) - lost
     return Supply((nodes - len(short)) * usual + sum(amount for _, amount in short), usual, nodes, tuple(short))
 
 
 def _clip(spans: Iterable[Span], bounds: Span) -> list[Span]:
-    """Return the parts of the spans within the bounds, sorted and merged."""
+    """Return the parts of spans that lie within bounds, sorted and merged."""
     merged: list[Span] = []
     for begin, end in sorted((max(begin, bounds[0]), min(end, bounds[1])) for begin, end in spans):
         if begin > end:
@@ -270,7 +278,7 @@ def _clip(spans: Iterable[Span], bounds: Span) -> list[Span]:
     return merged
 
 
-def _size(spans: Iterable[Span]) -> int:
+def _count_addresses(spans: Iterable[Span]) -> int:
     return sum(end - begin + 1 for begin, end in spans)
 
 
@@ -287,12 +295,12 @@ def _parse_network(text: str) -> Network | None:
 
 
 @cache
-def denied_metadata() -> tuple[str, ...]:
-    """Return the networks of metadata services that mpigen denies to all pods of teams, whatever their egress is."""
-    return tuple(row["network"] for row in read_table("metadata")["addresses"] if row["denied"])
+def denied_metadata() -> tuple[Network, ...]:
+    """Return the networks of metadata services that no pod of a team may reach, whatever egress the team declares."""
+    return tuple(ipaddress.ip_network(row["network"]) for row in read_table("metadata")["addresses"] if row["denied"])
 
 
 @cache
-def metadata_of_clouds() -> Mapping[str, str]:
-    """Return network → clouds, for the network of every known metadata service."""
-    return {row["network"]: row["clouds"] for row in read_table("metadata")["addresses"]}
+def metadata_of_clouds() -> Mapping[Network, str]:
+    """Return network → names of clouds, for each known metadata service."""
+    return {ipaddress.ip_network(row["network"]): row["clouds"] for row in read_table("metadata")["addresses"]}

@@ -6,7 +6,7 @@ link from the row. docs/reference/upstream-defects.md is generated from the rows
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 
@@ -34,14 +34,14 @@ class Range:
     last_affected: str = ""
 
     def __str__(self) -> str:
-        """Return the range in words, such as `2.2.0 to 2.3.0` or `0.18 before 0.18.5`."""
+        """Return the range as text, such as `2.2.0 to 2.3.0`, `0.18 before 0.18.5` or `before 1.34.4`."""
         if self.fixed:
             first, fixed = parse_release(self.introduced), parse_release(self.fixed)
             return f"{first[0]}.{first[1]} before {self.fixed}" if first[:2] == fixed[:2] else f"before {self.fixed}"
         return " to ".join(dict.fromkeys((self.introduced, self.last_affected)))
 
     def covers(self, release: Release) -> bool | None:
-        """Return True if the release has the defect; None if it is newer than every examined release."""
+        """Return True if a release is in the range; None if it is newer than every examined release."""
         if release < parse_release(self.introduced):
             return False
         if self.fixed:
@@ -54,7 +54,7 @@ class Defect:
     """A defect of an upstream component: a row of defects.yaml.
 
     Attributes:
-        component: the component with the wrong code, which may have no version in the platform file.
+        component: the component with the wrong code. `cluster.versions` of a platform file may lack it.
         symptom: the symptom that a user sees.
         answer: what mpigen does about the defect.
         affected: component → the releases that have the defect. With several components, all must be affected.
@@ -63,7 +63,7 @@ class Defect:
         tests: `file::function` of the tests that cover the defect.
         report: the upstream issue or pull request; empty if none is known.
         fix: the upstream change with the fix; empty if none is known.
-        checks: check → `affected` if the check exists only because of defects, else `always`.
+        checks: check → `affected` if the check runs only for releases with a defect, else `always`.
         refuses: fields of the platform file that mpigen rejects for affected releases.
     """
 
@@ -82,7 +82,7 @@ class Defect:
     refuses: tuple[str, ...] = ()
 
     def affects(self, targets: Mapping[str, str]) -> bool:
-        """Return True if the target releases have the defect, or may have it.
+        """Return True if the target releases have the defect, or are newer than every examined release.
 
         Args:
             targets: component → minor version. A missing component has its newest supported version.
@@ -100,7 +100,7 @@ class Defect:
 
     @property
     def note(self) -> str:
-        """Return the affected releases and the link to the report, for the end of a message."""
+        """Return the affected releases and the upstream report as the end of a message."""
         return f"defect of {self.releases}" + (f", {self.link}" if self.link else "")
 
     @property
@@ -113,10 +113,20 @@ class Defect:
 
     @property
     def link(self) -> str:
-        """Return the report as GitHub abbreviates it, such as `kubeflow/trainer#3779`."""
+        """Return the report in the short form of GitHub, such as `kubeflow/trainer#3779`; empty without a report."""
         owner, _, rest = (self.report or self.fix).removeprefix("https://github.com/").partition("/")
         name, _, number = rest.partition("/")
         return f"{owner}/{name}#{number.rpartition('/')[2]}" if number else ""
+
+    def upgrade(self, component: str, sound: Collection[str]) -> str:
+        """Return the upgrade that avoids the defect, such as `Kueue to 0.19.1 or later`.
+
+        Args:
+            component: the component to upgrade.
+            sound: its minor versions that avoid the defect.
+        """
+        fixed = [release.fixed for release in self.affected[component] if release.fixed.rpartition(".")[0] in sound]
+        return f"{_NAMES.get(component, component)} to {(fixed or [f'{min(sound, key=parse_release)}.0'])[0]} or later"
 
     @property
     def update(self) -> str:
@@ -150,12 +160,12 @@ def defects() -> Mapping[str, Defect]:
 
 
 def known(name: str) -> Defect:
-    """Return the defect with this id."""
+    """Return the defect with an id of defects.yaml."""
     return defects()[name]
 
 
 @cache
-def _silent(targets: frozenset[tuple[str, str]]) -> frozenset[str]:
+def _inapplicable_checks(targets: frozenset[tuple[str, str]]) -> frozenset[str]:
     checks: dict[str, bool] = {}
     for defect in defects().values():
         affects = defect.affects(dict(targets))
@@ -165,19 +175,25 @@ def _silent(targets: frozenset[tuple[str, str]]) -> frozenset[str]:
     return frozenset(check for check, is_needed in checks.items() if not is_needed)
 
 
-def silent(targets: Mapping[str, str]) -> frozenset[str]:
-    """Return the checks that look only for defects that the target releases do not have."""
-    return _silent(frozenset(targets.items()))
+def inapplicable_checks(targets: Mapping[str, str]) -> frozenset[str]:
+    """Return the checks that run only for releases with certain defects, none of which the targets have."""
+    return _inapplicable_checks(frozenset(targets.items()))
 
 
-def refusing(field_path: str, targets: Mapping[str, str]) -> Defect | None:
-    """Return the first defect of these releases because of which mpigen rejects a field of the platform file."""
+def find_rejecting_defect(field_path: str, targets: Mapping[str, str]) -> Defect | None:
+    """Return the first defect of the targets because of which mpigen rejects a field of the platform file.
+
+    Return None if mpigen accepts the field.
+    """
     rows = (defect for defect in defects().values() if field_path in defect.refuses and defect.affects(targets))
     return next(rows, None)
 
 
 def sound_minors(defect: Defect, targets: Mapping[str, str]) -> Mapping[str, tuple[str, ...]]:
-    """Return component → supported minor versions that avoid the defect, if the other targets stay as they are."""
+    """Return component → supported minor versions that avoid a defect while the other components keep their targets.
+
+    The result lacks components without such a version.
+    """
     sound = {
         component: tuple(minor for minor in minors(component) if not defect.affects({**targets, component: minor}))
         for component in defect.affected
@@ -186,6 +202,6 @@ def sound_minors(defect: Defect, targets: Mapping[str, str]) -> Mapping[str, tup
 
 
 def _pinned(component: str, minor: str | None) -> str:
-    """Return the release to which mpigen pins a minor version; of all versions the newest."""
+    """Return the release that mpigen supports of a minor version; of the newest version if `minor` is None."""
     versions = [row.version for row in SUPPORTED if row.name == component and minor in (None, row.minor)]
     return versions[0] if versions else f"{minor}.0"

@@ -11,7 +11,7 @@ from typing import Literal
 from generator.facts.table import read_rows
 
 DeviceKind = Literal["cpu", "nvidia", "nvidia-mig", "amd", "intel", "gaudi"]
-_LONGEST = 100  # characters of a name that is compared with known ones
+_LONGEST = 100  # characters; a longer name is not compared with known names
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class Device:
 
     Attributes:
         resource: a pattern of the extended resources that stand for one device.
-        most: the largest number of devices in one node, unless several pods share a device.
+        most: the largest number of devices of the kind in one node, unless several pods share a device.
         why: the reason for `most`.
     """
 
@@ -33,12 +33,12 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class Vendor:
-    """A prefix of extended resources, such as `nvidia.com`.
+    """A vendor's prefix of extended resources, such as `nvidia.com`.
 
     Attributes:
-        names: names after the slash that the vendor's device plugins fix.
-        pattern: a pattern of further names; empty if there is none.
-        chosen: the reason why administrators choose names themselves; empty if they do not.
+        names: names after the slash that the vendor's device plugins use.
+        pattern: a regular expression for names that a device plugin derives from the hardware; empty without them.
+        chosen: why administrators may choose names with this prefix themselves; empty if they may not.
     """
 
     prefix: str
@@ -55,31 +55,31 @@ def devices() -> tuple[Device, ...]:
 
 @lru_cache(1024)
 def device_of(resource: str) -> Device | None:
-    """Return the kind of device that a resource stands for; None if no ranks run on it."""
+    """Return the device that an extended resource stands for; None if no ranks run on it."""
     return next((device for device in devices() if re.fullmatch(device.resource, resource)), None)
 
 
 def device_kind(resource: str) -> DeviceKind | None:
-    """Return the kind of device that a resource stands for; None for other resources, such as a virtual function."""
+    """Return the `kind` of the device that an extended resource stands for; None if no ranks run on it."""
     device = device_of(resource)
     return device.kind if device else None
 
 
 @cache
 def vendors() -> Mapping[str, Vendor]:
-    """Return prefix → vendor, for every known prefix."""
+    """Return the prefix of extended resources, such as `nvidia.com` → vendor, for every known prefix."""
     return {vendor.prefix: vendor for vendor in read_rows("devices", "vendors", Vendor)}
 
 
 @cache
 def known_resources() -> frozenset[str]:
-    """Return every extended resource whose name a device plugin fixes, MIG profiles included."""
+    """Return all extended resources with a fixed name, including MIG profiles."""
     fixed = {f"{vendor.prefix}/{name}" for vendor in vendors().values() for name in vendor.names}
     return frozenset(fixed | {f"{MIG_PREFIX}{profile}" for profile in known_profiles()})
 
 
 def is_known(resource: str) -> bool:
-    """Return True if a device plugin offers a resource of this name, or an administrator may have chosen the name."""
+    """Return True if a device plugin uses this name of a resource, or an administrator may have chosen it."""
     if resource in known_resources():
         return True
     prefix, _, name = resource.partition("/")
@@ -90,15 +90,16 @@ def is_known(resource: str) -> bool:
 
 
 def likely_meant(resource: str, chosen: frozenset[str] = frozenset()) -> str:
-    """Return the resource that a misspelt name most likely stands for; '' if the name resembles none.
+    """Return the extended resource that a misspelt name most likely stands for; '' if the name is not misspelt.
 
-    A name is misspelt if it differs from a known name by one edit or by the case of letters, or if its prefix lacks the
-    domain (`nvidia/gpu`). A valid MIG profile is never a misspelling of a different profile.
+    A name is misspelt if it differs from a name in mpigen's tables by one edit (`is_one_edit`) or by the case of
+    letters, or if its prefix lacks the domain (`nvidia/gpu`). A valid MIG profile is never misspelt.
 
     Args:
         resource: an extended resource.
-        chosen: further correct names, such as the resources of a platform's fabrics. A name that differs from one of
-            these by digits only is correct too: `ib0` and `ib1` may belong to different NICs.
+        chosen: further correct names, such as the resources of a platform's fabrics. A name is a misspelling of such a
+            name only if it differs by one edit, and not by digits alone: `ib0` and `ib1` may be different NICs. The
+            result is one of these names before one of mpigen's tables.
     """
     prefix, _, name = resource.partition("/")
     vendor = vendors().get(prefix)
@@ -112,9 +113,12 @@ def likely_meant(resource: str, chosen: frozenset[str] = frozenset()) -> str:
 
 
 def misspelt_prefix(resource: str) -> str:
-    """Return the prefix that a misspelt one probably stands for, if administrators choose its names; else ''."""
+    """Return the known prefix that differs by one edit from the prefix of a resource; '' if there is none.
+
+    It considers only prefixes after which administrators choose the name: `likely_meant` finds the other prefixes.
+    """
     prefix, _, _ = resource.partition("/")
-    if prefix in vendors() or len(prefix) > _LONGEST:
+    if prefix in vendors():
         return ""
     return next((other for other in sorted(vendors()) if vendors()[other].chosen and is_one_edit(prefix, other)), "")
 
@@ -131,7 +135,10 @@ def _differs_by_digit(one: str, two: str) -> bool:
 
 
 def is_one_edit(word: str, known: str) -> bool:
-    """Return True if one edit makes the words equal: insert, delete or replace a letter, or swap two neighbours."""
+    """Return True if one edit makes the words equal: insert, delete or replace a character, or swap two neighbours.
+
+    Equal words need no edit, so the result for them is False.
+    """
     if word == known or abs(len(word) - len(known)) > 1:
         return False
     pairs = enumerate(zip(word, known, strict=False))
@@ -155,7 +162,7 @@ class Gpu:
     """An NVIDIA GPU model.
 
     Attributes:
-        products: patterns of the label `nvidia.com/gpu.product`.
+        products: regular expressions for the label `nvidia.com/gpu.product`.
         profiles: MIG profile, spelt as in a resource name (`1g.10gb.me`) → number of instances that fit on one GPU.
         servers: server types that have this GPU.
     """
@@ -189,7 +196,7 @@ def is_profile(profile: str) -> bool:
 
 @cache
 def known_profiles() -> Mapping[str, int]:
-    """Return every MIG profile of any known GPU → the most instances that fit on one GPU."""
+    """Return MIG profile → the most instances that fit on one GPU, for the profiles of all known GPUs."""
     counts: dict[str, int] = {}
     for gpu in gpus():
         counts |= {profile: max(count, counts.get(profile, 0)) for profile, count in gpu.profiles.items()}
@@ -197,13 +204,15 @@ def known_profiles() -> Mapping[str, int]:
 
 
 def gpus_of_product(product: str) -> tuple[Gpu, ...]:
-    """Return the GPUs that the label `nvidia.com/gpu.product` names; none if the product is unknown."""
+    """Return the GPUs that a value of the label `nvidia.com/gpu.product` names; empty if it is unknown."""
     model = _MIG_SUFFIX.sub("", product).removesuffix("-SHARED")
     return tuple(gpu for gpu in gpus() if any(re.fullmatch(pattern, model) for pattern in gpu.products))
 
 
 def profile_of_product(product: str) -> str:
-    """Return the MIG profile in the label `nvidia.com/gpu.product`, which the MIG strategy `single` sets; else ''.
+    """Return the MIG profile in a value of the label `nvidia.com/gpu.product`; '' if it has none.
+
+    The label contains the profile if the MIG strategy of the device plugin is `single`.
 
     Source: NVIDIA/k8s-device-plugin 1b826acc internal/lm/resource.go `NewMIGResourceLabeler`.
     """
@@ -212,5 +221,5 @@ def profile_of_product(product: str) -> str:
 
 
 def gpus_of_server(server: str) -> tuple[Gpu, ...]:
-    """Return the GPUs that a server type may have; none if the server type is unknown."""
+    """Return the GPUs that a server type may have; empty if the server type is unknown."""
     return tuple(gpu for gpu in gpus() if server in gpu.servers)

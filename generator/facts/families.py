@@ -1,4 +1,4 @@
-"""The MPI families: their MPI, the devices that they run on, and the content of their image (families.yaml)."""
+"""The MPI implementations, and the families of runtimes, such as `deepspeed` (families.yaml)."""
 
 from __future__ import annotations
 
@@ -19,21 +19,30 @@ FamilyName = Literal[
     "pytorch-mpi",
     "megatron",
 ]
-Mpi = Literal["openmpi", "intel-mpi", "mpich"]
+
+
+@dataclass(frozen=True, slots=True)
+class Mpi:
+    """An MPI implementation; families.yaml explains the fields."""
+
+    name: str
+    libraries: tuple[str, ...]
+    rank_variables: tuple[str, ...]
+    bandwidth_test: str
 
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """An MPI family: a way to train with MPI.
+    """An MPI family: a framework and an MPI implementation, for which mpigen generates runtimes.
 
     Attributes:
-        name: the value of `use`.
+        name: the value of `use` of a runtime in the platform file.
         framework: the value of the label `trainer.kubeflow.org/framework`, which the SDK shows.
-        image: the required content of its image, in addition to a shell and OpenSSH.
+        image: the software that the image must contain, in addition to a shell and OpenSSH.
         command: an example of the command of a TrainJob.
-        limits: known limits, as sentences.
-        default_image: the default on CPU pools; empty if there is no public image.
-        cpu_ranks: ranks on a CPU node; 0 for one rank per whole CPU.
+        limits: known limits of the family, as sentences.
+        default_image: the default image on CPU pools; empty if there is no public image.
+        cpu_ranks: number of ranks on a CPU node; 0 for one rank per whole CPU.
         rank_variables: True if ranks get RANK, WORLD_SIZE, LOCAL_RANK and MASTER_ADDR, as PyTorch reads them.
         not_on: device → why the family does not run on it.
         unproven: device → why it is unknown whether the family runs on it.
@@ -41,7 +50,7 @@ class Family:
 
     name: FamilyName
     title: str
-    mpi: Mpi
+    mpi: str
     framework: str
     devices: tuple[DeviceKind, ...]
     image: str
@@ -54,5 +63,7 @@ class Family:
     unproven: Mapping[DeviceKind, str] = field(default_factory=dict)
 
 
+MPI: Mapping[str, Mpi] = {mpi.name: mpi for mpi in read_rows("families", "mpi", Mpi)}
+"""Name → MPI implementation."""
 FAMILIES: Mapping[str, Family] = {family.name: family for family in read_rows("families", "families", Family)}
 """Name → family."""

@@ -1,4 +1,4 @@
-"""Container images: the grammar of their references, and the folders that a volume must not hide.
+"""Container images: the grammar of their references, and the folders that a volume must not hide in a container.
 
 Source of the grammar: github.com/distribution/reference v0.6.0 (`ParseNormalizedNamed`) and
 github.com/opencontainers/go-digest v1.0.0 (`Parse`), which kubernetes v1.34.2 pkg/util/parsers/parsers.go calls. The
@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
+from generator.documents.messages import format_value
 from generator.facts.table import read_table
 
 _LABEL = r"[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?"
@@ -23,21 +24,21 @@ _DIGESTS = {"sha256": 64, "sha384": 96, "sha512": 128}
 """Algorithm → hexadecimal digits of its digests."""
 _LONGEST = 255  # characters of the path; `RepositoryNameTotalLengthMax`
 _LONGEST_TEXT = 1024
-_SHORT = 60  # characters of an image reference that a message shows
 _HUB = "docker.io"
+_WRITE = "write HOST/PATH:TAG or HOST/PATH@sha256:DIGEST, such as quay.io/acme/openmpi:5.0"
 
 
 def image_fault(image: str) -> tuple[str, str]:
-    """Return why a text is not an image reference, and what to write instead; ('', '') if it is one."""
+    """Return (why a text is not an image reference, what to write instead); ('', '') if it is an image reference."""
     if len(image) > _LONGEST_TEXT:
         return "it is longer than any image reference", "write HOST/PATH:TAG"
     if re.fullmatch("[a-f0-9]{64}", image):
-        return "a digest alone names no image", f"write the image before it: HOST/PATH@sha256:{image}"
+        return "it is only a digest", f"write the image before the digest: HOST/PATH@sha256:{image}"
     domain, rest = _split(image)
     match = _REFERENCE.fullmatch(f"{domain}/{rest}")
     name = rest.partition(":")[0]
     if match is None or name.lower() != name:
-        return _why(image, domain, rest)
+        return _find_fault(image, domain, rest)
     if len(match["path"]) > _LONGEST:
         return f"its path has more than {_LONGEST} characters", "use a shorter path"
     return _digest_fault(match["digest"] or "")
@@ -49,7 +50,7 @@ def is_image(image: str) -> bool:
 
 
 def _split(image: str) -> tuple[str, str]:
-    """Return the registry of an image and the rest. An image without a registry comes from Docker Hub."""
+    """Return (registry, rest) of an image. An image without a registry comes from Docker Hub."""
     first, slash, rest = image.partition("/")
     if not slash:
         return _HUB, f"library/{image}"
@@ -74,48 +75,55 @@ def _digest_fault(digest: str) -> tuple[str, str]:
     return "", ""
 
 
-def _why(image: str, domain: str, rest: str) -> tuple[str, str]:
-    """Return the most likely mistake in a text that is not an image reference, and the fix."""
-    fix = "write HOST/PATH:TAG or HOST/PATH@sha256:DIGEST, such as quay.io/acme/openmpi:5.0"
+def _find_fault(image: str, domain: str, rest: str) -> tuple[str, str]:
+    """Return (most likely mistake, fix) for a text that is not an image reference."""
     if scheme := re.match(r"(?:[a-z][a-z0-9+.-]*:)?//", image, re.IGNORECASE):
         return f"it starts with `{scheme[0]}`", f"remove `{scheme[0]}`"
     if image != image.strip():
-        return "it begins or ends with a blank", "remove the blank"
+        return "it begins or ends with white space", "remove the white space"
     if bad := re.search(r"[^A-Za-z0-9._:/@\[\]+-]", image):
-        return f"`{bad[0] if bad[0].isprintable() else ascii(bad[0])[1:-1]}` is not allowed in an image reference", fix
-    name, _, digest = rest.partition("@")
-    path, colon, tag = name.partition(":")
+        character = bad[0] if bad[0].isprintable() else ascii(bad[0])[1:-1]
+        return f"`{character}` is not allowed in an image reference", _WRITE
     if not re.fullmatch(_HOST, domain, re.ASCII):
         return (
-            f"`{_brief(domain)}` is not the host of a registry",
+            f"{format_value(domain)} is not the host of a registry",
             "write HOST, or HOST:PORT if the registry needs a port",
         )
+    return _find_fault_below_host(rest)
+
+
+def _find_fault_below_host(rest: str) -> tuple[str, str]:
+    """Return (most likely mistake, fix) for the part PATH:TAG@DIGEST of an image reference."""
+    name, at, digest = rest.partition("@")
+    path, colon, tag = name.partition(":")
     if path.lower() != path:
         return (
             "its path has upper-case letters",
-            f"write `{_brief(path.lower())}`, if the registry has the image with this path",
+            f"write {format_value(path.lower())}, if the registry has the image with this path",
         )
     if not re.fullmatch(_PATH, path, re.ASCII):
-        return "its path has an empty part, or one that begins or ends with a separator", fix
+        return "a part of its path is empty, or begins or ends with `.`, `_` or `-`", _WRITE
     if colon and not re.fullmatch(_TAG, tag, re.ASCII):
-        return f"`{_brief(tag)}` is no tag" if tag else "it ends with a colon, and the tag is missing", fix
-    if "@" in rest:
-        return f"`{_brief(digest)}` is no digest" if digest else "the digest after `@` is missing", fix
-    return "it does not have the form of one", fix
-
-
-def _brief(text: str) -> str:
-    return text if len(text) <= _SHORT else f"{text[: _SHORT - 1]}…"
+        return f"{format_value(tag)} is not a valid tag" if tag else "the tag after `:` is missing", _WRITE
+    if at:
+        if not digest:
+            return "the digest after `@` is missing", _WRITE
+        fault = _digest_fault(digest)
+        return fault if any(fault) else (f"{format_value(digest)} is not a valid digest", _WRITE)
+    return "its form is not HOST/PATH:TAG", _WRITE
 
 
 def hidden_by(path: str) -> str:
-    """Return the harm of a volume that is mounted at a path, such as `hides the devices`; '' if there is none.
+    """Return the damage that a volume does at a mount path, such as `hides the devices`; '' if no damage is known.
 
     Args:
         path: an absolute path without `.` and `..`.
     """
     place = _resolved(path)
-    for folder, holds, is_closed in _folders():
+    for folder, holds, is_closed, is_mounted in _folders():
+        if is_mounted and _is_within(folder, place):
+            at = "this path" if folder == place else f"`{folder}`"
+            return f"conflicts with the volume at {at}, which holds {holds}"
         if folder == place:
             return f"hides {holds}"
         if _is_within(folder, place):
@@ -128,22 +136,26 @@ def hidden_by(path: str) -> str:
 
 
 def software_hidden_by(path: str) -> str:
-    """Return what images usually keep in the folder at a path; '' if MPI needs nothing in it."""
+    """Return the software that images usually have in the folder at a path, such as `Open MPI`; '' if none is known."""
     rows = read_table("folders")["software"]
     return next((str(row["holds"]) for row in rows if row["path"] == _resolved(path)), "")
 
 
 def is_below(path: str, folder: str) -> bool:
-    """Return True if a path leads to something inside a folder."""
+    """Return True if a path is inside a folder, and not the folder itself."""
     place, around = _resolved(path), _resolved(folder)
     return place != around and _is_within(place, around)
 
 
 @cache
-def _folders() -> tuple[tuple[str, str, bool], ...]:
-    """Return (folder, content, True if no volume may be mounted below it), sorted, so that `/` comes first."""
+def _folders() -> tuple[tuple[str, str, bool, bool], ...]:
+    """Return (folder, content, True if no volume may be below the folder, True if pods have a volume there), sorted."""
     rows = read_table("folders")["folders"]
-    return tuple(sorted({(_resolved(row["path"]), row["holds"], row.get("below") == "refused") for row in rows}))
+    return tuple(
+        sorted(
+            {(_resolved(row["path"]), row["holds"], row.get("below") == "refused", "mounted" in row) for row in rows}
+        )
+    )
 
 
 @cache

@@ -1,4 +1,4 @@
-"""The kinds of object that a release can hold (kinds.yaml)."""
+"""The kinds of object that mpigen can generate (kinds.yaml)."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from generator.facts.table import read_rows
 
 @dataclass(frozen=True, slots=True)
 class EmittedKind:
-    """A kind of object that a release can hold.
+    """A kind of object that mpigen can generate.
 
     Attributes:
         resource: the name in URLs and RBAC rules, such as `clusterqueues`.
         namespaced: True if its objects are in namespaces, of tenants or of operators.
-        wave: the sync wave of Argo CD.
+        wave: the sync wave in which Argo CD applies its objects.
     """
 
     group: str
@@ -25,4 +25,4 @@ class EmittedKind:
 
 
 KINDS = read_rows("kinds", "kinds", EmittedKind)
-"""In the order of groups and names. Objects that admins add to a release can have other kinds."""
+"""The kinds, sorted by group and name. Objects that admins add to a release can have other kinds."""

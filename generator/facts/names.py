@@ -1,6 +1,6 @@
 """Names that objects of several systems share: labels, annotations, resources, capabilities, controllers and paths.
 
-A name that two packages of mpigen use stands here once. tests/unit/test_facts.py finds the others.
+A name that two packages of mpigen use stands here once. tests/unit/test_facts.py fails if it stands in a second place.
 """
 
 from __future__ import annotations
@@ -8,50 +8,63 @@ from __future__ import annotations
 # Kubernetes
 
 METADATA_NAME = "kubernetes.io/metadata.name"
-"""Label of each namespace, set by the API server: its name (KEP-2161)."""
+"""Label of a namespace, set by the API server: the name of the namespace (KEP-2161)."""
 
 HOSTNAME = "kubernetes.io/hostname"
-"""Label of each node, set by the kubelet: its host name."""
+"""Label of a node, set by the kubelet: the host name of the node."""
 
 POD_SECURITY_ENFORCE = "pod-security.kubernetes.io/enforce"
 """Label of a namespace: the Pod Security level that its pods must meet."""
 
 IPC_LOCK = "IPC_LOCK"
-"""The capability to lock memory beyond the limit (capabilities(7))."""
+"""The Linux capability to lock more memory than the limit `memlock` (capabilities(7))."""
 
 NET_BIND_SERVICE = "NET_BIND_SERVICE"
-"""The only capability that Pod Security `restricted` allows."""
+"""The only capability that Pod Security level `restricted` allows containers to add."""
 
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - a mount point of pods
-"""The folder of shared memory; 64 MiB unless a volume is mounted there (shm_overview(7))."""
+"""The folder of shared memory, which has 64 MiB unless a volume is mounted there (shm_overview(7))."""
 
 SSH_PORT = 2222
 """The port of sshd in the pods of ranks: without root it cannot be 22 (ip(7), `ip_unprivileged_port_start`)."""
 
 VERBS_DEVICES = "/dev/infiniband"
-"""The folder with the device files of RDMA (rdma-core libibverbs)."""
+"""The folder with the device files of RDMA NICs (rdma-core libibverbs)."""
 
 EVERYWHERE = "0.0.0.0/0"
-"""Every IPv4 address."""
+"""The CIDR of all IPv4 addresses."""
+
+DEFINITION = b"CustomResourceDefinition"
+"""The text that each file with a definition of a custom kind contains."""
+
+JOB_NAME_LABELS = ("job-name", "batch.kubernetes.io/job-name")
+"""The labels of a pod that have the name of its Job (kubernetes v1.34.2 pkg/registry/batch/job/strategy.go)."""
 
 # OpenShift
 
 REQUIRED_SCC = "openshift.io/required-scc"
 """Annotation of a pod: the only SecurityContextConstraints that may admit it."""
 
+DNS_PODS = (
+    ("kube-system", {"k8s-app": "kube-dns"}, 53),
+    ("openshift-dns", {"dns.operator.openshift.io/daemonset-dns": "default"}, 5353),
+)
+"""The DNS pods of Kubernetes and of OpenShift: namespace, labels and port. Policies match the port of the pods, not of
+the Service (openshift/cluster-dns-operator pkg/manifests/assets/dns/{service,daemonset}.yaml)."""
+
 # Kueue
 
 QUEUE_NAME = "kueue.x-k8s.io/queue-name"
-"""Label of a job: its LocalQueue (kueue v0.19.2 pkg/controller/constants/constants.go QueueLabel)."""
+"""Label of a job: the name of its LocalQueue (kueue v0.19.2 pkg/controller/constants/constants.go QueueLabel)."""
 
 PRIORITY_CLASS = "kueue.x-k8s.io/priority-class"
-"""Label of a job: its WorkloadPriorityClass (constants.go WorkloadPriorityClassLabel)."""
+"""Label of a job: the name of its WorkloadPriorityClass (constants.go WorkloadPriorityClassLabel)."""
 
 PODSET_PREFIX = "kueue.x-k8s.io/podset-"
 """Start of the annotations of a pod template that request a topology (kueue v0.19.2 apis/kueue/v1beta2)."""
 
 PODSET_GROUP = "kueue.x-k8s.io/podset-group-name"
-"""Annotation of a pod template: pods with the same value get one place (PodSetGroupName)."""
+"""Annotation of a pod template: PodSets with the same value get one topology domain (PodSetGroupName)."""
 
 PROVISIONING = "kueue.x-k8s.io/provisioning-request"
 """`controllerName` of an AdmissionCheck that creates nodes for a job (ProvisioningRequestControllerName)."""
@@ -62,16 +75,31 @@ MULTI_KUEUE = "kueue.x-k8s.io/multikueue"
 # Trainer: trainer v2.3.0 pkg/constants/constants.go
 
 STEP = "trainer.kubeflow.org/trainjob-ancestor-step"
-"""Label of the Job template of a replicated job: the part of a TrainJob that it runs."""
+"""Label of the Job template of a replicated job: the part of a TrainJob that this replicated job runs."""
 
 FRAMEWORK = "trainer.kubeflow.org/framework"
-"""Label of a runtime: the framework that the SDK shows."""
+"""Label of a runtime: the framework that the Kubeflow SDK shows."""
 
 SUPPORT = "trainer.kubeflow.org/support"
 """Label of a runtime: `deprecated` makes Trainer's webhook warn users of it."""
 
 MPI_FOLDER = "/etc/mpi"
-"""The folder in which Trainer mounts the hostfile in the launcher (MPIHostfileDir)."""
+"""The folder in which Trainer mounts the hostfile in the launcher pod (MPIHostfileDir)."""
+
+UPSTREAM_RUNTIMES = frozenset(
+    {
+        "deepspeed-distributed",
+        "jax-distributed",
+        "mlx-distributed",
+        "torch-distributed",
+        "torch-distributed-with-cache",
+        "torchtune-llama3.2-1b",
+        "torchtune-llama3.2-3b",
+        "torchtune-qwen2.5-1.5b",
+        "xgboost-distributed",
+    }
+)
+"""The ClusterTrainingRuntimes that an installation of Trainer can contain (trainer v2.3.0 manifests/base/runtimes)."""
 
 # Multus: multus-cni pkg/k8sclient/k8sclient.go
 
@@ -87,7 +115,7 @@ EFA = "vpc.amazonaws.com/efa"
 """A device of Amazon's EFA (aws/eks-charts 5239609 stable/aws-efa-k8s-device-plugin)."""
 
 GPU_CLIQUE = "nvidia.com/gpu.clique"
-"""Label of a node: the NVLink domain that its GPUs are in (NVIDIA/k8s-device-plugin, GPU feature discovery)."""
+"""Label of a node: the NVLink domain of its GPUs (NVIDIA/k8s-device-plugin, GPU feature discovery)."""
 
 # mpigen
 
@@ -98,31 +126,34 @@ TENANT_LABEL = "mpigen.dev/tenant"
 """Label of a namespace: the team that owns it, the same in all of the team's namespaces."""
 
 FABRIC = "mpigen.dev/fabric"
-"""Annotation of a pod: the fabric that its ranks use; `none` for TCP on nodes that have a fabric."""
+"""Annotation of a pod: the fabric that its ranks use; `none` if ranks use TCP on nodes that have a fabric."""
 
 NODES = "mpigen.dev/nodes"
-"""Annotation of a ResourceFlavor: the number of its nodes."""
+"""Annotation of a ResourceFlavor: the number of nodes with the flavor."""
 
 ALLOCATABLE = "mpigen.dev/allocatable"
-"""Annotation of a ResourceFlavor: the resources that one node offers to jobs, as JSON: resource → quantity."""
+"""Annotation of a ResourceFlavor: the resources that each node offers to jobs, as JSON: resource → quantity."""
 
 RESERVATIONS = "mpigen.dev/reservations"
-"""Annotation of a ClusterQueue, as JSON: name → last day of each reservation in its quota."""
+"""Annotation of a ClusterQueue, as JSON: reservation (temporary quota) → its last day."""
 
 REBOOTS = "mpigen.dev/reboots"
-"""Annotation of an object that makes nodes drain or restart when it is applied."""
+"""Annotation of an object that makes nodes drain or restart when the GitOps engine applies it."""
 
 RELAXED = "mpigen.dev/relaxed-"
-"""Start of the label that exempts a namespace from an admission rule; the value is the last day."""
+"""Start of the label that exempts a namespace from an admission policy. The value is the last day of the exemption."""
 
 RUNTIME_LABEL = "mpigen.dev/runtime"
-"""Label of a pod: its runtime. NetworkPolicies select MPI pods by it, because Trainer and JobSet set no such label."""
+"""Label of a pod: the name of its runtime. NetworkPolicies select MPI pods by this label of mpigen."""
 
 JOB_LABEL = "jobset.sigs.k8s.io/jobset-name"
 """Label of a pod, set by JobSet: the name of the TrainJob."""
 
+EXCLUSIVE_TOPOLOGY = "alpha.jobset.sigs.k8s.io/exclusive-topology"
+"""Annotation of a JobSet or of the Job template of a replicated job: each Job gets a topology domain of its own."""
+
 JOB_POLICY = "np."
-"""Start of the name of a job's NetworkPolicy; the name of the job follows."""
+"""Start of the name of the NetworkPolicy that isolates a job; the name of the job follows."""
 
 OUT_OF_THE_MESH = {"istio.io/dataplane-mode": "none", "sidecar.istio.io/inject": "false"}
 """Labels of a pod: no Istio sidecar and no ambient mode. Trainer does not copy labels of a TrainJob to its pods."""
@@ -131,21 +162,29 @@ SERVICE_ACCOUNT = "mpi"
 """The ServiceAccount of all MPI pods, one in each tenant's namespace. It has no permissions and no token."""
 
 REGISTRY_LOGIN = f"{SERVICE_ACCOUNT}-dockercfg"
-"""The Secret with which MPI pods pull from OpenShift's own registry. OpenShift creates it; the ServiceAccount sets this
-name only if it has further pull secrets."""
+"""The Secret with which MPI pods pull images from OpenShift's own registry. OpenShift creates it. The ServiceAccount
+lists the Secret only if it has further pull secrets."""
 
 MANAGED_BY = {"app.kubernetes.io/managed-by": "mpigen"}
 """Label of every generated object."""
 
 PART_OF = "app.kubernetes.io/part-of"
-"""Label of every generated object: the platform."""
+"""Label of every generated object: the name of the platform."""
 
 LOCAL_QUEUE = "default"
-"""The LocalQueue in each tenant's namespace. With this name Kueue queues TrainJobs without a queue label in it
+"""The LocalQueue in each tenant's namespace. Because of its name, TrainJobs without a queue label use it
 (LocalQueueDefaulting, GA)."""
 
 OWNER = "mpigen.dev/owner"
-"""Annotation of a TrainJob: the user who may delete it without the role of an editor."""
+"""Annotation of a TrainJob: the user that may delete the TrainJob without the role of an editor."""
 
 MEMLOCK_SCC = "mpigen-memlock"
-"""On OpenShift, the SecurityContextConstraints of pods that lock memory, and the role that grants their use."""
+"""On OpenShift, the SecurityContextConstraints of pods that lock memory, and the role that grants the use of these."""
+
+GITOPS_ROLE = "mpigen-gitops"
+"""The ClusterRole of the account that applies a release, and its ClusterRoleBinding."""
+
+SYNC_OPTIONS = "argocd.argoproj.io/sync-options"
+"""Annotation with which Argo CD confirms or omits the deletion of an object."""
+ARGOCD_FOLDER = "argocd"
+"""The folder in a release with the Application and its AppProject. Argo CD does not apply these files."""

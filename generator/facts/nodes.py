@@ -1,4 +1,4 @@
-"""Nodes: server types with their NICs, the amounts that a node can offer, and labels that differ from node to node."""
+"""Nodes: server types with their NICs, plausible amounts of resources, and labels that differ from node to node."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Measured:
 
     Attributes:
         gigabytes: bus bandwidth of an allreduce in GB/s, as `all_reduce_perf` prints it.
-        how: the number of servers and the size of messages.
+        how: the number of servers and the message size of the measurement.
     """
 
     gigabytes: int
@@ -54,16 +54,16 @@ class Server:
     """A type of server.
 
     Attributes:
-        name: the value of `server`; for a cloud, its own name, which is the label node.kubernetes.io/instance-type.
-        accelerators: number and model of the accelerators.
+        name: the value of `fabrics[].server`; for a cloud, its instance type (node.kubernetes.io/instance-type).
+        accelerators: number and model of the accelerators in one server.
         link: Gbit/s of each NIC of the fabric.
-        fabric: the defaults of a fabric of such servers: field of `fabrics` → value.
+        fabric: the defaults of a fabric with such servers: field of `fabrics` → value.
         sources: the publications with these facts.
         architecture: the architecture of its CPUs, as in the label kubernetes.io/arch.
         topology: labels with the location of a node in the fabric, from the widest to the narrowest.
         measured: published measurements.
-        sockets: CPU sockets, over which the accelerators are spread evenly; None if no source states it.
-        note: what else a user must know.
+        sockets: number of CPU sockets, over which the accelerators are spread evenly; None if no source states it.
+        note: a hint for users of the server type; empty if there is none.
     """
 
     name: ServerName
@@ -96,7 +96,7 @@ SERVERS: Mapping[str, Server] = {row["name"]: _server(row) for row in read_table
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The possible amounts of a resource.
+    """The plausible amounts of a resource.
 
     Attributes:
         unit: the unit of the amounts.
@@ -111,7 +111,7 @@ class Bounds:
 
 @cache
 def bounds() -> Mapping[str, Bounds]:
-    """Return resource → its possible amounts; `storage` is the size of a volume."""
+    """Return resource → its plausible amounts; `storage` is the size of a volume."""
     return {
         row["resource"]: Bounds(
             row["unit"],
@@ -124,7 +124,7 @@ def bounds() -> Mapping[str, Bounds]:
 
 @cache
 def most_devices() -> int:
-    """Return the most devices of one kind that one node offers."""
+    """Return the largest number of devices of one kind that a node can offer."""
     return int(read_table("machines")["devices"]["most"])
 
 

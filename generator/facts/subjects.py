@@ -13,7 +13,9 @@ _OF_NAMESPACE = re.compile(r"system:serviceaccounts?:(?P<namespace>[^:]+)(:.*)?"
 
 
 def meaning_of(subject: str) -> Meaning:
-    """Return the meaning of a subject that is neither a team nor a person; an empty string for all other subjects.
+    """Return the meaning of a subject of the cluster, such as `everyone`; '' if the subject can be a team or a person.
+
+    subjects.yaml explains the meanings.
 
     Args:
         subject: `group:NAME`, `user:NAME` or `serviceaccount:NAMESPACE/NAME`.

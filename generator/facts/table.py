@@ -1,4 +1,7 @@
-"""Read tables of facts from YAML files, such as NAME.yaml in this package, which has the form of NAME.schema.json."""
+"""Readers of the files of mpigen's packages, such as tables of facts: NAME.yaml, in the form of NAME.schema.json.
+
+Builders read no other files.
+"""
 
 from __future__ import annotations
 
@@ -16,16 +19,21 @@ _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @cache
+def read_text(package: str, *path: str) -> str:
+    """Return the text of a file in a package."""
+    return files(package).joinpath(*path).read_text("utf-8")
+
+
+@cache
 def read_table(name: str, package: str = "generator.facts") -> dict[str, Any]:
-    """Return the content of NAME.yaml in a package. Callers must not change it."""
-    text = files(package).joinpath(f"{name}.yaml").read_text("utf-8")
-    content: dict[str, Any] = yaml.load(text, Loader=_LOADER)  # noqa: S506 - a safe loader
+    """Return the content of NAME.yaml in a package. Callers must not change it, because it is cached."""
+    content: dict[str, Any] = yaml.load(read_text(package, f"{name}.yaml"), Loader=_LOADER)  # noqa: S506 - a safe loader
     return content
 
 
 @cache
 def read_rows(name: str, key: str, row_type: Callable[..., Row]) -> tuple[Row, ...]:
-    """Return the list at a key of NAME.yaml as objects, with lists as tuples. The type ignores keys without a field."""
+    """Return the list at a key of NAME.yaml as objects of `row_type`, without keys for which it has no field."""
     fields = inspect.signature(row_type).parameters.keys()
     rows = ({_snake_case(field): value for field, value in row.items()} for row in read_table(name)[key])
     return tuple(row_type(**{field: _freeze(value) for field, value in row.items() if field in fields}) for row in rows)

@@ -1,4 +1,4 @@
-"""Upstream releases that mpigen supports: the versions of `platform.yaml`, and the sources of the schemas."""
+"""Upstream releases that mpigen supports: the versions in `platform.yaml`, and the sources of the schemas."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Component:
     files: str = "*.yaml"
 
     def definition_files(self, module: Path) -> list[Path]:
-        """Return the files of a downloaded module that hold API definitions, sorted."""
+        """Return the files with API definitions in the folder of a downloaded Go module, sorted."""
         return sorted(file for pattern in self.files.split() for file in (module / self.folder).glob(pattern))
 
 
@@ -33,5 +33,5 @@ TOGETHER: tuple[Mapping[str, str], ...] = tuple(row["versions"] for row in read_
 
 
 def minors(name: str) -> tuple[str, ...]:
-    """Return the versions of a component that `platform.yaml` may name, newest first; empty if it is unknown."""
+    """Return the versions of a component that `platform.yaml` may name, newest first; empty if none is known."""
     return tuple(component.minor for component in SUPPORTED if component.name == name)

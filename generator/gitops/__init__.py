@@ -1,1 +1,1 @@
-"""Argo CD: the project and the application that point at one release, and the waves that order it."""
+"""Argo CD: the AppProject and the Application of a platform, and the sync wave of each manifest."""

@@ -10,7 +10,7 @@ from typing import Any
 from generator.checks.finding import Finding, Severity
 from generator.checks.registry import WARNING, declare
 from generator.config.platform import Platform
-from generator.config.python_file import shadowed_module
+from generator.config.python_file import find_shadowed_module
 from generator.documents.files import read_file
 from generator.documents.load import load
 from generator.documents.locate import locate_all
@@ -35,9 +35,9 @@ class Written:
 
 
 def locate_paths(file: Path, paths: Sequence[tuple[str, ...]]) -> list[Written]:
-    """Return the place of each path of a platform; without line and column if the file is not YAML.
+    """Return the place of each path of a platform. Places in a file that is not YAML have no line and no column.
 
-    A field that the file does not set has the line of the nearest section around it.
+    A field that the file does not set has the place of the nearest section around it.
 
     Args:
         file: the platform file.
@@ -77,33 +77,36 @@ def _positions(path: tuple[str, ...], data: Any) -> tuple[str | int, ...]:
     return tuple(steps)
 
 
-def shadowed_module_hazards(file: Path) -> Iterator[Hazard]:
+def shadowed_module(file: Path) -> Iterator[Hazard]:
     """Report a platform file in Python with the name of an installed module.
 
     pytest, mypy and an interactive Python that start in the folder of a file such as `platform.py` import the file
     instead of the module, and fail. Rename the file, for example to `mpigen_platform.py`.
+
+    Source: https://docs.python.org/3/library/sys_path_init.html
     """
-    module = shadowed_module(file) if file.suffix == ".py" else ""
+    module = find_shadowed_module(file) if file.suffix == ".py" else ""
     if module:
         yield Hazard(
             (),
             f"the file `{file.name}` has the name of the Python module `{module}`",
-            f"pytest, mypy and an interactive Python in its folder import the file instead of `{module}` and fail",
+            f"pytest, mypy and an interactive Python that start in the folder of this file import it instead of the "
+            f"module `{module}`, and fail",
             "rename the file, for example to mpigen_platform.py",
         )
 
 
-declare("platform/shadowed-module", severity=WARNING, text=shadowed_module_hazards.__doc__ or "")
+declare("platform/shadowed-module", severity=WARNING, text=shadowed_module)
 
 
 def find_hazards(platform: Platform, file: Path) -> list[Finding]:
-    """Return a warning for every hazard, with its line if the file is YAML.
+    """Return a warning for every hazard. It has a line if the platform file is YAML.
 
     Args:
         platform: the platform that the file declares.
         file: a platform.yaml or mpigen_platform.py, as the user named it.
     """
-    hazards = [("platform/shadowed-module", hazard) for hazard in shadowed_module_hazards(file)]
+    hazards = [("platform/shadowed-module", hazard) for hazard in shadowed_module(file)]
     hazards += [(check, hazard) for check, rule in RULES.items() for hazard in rule(platform)]
     places = locate_paths(file, [hazard.path for _, hazard in hazards])
     return [

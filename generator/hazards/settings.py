@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from fractions import Fraction
 from typing import NamedTuple
 
-from generator import quantities
 from generator.checks.registry import WARNING, declare
 from generator.config.model.access import explain_cluster_subject
 from generator.config.model.isolation import Egress
 from generator.config.model.pools import Pool
-from generator.config.model.quotas import ZERO, quota_amounts, sum_amounts
+from generator.config.model.quotas import quota_amounts, sum_amounts
 from generator.config.model.runtimes import Runtime
 from generator.config.model.tenants import Tenant
 from generator.config.platform import Platform
 from generator.config.rules.pools import hardware_of, shares_devices
-from generator.facts.addressing import denied_metadata, metadata_of_clouds
+from generator.facts.addressing import Network, contains, denied_metadata, metadata_of_clouds
 from generator.facts.devices import MIG_PREFIX, device_of, is_known, known_profiles
 from generator.facts.images import is_below, software_hidden_by
+from generator.facts.names import EVERYWHERE
 from generator.objects.queue import format_amount, parse_amounts
-from generator.quantities import Quantity
-from generator.runtimes.hosts import NodeSize, launcher_resources, node_size
-
-Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+from generator.quantities import ZERO, Quantity
+from generator.runtimes.hosts import DEFAULT_HOSTS, NodeSize, launcher_resources, node_size
 
 
 class Hazard(NamedTuple):
@@ -52,7 +50,7 @@ def hazard(check: str) -> Callable[[Rule], Rule]:
     """Register a rule as a check. Its docstring becomes the page of the check."""
 
     def register(rule: Rule) -> Rule:
-        declare(check, severity=WARNING, text=rule.__doc__ or "")
+        declare(check, severity=WARNING, text=rule)
         RULES[check] = rule
         return rule
 
@@ -63,8 +61,11 @@ def hazard(check: str) -> Callable[[Rule], Rule]:
 def unknown_resource(platform: Platform) -> Iterator[Hazard]:
     """Report an allocatable resource that no known device plugin offers.
 
-    `allocatable` of a pool has a resource that no known device plugin offers, or a MIG profile of no known GPU. If
-    the name is misspelt, no node offers the resource. If the name is right, add it to `cluster.resources`.
+    mpigen knows no device plugin that offers a resource in `allocatable` of a pool, or knows no GPU that has the MIG
+    profile. If the name is misspelt, no node offers the resource, and pods that request it stay Pending. If the name is
+    right, add it to `cluster.resources`.
+
+    Source: generator/facts/devices.yaml and mig.yaml name the source of each device and MIG profile
     """
     own = {*platform.cluster.resources, *(name for fabric in platform.fabrics for name in fabric.requests)}
     for pool in platform.pools:
@@ -75,14 +76,14 @@ def unknown_resource(platform: Platform) -> Iterator[Hazard]:
             if resource.startswith(MIG_PREFIX) and profile not in known_profiles():
                 message = f"no GPU that mpigen knows has the MIG profile `{profile}`"
                 why = (
-                    f"if the GPUs of pool `{pool.name}` do not have it either, no node offers `{resource}`, and jobs "
-                    "stay suspended"
+                    f"if the GPUs of pool `{pool.name}` lack this profile, no node offers `{resource}`, and pods that "
+                    "request it stay Pending"
                 )
             elif not is_known(resource):
                 message = f"no device plugin that mpigen knows offers `{resource}`"
                 why = (
-                    "if the name is misspelt, no node offers it; if it is right, ranks still get it only from a "
-                    f"runtime on pool `{pool.name}` that requests it in `resources`"
+                    f"if the name is misspelt, no node offers `{resource}`; if the name is right, ranks get it "
+                    f"only from runtimes on pool `{pool.name}` that request it in `resources`"
                 )
             else:
                 continue
@@ -90,7 +91,7 @@ def unknown_resource(platform: Platform) -> Iterator[Hazard]:
                 ("pools", pool.name, "allocatable", resource),
                 message,
                 why,
-                f"search for it in the output of `kubectl describe node`, then add `{resource}` to `cluster.resources`",
+                f"if `kubectl describe node` lists `{resource}`, add it to `cluster.resources`, else correct the name",
             )
 
 
@@ -98,38 +99,40 @@ def unknown_resource(platform: Platform) -> Iterator[Hazard]:
 def many_devices(platform: Platform) -> Iterator[Hazard]:
     """Report a pool with more devices per node than any server has.
 
-    `allocatable` of a pool has more devices than any server, such as 64 `nvidia.com/gpu`. Often this is the number of
-    the whole pool, and no node has room for a job. If pods share devices, add the label
-    `nvidia.com/gpu.sharing-strategy` to the pool.
+    `allocatable` is about one node, but lists more devices than any server has, such as 64 `nvidia.com/gpu`. Often 64
+    is the number of the whole pool, and no node has room for a pod that requests 64. If pods share devices, add the
+    label `nvidia.com/gpu.sharing-strategy` to the pool. The check skips a pool whose labels or fabric name a server
+    that mpigen knows: mpigen rejects more GPUs than this server has.
+
+    Source: generator/facts/devices.yaml names the source of each device
     """
     for pool in platform.pools:
         for resource, amount in pool.allocatable.items():
             device = device_of(resource)
             if device is None or shares_devices(pool, resource) or hardware_of(pool).count:
                 continue
-            if quantities.parse(amount).value > device.most:
+            if amount.value > device.most:
                 yield Hazard(
                     ("pools", pool.name, "allocatable", resource),
                     f"`{amount}` of {resource} on one node: {device.why}",
-                    "if this is the number of the whole pool, no node has room for a job; if pods share devices, "
-                    "several ranks run on one device",
-                    "write the number of devices of one node; if pods share devices, add the label "
-                    f"`{resource}.sharing-strategy` that the nodes carry",
+                    f"if `{amount}` is the number of the whole pool, no node has room for a pod that requests all of "
+                    "them; if pods share devices, several ranks run on one device",
+                    "write the number of devices of one node; if pods share devices, add the nodes' label "
+                    f"`{resource}.sharing-strategy` to the pool",
                 )
-
-
-DEFAULT_NODES = 2
-"""Hosts of a TrainJob without `numNodes`, on a runtime without `nodes`."""
 
 
 @hazard("platform/unusable-runtime")
 def unusable_runtime(platform: Platform) -> Iterator[Hazard]:
     """Report a runtime whose default job no team can run.
 
-    The default job on a runtime has `nodes` hosts, or two. This job needs more than the quota, the reservations and
-    `borrow` of every team, exceeds `limits.hostsPerJob` of every team, or has no room in the pool. A TrainJob without
-    `numNodes` then stays suspended. Other teams may lend less than `borrow`, so a runtime without this warning can
-    still be unusable.
+    The default job is a TrainJob without `numNodes`: it has as many hosts as `nodes` of the runtime, or two. If a
+    team's quota, reservations and `borrow` together are too small for this job, it stays suspended. If the pool has too
+    few nodes for its hosts, some of its pods stay Pending. The check assumes that other teams lend all that `borrow`
+    allows, so a runtime without this warning can still be unusable.
+
+    Source: kueue v0.19.2 pkg/cache/scheduler/resource_node.go potentialAvailable,
+    pkg/scheduler/flavorassigner/flavorassigner.go assignFlavors
     """
     pools = {pool.name: pool for pool in platform.pools}
     limits = {
@@ -140,7 +143,7 @@ def unusable_runtime(platform: Platform) -> Iterator[Hazard]:
     }
     for runtime in platform.runtimes:
         pool = pools[runtime.pool]
-        size, hosts = node_size(runtime, pool), runtime.nodes or DEFAULT_NODES
+        size, hosts = node_size(runtime, pool), runtime.nodes or DEFAULT_HOSTS
         tenants = [tenant for tenant in platform.tenants if not runtime.tenants or tenant.name in runtime.tenants]
         needed = _requests_of_default_job(runtime, size, hosts, platform)
         reasons = [
@@ -148,22 +151,22 @@ def unusable_runtime(platform: Platform) -> Iterator[Hazard]:
             for tenant in tenants
         ]
         if reasons and all(reasons):
-            others = "; no other team can run it either" if len(reasons) > 1 else ""
+            example = "for example, " if len(reasons) > 1 else ""
             yield Hazard(
                 ("runtimes", runtime.name, *(("nodes",) if runtime.nodes else ())),
-                f"the default job on `{runtime.name}` ({hosts} hosts) never runs: {reasons[0]}{others}",
-                "a TrainJob without `numNodes` stays suspended forever, and only the status of its Workload has the "
-                "reason",
+                f"no team can run the default job on runtime `{runtime.name}` ({hosts} hosts): {example}{reasons[0]}",
+                "a TrainJob without `numNodes` never runs: without quota it stays suspended, and without room on the "
+                "nodes its pods stay Pending",
                 "lower `nodes` of the runtime, or raise `quota` or `borrow` of a team",
             )
 
 
 def _requests_of_default_job(runtime: Runtime, size: NodeSize, hosts: int, platform: Platform) -> Mapping[str, int]:
-    """Return the requests of the default job as Kueue counts them: resource → amount in its own unit."""
-    requests = {resource: quantities.parse(amount) * hosts for resource, amount in size.resources.items()}
+    """Return the requests of the default job as Kueue counts them: resource → amount (`cpu` in millicores)."""
+    requests = {resource: amount * hosts for resource, amount in size.resources.items()}
     if runtime.has_separate_launcher:
         for resource, amount in launcher_resources(runtime, size).items():
-            requests[resource] = requests.get(resource, ZERO) + quantities.parse(amount)
+            requests[resource] = requests.get(resource, ZERO) + amount
     amounts = {resource: str(amount) for resource, amount in requests.items()}
     return platform.queues.counting.of(parse_amounts(amounts, runtime.name))
 
@@ -171,18 +174,18 @@ def _requests_of_default_job(runtime: Runtime, size: NodeSize, hosts: int, platf
 def _explain_lack(
     needed: Mapping[str, int], hosts: int, size: NodeSize, tenant: Tenant, pool: Pool, limit: Mapping[str, Quantity]
 ) -> str:
-    """Return the reason why the default job of a runtime never runs for a team; '' if it may run."""
-    most = tenant.limits.hosts_per_job
-    if most is not None and hosts > most:
-        return f"`{tenant.name}` may use {most} hosts per job (`limits.hostsPerJob`)"
+    """Return the reason why a team can never run the default job of a runtime; '' if the job may run.
+
+    `limits.hostsPerJob` is no reason, because no admission policy rejects a TrainJob without `numNodes`.
+    """
     available = parse_amounts({resource: str(amount) for resource, amount in limit.items()}, tenant.name)
     for resource in sorted(needed, key=lambda name: "/" not in name):
         if needed[resource] > available.get(resource, 0):
             need, maximum = (format_amount(resource, amounts.get(resource, 0)) for amounts in (needed, available))
-            return f"it needs {need} {resource}, but `{tenant.name}` gets at most {maximum}"
+            return f"the job needs {need} {resource}, but team `{tenant.name}` gets at most {maximum}"
     hosts_per_node = min(
         (
-            Fraction(quantities.parse(pool.offered[resource]).value) / quantities.parse(amount).value
+            pool.offered[resource].value / amount.value
             for resource, amount in size.resources.items()
             if resource in pool.offered
         ),
@@ -196,17 +199,19 @@ def _explain_lack(
 def hidden_software(platform: Platform) -> Iterator[Hazard]:
     """Report a volume of a runtime that hides the software of its image.
 
-    A volume of a runtime is mounted where images keep MPI or its libraries, such as `/opt` or `/usr/local`. Ranks
-    then fail with `command not found` or a missing library.
+    A volume of a runtime is mounted where images keep MPI or its libraries, such as `/opt` or `/usr/local`. Unless the
+    volume holds the same software, ranks fail with `command not found` or a missing library.
+
+    Source: generator/facts/folders.yaml names the source of each folder
     """
     for runtime in platform.runtimes:
         for volume in runtime.volumes:
             if software := software_hidden_by(volume.mount_path):
                 yield Hazard(
                     ("runtimes", runtime.name, "volumes", volume.name, "mountPath"),
-                    f"a volume at `{volume.mount_path}` hides that folder of the image: {software}",
-                    "ranks then fail with `command not found` or a missing library",
-                    "mount it at another path, such as /data, unless the volume holds the software",
+                    f"a volume at `{volume.mount_path}` hides the files that the image has there: {software}",
+                    "unless the volume holds this software, ranks fail with `command not found` or a missing library",
+                    "mount the volume at a different path, such as /data",
                 )
 
 
@@ -214,8 +219,11 @@ def hidden_software(platform: Platform) -> Iterator[Hazard]:
 def nested_volumes(platform: Platform) -> Iterator[Hazard]:
     """Report a volume of a runtime that is mounted inside another volume.
 
-    The container runtime creates the folder of the inner volume in the outer volume. Pods do not start if it cannot,
-    for example because the outer volume is read-only. Otherwise the inner volume hides the files in that folder.
+    The container runtime creates the folder of the inner volume in the outer volume. If the outer volume is read-only,
+    for example, the container runtime fails and pods do not start. If the folder already exists, the inner volume hides
+    its files.
+
+    Source: OCI runtime-spec 1.2 config.md (mounts)
     """
     for runtime in platform.runtimes:
         for inner in runtime.volumes:
@@ -226,20 +234,20 @@ def nested_volumes(platform: Platform) -> Iterator[Hazard]:
                 yield Hazard(
                     ("runtimes", runtime.name, "volumes", inner.name, "mountPath"),
                     f"`{inner.mount_path}` is inside `{outer.mount_path}`, the mount path of volume `{outer.name}`",
-                    f"the container runtime creates this folder in `{outer.name}`, and pods do not start if it cannot"
+                    f"if the container runtime cannot create this folder in volume `{outer.name}`, pods do not start"
                     if is_closed
-                    else f"this hides the files that `{outer.name}` has in that folder",
+                    else f"volume `{inner.name}` hides the files that volume `{outer.name}` has in this folder",
                     "mount the two volumes side by side, such as at /data and /scratch",
                 )
 
 
-_PUBLIC = (ipaddress.ip_network("0.0.0.0/0"), ipaddress.ip_network("2000::/3"))  # RFC 4291 §2.4: global unicast
+_PUBLIC = (ipaddress.ip_network(EVERYWHERE), ipaddress.ip_network("2000::/3"))  # RFC 4291 §2.4: global unicast
 _OPEN = Fraction(1, 8)  # of all addresses: no organisation has this many
 _FEW = 256
 
 
 def covered(networks: Iterable[Network]) -> Fraction:
-    """Return the fraction of all public addresses that networks cover together: the larger of IPv4 and IPv6."""
+    """Return the fraction of all public IPv4 or of all public IPv6 addresses that networks cover: the larger one."""
     networks = list(networks)
     shares = []
     for public in _PUBLIC:
@@ -256,29 +264,32 @@ def _networks_of_egress(platform: Platform) -> Iterator[tuple[Tenant, Egress, Ne
         for target in tenant.egress:
             if target.cidr:
                 path = ("tenants", tenant.name, "egress", target.name, "cidr")
-                yield tenant, target, ipaddress.ip_network(target.cidr), path
+                yield tenant, target, target.cidr, path
 
 
 @hazard("platform/open-egress")
 def open_egress(platform: Platform) -> Iterator[Hazard]:
     """Report egress of a team to a large part of the Internet.
 
-    Networks of a team's `egress` cover an eighth of all public addresses or more, alone or together. A program in
-    any pod of the team can then send data to almost any host of the Internet. List the networks that the team
-    needs. With Cilium, write names as `fqdn`.
+    The networks of a team's `egress` together cover at least an eighth of all public IPv4 or IPv6 addresses. A program
+    in any pod of the team can then send data to a large part of the Internet. List only the networks that the team
+    needs. With Cilium, you can list DNS names as `fqdn`.
+
+    Source: mpigen: the limit, an eighth of all public addresses, is its own
     """
-    why = "a program in any pod of the team can send data to almost any host of the Internet"
-    fix = "list the networks that the team needs, or with Cilium their names as `fqdn`"
+    why = "a program in any pod of the team can send data to a large part of the Internet"
+    fix = "list only the networks that the team needs, or with Cilium DNS names as `fqdn`"
     wide = set()
     for tenant, _, network, path in _networks_of_egress(platform):
         if (share := covered([network])) >= _OPEN:
             wide.add(tenant.name)
-            message = f"`{network}` opens {int(share * 100)} % of all addresses to `{tenant.name}`"
+            message = f"`{network}` allows team `{tenant.name}` to reach {int(share * 100)} % of all public addresses"
             yield Hazard(path, message, why, fix)
     for tenant in platform.tenants:
-        share = covered(ipaddress.ip_network(target.cidr) for target in tenant.egress if target.cidr)
+        share = covered(target.cidr for target in tenant.egress if target.cidr)
         if tenant.name not in wide and share >= _OPEN:
-            message = f"the networks of `{tenant.name}` together open {int(share * 100)} % of all addresses"
+            percent = f"{int(share * 100)} % of all public addresses"
+            message = f"these networks together allow team `{tenant.name}` to reach {percent}"
             yield Hazard(("tenants", tenant.name, "egress"), message, why, fix)
 
 
@@ -286,21 +297,22 @@ def open_egress(platform: Platform) -> Iterator[Hazard]:
 def metadata_egress(platform: Platform) -> Iterator[Hazard]:
     """Report egress of a team to the metadata service of a cloud.
 
-    A small network of a team's `egress` contains the metadata service of one cloud, such as 168.63.129.16 of Azure. In
-    that cloud a program in a pod can get the credentials of the node. `169.254.169.254` itself is never open. mpigen
-    does not check larger networks, because the cloud is unknown and the address may be any host.
+    A network of at most 256 addresses in a team's `egress` contains the metadata service of one cloud, such as
+    168.63.129.16 of Azure. If the cluster runs in this cloud, a program in a pod can get the credentials of the node.
+    mpigen never allows 169.254.169.254. It does not check larger networks, because it does not know the cloud, and in
+    other clouds the address may belong to any host.
+
+    Source: generator/facts/metadata.yaml names the source of each address
     """
     for _, _, network, path in _networks_of_egress(platform):
-        for address, clouds in metadata_of_clouds().items():
-            service = ipaddress.ip_network(address)
-            if network.num_addresses > _FEW or address in denied_metadata() or network.version != service.version:
-                continue
-            if service.subnet_of(network):  # type: ignore[arg-type]
+        for service, clouds in metadata_of_clouds().items():
+            if network.num_addresses <= _FEW and service not in denied_metadata() and contains(network, service):
                 yield Hazard(
                     path,
                     f"`{network}` contains {service.network_address}, the metadata service of {clouds}",
-                    "in that cloud a program in any pod of the team can get the credentials of the node",
-                    "remove the address from the network, unless the cluster runs in another cloud",
+                    "if the cluster runs in this cloud, a program in any pod of the team can get the credentials of "
+                    "the node",
+                    f"write networks without {service.network_address}, unless the cluster runs in a different cloud",
                 )
 
 
@@ -308,18 +320,19 @@ def metadata_egress(platform: Platform) -> Iterator[Hazard]:
 def cluster_egress(platform: Platform) -> Iterator[Hazard]:
     """Report egress of a team that overlaps the networks of the cluster.
 
-    A network of a team's `egress` overlaps one of `cluster.networks`. Some CNIs apply such a rule to addresses of pods
-    too. There the team reaches pods and Services of other teams.
+    A network of a team's `egress` overlaps one of `cluster.networks`. Some CNIs apply egress rules with networks also
+    to addresses of pods. With such a CNI, the team reaches pods and Services of other teams.
+
+    Source: https://kubernetes.io/docs/concepts/services-networking/network-policies (`ipBlock`)
     """
-    own: Sequence[Network] = [ipaddress.ip_network(network) for network in platform.cluster.networks]
     for _, _, network, path in _networks_of_egress(platform):
-        for other in own:
-            if network.version == other.version and network.overlaps(other):
+        for other in platform.cluster.networks:
+            if network.overlaps(other):
                 yield Hazard(
                     path,
                     f"`{network}` overlaps `{other}`, a network of the cluster's pods or Services (`cluster.networks`)",
-                    "if the CNI applies the rule to addresses of pods too, the team reaches pods and Services of other "
-                    "teams",
+                    "if the CNI applies egress rules also to addresses of pods, the team reaches pods and Services of "
+                    "other teams",
                     f"write networks that do not overlap `{other}`",
                 )
 
@@ -337,12 +350,15 @@ def everyone_reads(platform: Platform) -> Iterator[Hazard]:
     """Report a view role for a group that contains every user or every ServiceAccount.
 
     `access.view` of a team lists a group such as `system:authenticated`, which contains every user or every
-    ServiceAccount of the cluster. All of them can read the jobs and logs of the team. mpigen rejects such a group in
-    the other roles.
+    ServiceAccount of the cluster. Every member of the group can read the jobs and logs of the team. In roles other than
+    `view`, mpigen rejects such a group.
+
+    Source: k8s.io/apiserver v0.34.2 pkg/authentication/user/user.go AllAuthenticated,
+    pkg/authentication/serviceaccount/util.go AllServiceAccountsGroup
     """
     for tenant, _, subject, path in _subjects(platform):
         if why := explain_cluster_subject(subject):
-            consequence = f"all of them can read the jobs and logs of `{tenant.name}`"
+            consequence = f"every member of this group can read the jobs and logs of team `{tenant.name}`"
             yield Hazard(path, why, consequence, "name a group of your identity provider")
 
 
@@ -350,15 +366,17 @@ def everyone_reads(platform: Platform) -> Iterator[Hazard]:
 def shared_account(platform: Platform) -> Iterator[Hazard]:
     """Report a role for the ServiceAccount `default` of a namespace.
 
-    `access` of a team lists the ServiceAccount `default` of a namespace. Every pod in that namespace without a
-    ServiceAccount of its own then has the role.
+    `access` of a team lists the ServiceAccount `default` of a namespace. Every pod in that namespace that sets no
+    `serviceAccountName` then has the role.
+
+    Source: kubernetes v1.34.2 plugin/pkg/admission/serviceaccount/admission.go DefaultServiceAccountName
     """
     for tenant, role, subject, path in _subjects(platform):
         namespace, _, account = subject.removeprefix("serviceaccount:").partition("/")
         if subject.startswith("serviceaccount:") and account == "default":
             yield Hazard(
                 path,
-                f"every pod in `{namespace}` without a ServiceAccount of its own runs as `{subject}`",
-                f"any such pod has the role `{role}` of `{tenant.name}`",
-                "create a ServiceAccount for this purpose, and list it here",
+                f"every pod in namespace `{namespace}` that sets no `serviceAccountName` runs as `{subject}`",
+                f"every such pod has the role `{role}` of team `{tenant.name}`",
+                "create a ServiceAccount for the program that needs the role, and list this ServiceAccount",
             )

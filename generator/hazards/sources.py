@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from generator.checks.finding import Finding, Generated
 from generator.documents.messages import parse_path
+from generator.facts.table import read_table
 from generator.hazards.find import Written, locate_paths
 from generator.manifests import Body, Manifest
 
@@ -21,10 +19,10 @@ _CODE = re.compile(r"`[^`]+`")
 
 
 def point_at_platform(findings: Iterable[Finding], tree: Iterable[Manifest], platform_file: Path) -> list[Finding]:
-    """Return the findings with the line, the path and the field names of the platform file.
+    """Return findings about generated files with the line, the path and the field names of the platform file.
 
-    Findings that the platform file does not cause keep their place in the generated file, such as findings about
-    objects that a platform in Python adds.
+    If the platform file does not cause a finding, the finding keeps its place in the generated file. An example is a
+    finding about an object that a platform in Python adds.
 
     Args:
         findings: the findings of one release, placed in its generated files.
@@ -83,9 +81,8 @@ class _Row:
     fields: tuple[_Field, ...]
 
 
-@cache
-def _table() -> Any:
-    return yaml.safe_load(files(__package__).joinpath("sources.yaml").read_text("utf-8"))
+def _table() -> Mapping[str, Any]:
+    return read_table("sources", "generator.hazards")
 
 
 @cache
@@ -177,10 +174,12 @@ def _translate(text: str, own_field: str) -> str:
     fields = re.compile(rf"\b({'|'.join(_words())})\b(: (\w+))?")
 
     def write(match: re.Match[str]) -> str:
+        """Replace an API field, and the value after it."""
         field, assigned, value = match.groups()
         return _words()[field] + (f": {_values(field).get(value, value)}" if assigned else "")
 
     def write_code(code: re.Match[str]) -> str:
+        """Translate text in backticks: as a value of `own_field` if it is one, or else the API fields in it."""
         quoted = code[0].strip("`")
         return f"`{_values(own_field)[quoted]}`" if quoted in _values(own_field) else fields.sub(write, code[0])
 

@@ -1,1 +1,1 @@
-"""Jobs: what tenants write for a platform's runtimes, and how large it may be."""
+"""Jobs: new TrainJobs for the runtimes of a platform, their largest size, and descriptions of runtimes and fabrics."""

@@ -1,4 +1,4 @@
-"""The contract between a runtime and programs and images: what ranks get, and what an image needs."""
+"""The contract of a runtime: the ranks, resources and variables of a job, and the programs that its image needs."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Any
 
 from generator.config.model.runtimes import HOME, Runtime, fabric_of
 from generator.config.platform import Platform
-from generator.facts.families import FAMILIES, Family
-from generator.facts.mpi import MPI
+from generator.facts.families import FAMILIES, MPI, Family
 from generator.facts.names import SSH_PORT
 from generator.jobs.reach import Reach, reaches
-from generator.runtimes.environment import launcher_environment
-from generator.runtimes.hosts import NodeSize, launcher_resources, node_size
+from generator.quantities import ZERO
+from generator.runtimes.hosts import DEFAULT_HOSTS, DEFAULT_USER, NodeSize, launcher_resources, node_size
+from generator.runtimes.training_runtime import launcher_environment
 
 Facts = dict[str, Any]
 Topics = Iterator[tuple[str, str]]
-"""(topic, text) for people."""
+"""Pairs (topic, text), for the text output of commands."""
 
 _RANK_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
@@ -49,15 +49,15 @@ def runtime_facts(platform: Platform, runtime: Runtime) -> Facts:
         "pool": pool.name,
         "device": pool.device,
         "image": runtime.image or runtime.family.default_image,
-        "nodes": runtime.nodes or 2,
+        "nodes": runtime.nodes or DEFAULT_HOSTS,
         "ranksPerNode": size.slots,
         "threadsPerRank": size.threads,
-        "resources": dict(size.resources),
-        "sharedMemory": size.shared_memory,
+        "resources": {name: str(amount) for name, amount in size.resources.items()},
+        "sharedMemory": str(size.shared_memory),
         "launcher": "separate" if runtime.has_separate_launcher else "node",
-        "launcherResources": dict(launcher_resources(runtime, size)),
+        "launcherResources": {name: str(amount) for name, amount in launcher_resources(runtime, size).items()},
         "environment": launcher_environment(runtime, size, pool.device, fabric_of(runtime, pool)),
-        "volumes": {volume.mount_path: volume.claim or volume.scratch for volume in runtime.volumes},
+        "volumes": {volume.mount_path: volume.claim or str(volume.scratch) for volume in runtime.volumes},
         "tenants": list(runtime.tenants),
         "hosts": _hosts(platform, runtime),
         "deprecated": runtime.deprecated,
@@ -80,15 +80,15 @@ def describe_family(family: Family) -> Topics:
     default = f"; on CPU pools {family.default_image}, if you name none" if family.default_image else ""
     yield "image", f"must have {family.image}, a shell, ssh and /usr/sbin/sshd{default}"
     if family.rank_variables:
-        yield "launcher", "a small separate pod without devices; numNodes counts the hosts"
+        yield "launcher", "a small separate pod without devices; numNodes counts the worker pods"
     else:
-        yield "launcher", "one of the hosts, counted by numNodes (2 or more); or separate, a small pod"
+        yield "launcher", "a pod that runs ranks and is one of numNodes (2 or more); if separate, a small pod"
     cpus = "one" if family.cpu_ranks else "one for each whole CPU"
-    yield "ranks", f"one for each device; on CPU nodes {cpus}, unless processesPerNode says otherwise"
+    yield "ranks", f"one for each device; on CPU nodes {cpus}, unless processesPerNode is set"
     yield "ranks", f"read their rank from {', '.join(_rank_variables(family))}"
     yield "variables", "all variables of the launcher reach all ranks: trainer.env of a TrainJob, `environment`, and"
     yield "variables", ", ".join(_variables(family))
-    yield "pods", "run as user 1000, on OpenShift as the user of the namespace, never as root"
+    yield "pods", f"run as user {DEFAULT_USER}, on OpenShift as the user of the namespace, never as root"
     yield "pods", f"can write to {HOME}, /tmp and /dev/shm, which start empty, and to your volumes"
     yield "pods", f"listen on port {SSH_PORT} (sshd); ranks connect to any port of the tenant's other pods"
     for limit in _limits(family):
@@ -98,7 +98,7 @@ def describe_family(family: Family) -> Topics:
 
 
 def describe_runtime(platform: Platform, runtime: Runtime) -> Topics:
-    """Yield the facts of a platform's runtime as (topic, text), in addition to `describe_family`."""
+    """Yield the contract of a platform's runtime as (topic, text), without the text of `describe_family`."""
     facts = runtime_facts(platform, runtime)
     yield "runtime", f"{runtime.name}{', deprecated' if runtime.deprecated else ''}"
     yield "pool", f"{facts['pool']} ({facts['device']})"
@@ -120,7 +120,7 @@ def in_words(resources: Mapping[str, str]) -> str:
 
 
 def _hosts(platform: Platform, runtime: Runtime) -> Facts:
-    """Return tenant → the sizes of its largest jobs in hosts."""
+    """Return tenant → the sizes of its largest jobs in hosts; tenants that can run none are omitted."""
     able = [tenant for tenant in platform.tenants if not runtime.tenants or tenant.name in runtime.tenants]
     far = reaches(platform, able, runtime)
     return {name: _numbers(largest) for name, largest in far.items() if largest.idle != 0}
@@ -133,7 +133,7 @@ def _numbers(far: Reach) -> Facts:
 
 
 def _largest(hosts: Mapping[str, Any]) -> str:
-    """Format the sizes of the largest jobs, without repeated sizes."""
+    """Format the sizes of a tenant's largest jobs: without preemption, with it, and while other queues are idle."""
     owned, reclaimable, idle = hosts["owned"], hosts["reclaimable"], hosts["idle"]
     if idle is None:
         return f"{hosts['unknown']}"
@@ -160,16 +160,16 @@ def _limits(family: Family) -> Iterator[str]:
     if "nvidia-mig" in family.devices:
         yield "a pod has one MIG slice, because a CUDA process sees only one: add nodes for more ranks"
     yield "a job keeps its size: elastic training is not supported"
-    # trainer v2.3.0 pkg/runtime/framework/plugins/jobset/builder.go: both go to the job that is the trainer step.
+    # trainer v2.3.0 pkg/runtime/framework/plugins/jobset/builder.go applies both to the job of the `trainer` step only.
     yield "trainer.image of a TrainJob would reach the launcher only: declare a runtime for each image"
     if family.rank_variables:
         yield "resourcesPerNode of a TrainJob would change the launcher only"
 
 
 def _variables(family: Family) -> list[str]:
-    """Return the names of the variables that mpigen sets for the first device kind of the family."""
+    """Return the names of the variables that mpigen sets for a family, on the first kind of device in its list."""
     runtime = Runtime(name="any", use=family.name, pool="any")
-    return list(launcher_environment(runtime, NodeSize(1, 1, {}, ""), family.devices[0]))
+    return list(launcher_environment(runtime, NodeSize(1, 1, {}, ZERO), family.devices[0]))
 
 
 def _options(family: Family) -> list[str]:

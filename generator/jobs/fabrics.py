@@ -25,7 +25,7 @@ from generator.runtimes.training_runtime import training_runtimes
 
 Facts = dict[str, Any]
 Rows = Iterator[tuple[str, str]]
-"""(topic, text) for people."""
+"""Pairs (topic, text), for the text output of commands."""
 
 _OPERATORS = {"sriov": "the SR-IOV network operator", "nvidia": "NVIDIA's network operator"}
 _DEVICES = {
@@ -56,7 +56,7 @@ class Partition:
 def fabric_facts(platform: Platform, fabric: Fabric) -> Facts:
     """Return the description of a fabric as JSON data."""
     pools = {pool.name: pool.nodes for pool in pools_with(fabric, platform)}
-    runtimes = _runtimes_on(platform, fabric)
+    runtimes = runtimes_on(platform, fabric)
     server = fabric.known_server
     return {
         "name": fabric.name,
@@ -87,17 +87,7 @@ def fabric_facts(platform: Platform, fabric: Fabric) -> Facts:
 def describe_fabric(platform: Platform, fabric: Fabric) -> Rows:
     """Yield the description of a fabric as (topic, text)."""
     facts = fabric_facts(platform, fabric)
-    server = fabric.known_server
-    yield "fabric", f"{fabric.name}: {fabric.type}{f', on {server.title}' if server else ''}"
-    yield "attached", f"by {fabric.attached}: {_DEVICES[fabric.attached]}"
-    operator = _OPERATORS.get(fabric.operated)
-    yield "attached", f"set up by {operator}" if operator else "set up outside this release"
-    speed = f" of {server.link} Gbit/s" if server else ""
-    nodes = ", ".join(f"{count} nodes of {pool}" for pool, count in facts["pools"].items()) or "no node yet"
-    yield "nics", f"{fabric.per_node}{speed} on each of {nodes}"
-    if fabric.requests:
-        requests = ", ".join(f"{count} {resource}" for resource, count in fabric.requests.items())
-        yield "nics", f"each host of a job requests {requests}"
+    yield from _describe_nics(fabric, facts)
     yield "runtimes", ", ".join(facts["runtimes"]) or "none: no runtime uses a pool with this fabric"
     if facts["networks"]:
         yield "networks", f"{', '.join(facts['networks'])}, in the namespaces of these teams"
@@ -105,6 +95,7 @@ def describe_fabric(platform: Platform, fabric: Fabric) -> Rows:
     if addresses := facts["addresses"]:
         counts = f"jobs can use {addresses['needed']} of {addresses['available']} at the same time"
         yield "addresses", f"{addresses['range']} by {addresses['by']}: {counts}"
+    server = fabric.known_server
     if fabric.nodes.numa == "single-numa-node" and not (server and server.sockets):
         sockets = f"the number of sockets of {server.title} is unknown" if server else "the fabric names no `server`"
         yield "numa", f"{sockets}: the kubelet rejects a host with devices of two NUMA nodes (TopologyAffinityError)"
@@ -116,6 +107,19 @@ def describe_fabric(platform: Platform, fabric: Fabric) -> Rows:
     for runtime, variables in facts["variables"].items():
         if variables:
             yield "variables", f"{runtime}: {', '.join(f'{name}={value}' for name, value in variables.items())}"
+
+
+def _describe_nics(fabric: Fabric, facts: Facts) -> Rows:
+    server, operator = fabric.known_server, _OPERATORS.get(fabric.operated)
+    yield "fabric", f"{fabric.name}: {fabric.type}{f', on {server.title}' if server else ''}"
+    yield "attached", f"by {fabric.attached}: {_DEVICES[fabric.attached]}"
+    yield "attached", f"set up by {operator}" if operator else "set up outside this release"
+    speed = f" of {server.link} Gbit/s" if server else ""
+    nodes = ", ".join(f"{count} nodes of {pool}" for pool, count in facts["pools"].items()) or "no node yet"
+    yield "nics", f"{fabric.per_node}{speed} on each of {nodes}"
+    if fabric.requests:
+        requests = ", ".join(f"{count} {resource}" for resource, count in fabric.requests.items())
+        yield "nics", f"each host of a job requests {requests}"
 
 
 def _describe_teams(parts: Iterable[Partition], fabric: Fabric) -> Rows:
@@ -138,7 +142,7 @@ def _describe_teams(parts: Iterable[Partition], fabric: Fabric) -> Rows:
 
 
 def _separation(fabric: Fabric) -> str:
-    """Return the advice how to separate the teams on a fabric."""
+    """Return advice on how to separate the teams on a fabric."""
     field = "pkey" if fabric.type == "infiniband" else "vlan"
     if fabric.attached == "sriov":
         value = f"`tenants[].fabrics: [{{name: {fabric.name}, {field}: …}}]`"
@@ -152,17 +156,18 @@ def _separation(fabric: Fabric) -> str:
 
 
 def _describe_memory(states: dict[str, str]) -> Rows:
-    """Yield (runtimes, state of their memory lock), one row for runtimes with equal states."""
+    """Yield ("memory", runtimes and their permission to lock memory), one row for runtimes with equal permissions."""
     for state in dict.fromkeys(states.values()):
         yield "memory", f"{', '.join(name for name, other in states.items() if other == state)}: {state}"
 
 
-def _runtimes_on(platform: Platform, fabric: Fabric) -> tuple[Runtime, ...]:
+def runtimes_on(platform: Platform, fabric: Fabric) -> tuple[Runtime, ...]:
+    """Return the runtimes whose ranks use a fabric."""
     return tuple(runtime for runtime in platform.runtimes if fabric_of(runtime, platform.pool(runtime.pool)) == fabric)
 
 
 def _partitions(platform: Platform, fabric: Fabric) -> tuple[Partition, ...]:
-    """Return the partitions of a fabric, with the teams that can use the fabric's nodes."""
+    """Return the partitions of a fabric, each with the teams that own or can borrow quota on the fabric's nodes."""
     teams: dict[str, list[str]] = {}
     for tenant in platform.tenants:
         if fabric in fabrics_of(tenant, platform):
@@ -182,7 +187,7 @@ def _addresses(fabric: Fabric, nodes: int) -> Facts | None:
     if fabric.addresses is None:
         return None
     return {
-        "range": fabric.addresses.range,
+        "range": str(fabric.addresses.range),
         "by": allocator(fabric),
         "needed": count_needed_addresses(fabric, nodes),
         "available": count_addresses(fabric),
@@ -190,7 +195,7 @@ def _addresses(fabric: Fabric, nodes: int) -> Facts | None:
 
 
 def _restarts(platform: Platform, fabric: Fabric) -> list[str]:
-    """Return the kinds of objects whose apply drains or restarts nodes, from their annotations."""
+    """Return a line for each effect on nodes: the kind of the object, and how its change drains or restarts nodes."""
     bodies: list[Body] = []
     if fabric.attached == "sriov" and fabric.operated != "none":
         namespace = operator_namespace(fabric, is_openshift=platform.cluster.is_openshift)
@@ -202,7 +207,7 @@ def _restarts(platform: Platform, fabric: Fabric) -> list[str]:
 
 
 def _memlock(runtime: Runtime, fabric: Fabric) -> str:
-    """Return how the ranks of a runtime get permission to lock memory for RDMA."""
+    """Return a text on how the ranks of a runtime get permission to lock memory for RDMA."""
     if not fabric.has_rdma:
         return "none to lock, because there is no RDMA"
     if runtime.locks_memory:
@@ -213,7 +218,7 @@ def _memlock(runtime: Runtime, fabric: Fabric) -> str:
 
 
 def _variables(platform: Platform, runtime: Runtime) -> dict[str, str]:
-    """Return the variables of ranks that differ because of a fabric."""
+    """Return the variables of ranks that the fabric of the runtime adds or changes."""
     without = _environment(platform, runtime.model_copy(update={"fabric": "none"}))
     return {name: value for name, value in _environment(platform, runtime).items() if without.get(name) != value}
 
@@ -228,7 +233,7 @@ def _environment(platform: Platform, runtime: Runtime) -> dict[str, str]:
 
 
 SOUND_SHARE = 0.8
-"""The part of what its links carry that a fabric has to reach: what is published of sound ones is 0.9 and more."""
+"""The part of its line rate that a fabric must reach. Published measurements of healthy fabrics reach 0.9 and more."""
 
 
 def server_facts(server: Server) -> dict[str, Any]:
@@ -255,7 +260,7 @@ def sound_bandwidth(gigabits: float) -> float:
     """Return the lowest bus bandwidth in GB/s that a healthy node reaches.
 
     Args:
-        gigabits: Gbit/s of all links of the node.
+        gigabits: sum of Gbit/s over all links of the node.
     """
     return round(gigabits / 8 * SOUND_SHARE, 1)
 

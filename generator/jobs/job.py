@@ -20,25 +20,14 @@ from generator.facts.names import JOB_LABEL, JOB_POLICY, OWNER, PRIORITY_CLASS, 
 from generator.jobs import smoke
 from generator.jobs.reach import JobError, Reach, fewest_hosts, others_for, reach, runtime_for, tenant_for
 from generator.jobs.smoke import Benchmark, smoke_command, smoke_nodes
-from generator.manifests import Body
-
-
-def labels_for(platform: Platform, tenant: Tenant, given: Mapping[str, str]) -> dict[str, str]:
-    """Return the labels of a job: the platform's required labels with the values of the team, and the given ones."""
-    known = {key: tenant.labels[key] for key in platform.policies.labels if key in tenant.labels}
-    return {**known, **given}
-
-
-def deadline(tenant: Tenant) -> Body:
-    """Return the deadline of the team's jobs, if it has one."""
-    limit = tenant.limits.time_per_job
-    return {"activeDeadlineSeconds": to_seconds(limit)} if limit else {}
+from generator.manifests import Body, omit_none
+from generator.runtimes.hosts import DEFAULT_HOSTS
 
 
 def _admission_problems(
     platform: Platform, tenant: Tenant, *, labels: Mapping[str, str], priority: str
 ) -> Iterator[Problem]:
-    """Yield the admission rules that would deny the job."""
+    """Yield the problems of a job with its priority and labels: Kueue or an admission rule would not accept them."""
     denied = {rule for rule in ("labels", "priority") if platform.policies.admission.action(rule) == "deny"}
     declared = [declaration.name for declaration in platform.queues.priorities]
     if priority and priority not in declared:
@@ -56,7 +45,7 @@ def _wrong_labels(platform: Platform, tenant: Tenant, labels: Mapping[str, str])
     for key in platform.policies.labels:
         required, given = tenant.labels.get(key, ""), labels.get(key, "")
         if not given:
-            yield Problem(f"a job needs the label `{key}` here", f"pass --label {key}=VALUE", path="--label")
+            yield Problem(f"the platform requires the label `{key}`", f"pass --label {key}=VALUE", path="--label")
         elif required and given != required:
             message = f"the label `{key}` of `{tenant.name}` is `{required}`, not {format_value(given)}"
             yield Problem(message, "remove --label, or set this value", path="--label")
@@ -70,28 +59,30 @@ def job_network_policies(platform: Platform, train_job: Body) -> list[Body]:
 def _policy(job: Body) -> Body:
     pods = {"matchLabels": {JOB_LABEL: job["name"]}}
     owner = {key: value for key, value in job.get("annotations", {}).items() if key == OWNER}
-    return {
-        "apiVersion": "networking.k8s.io/v1",
-        "kind": "NetworkPolicy",
-        "metadata": {
-            "name": f"{JOB_POLICY}{job['name']}",
-            "namespace": job["namespace"],
-            **({"annotations": owner} if owner else {}),
-        },
-        "spec": {
-            "podSelector": pods,
-            "policyTypes": ["Ingress", "Egress"],
-            "ingress": [{"from": [{"podSelector": pods}]}],
-            "egress": [{"to": [{"podSelector": pods}]}],
-        },
-    }
+    return omit_none(
+        {
+            "apiVersion": "networking.k8s.io/v1",
+            "kind": "NetworkPolicy",
+            "metadata": {
+                "name": f"{JOB_POLICY}{job['name']}",
+                "namespace": job["namespace"],
+                "annotations": owner or None,
+            },
+            "spec": {
+                "podSelector": pods,
+                "policyTypes": ["Ingress", "Egress"],
+                "ingress": [{"from": [{"podSelector": pods}]}],
+                "egress": [{"to": [{"podSelector": pods}]}],
+            },
+        }
+    )
 
 
 # jobset v0.12.0 pkg/webhooks/jobset_webhook.go: pods are called `<name>-launcher-0-0-abcde`, in at most 63 characters.
 LONGEST_NAME = 63 - len("-launcher-0-0-abcde")
 _NAME = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _QUEUE = re.compile(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?")
-_STARTER = re.compile(r"mpirun|mpiexec|prterun|orterun|horovodrun")
+_STARTER = re.compile(r"mpirun|mpiexec|prterun|orterun|horovodrun|torchrun|deepspeed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,19 +92,20 @@ class Request:
     Attributes:
         runtime: the name of a runtime; may be empty if `fabric` has only one runtime.
         tenant: the team of the job. Default: the only tenant that can use the runtime.
-        name: the name of the TrainJob. Default: the runtime's, with `-smoke` for a smoke test.
-        nodes: `numNodes`. Default: the runtime's, or three pods for a smoke test.
+        name: the name of the TrainJob. Default: the name of the runtime, with `-smoke` or `-bench` for a test.
+        nodes: `numNodes`. Default: the runtime's, at most the tenant's limit; in a smoke test two workers, with the
+            launcher if it runs ranks; in a benchmark 2.
         queue: a LocalQueue other than the default.
         command: the command of the launcher. Default: the example of the family.
-        is_smoke: True for the smoke test of the family.
+        is_smoke: True for the smoke test of the family; with `fabric`, for the benchmark of the fabric.
         namespace: a namespace of the tenant. Default: the namespace with the tenant's name.
         priority: a priority of the platform. Without one, Kueue takes the priority of the pods' PriorityClass, else of
             the cluster's default PriorityClass, else 0 (kueue v0.19.2 pkg/controller/jobframework/reconciler.go,
             `ExtractPriority`).
         owner: the user who may delete the job without being an editor. Default: no user.
         labels: labels in addition to the platform's labels.
-        fabric: a fabric of the platform, which a smoke test measures.
-        link: Gbit/s of each NIC, if the fabric names no server type.
+        fabric: a fabric of the platform, which the benchmark measures.
+        link: Gbit/s of each NIC, needed if the fabric names no server type.
     """
 
     runtime: str
@@ -133,9 +125,11 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A TrainJob, with notes for its owner."""
+    """A TrainJob, with its tenant, its runtime, and notes for its owner."""
 
     body: Body
+    tenant: Tenant
+    runtime: Runtime
     notes: tuple[str, ...]
 
 
@@ -143,7 +137,8 @@ def new_job(platform: Platform, request: Request) -> Job:
     """Return the TrainJob of a request.
 
     Raises:
-        JobError: the job would be rejected, stay pending, or ignore a part of the request; with every reason.
+        JobError: the API server would reject the job, Kueue would never admit it, or a part of the request would have
+            no effect. The error has every reason.
     """
     runtime = runtime_for(platform, request.runtime, request.fabric)
     tenant = tenant_for(platform, runtime, request.tenant)
@@ -151,7 +146,8 @@ def new_job(platform: Platform, request: Request) -> Job:
     name = request.name or _usual_name(runtime, request)
     nodes = measured.nodes if measured else request.nodes or _usual_nodes(runtime, tenant, request)
     far = reach(platform, tenant, runtime)
-    labels = labels_for(platform, tenant, request.labels)
+    required = {key: tenant.labels[key] for key in platform.policies.labels if key in tenant.labels}
+    labels = {**required, **request.labels}
     problems = [
         *_name_problems(name),
         *_node_problems(nodes, platform, tenant, runtime, far),
@@ -162,18 +158,28 @@ def new_job(platform: Platform, request: Request) -> Job:
     ]
     if problems:
         raise JobError(tuple(problems))
-    command = _command(platform, runtime, request, nodes, measured)
     named = {QUEUE_NAME: request.queue, PRIORITY_CLASS: request.priority, **labels}
-    metadata: Body = {"name": name, "namespace": request.namespace or tenant.name}
-    if any(named.values()):
-        metadata["labels"] = {label: value for label, value in named.items() if value}
-    if request.owner:
-        metadata["annotations"] = {OWNER: request.owner}
-    body = _train_job(runtime, metadata, nodes, command)
-    body["spec"] |= deadline(tenant)
+    deadline = tenant.limits.time_per_job
+    body = omit_none(
+        {
+            "apiVersion": "trainer.kubeflow.org/v1alpha1",
+            "kind": "TrainJob",
+            "metadata": {
+                "name": name,
+                "namespace": request.namespace or tenant.name,
+                "labels": {label: value for label, value in named.items() if value} or None,
+                "annotations": {OWNER: request.owner} if request.owner else None,
+            },
+            "spec": {
+                "runtimeRef": {"name": runtime.name, "kind": "TrainingRuntime" if runtime.tenants else None},
+                "trainer": {"numNodes": nodes, "command": _command(platform, runtime, request, nodes, measured)},
+                "activeDeadlineSeconds": to_seconds(deadline) if deadline else None,
+            },
+        }
+    )
     notes = [*_notes(runtime, request), *(smoke.benchmark_notes(measured) if measured else ())]
     notes += _contention_notes(tenant, nodes, far)
-    return Job(body, tuple(notes))
+    return Job(body, tenant, runtime, tuple(notes))
 
 
 def _measured(platform: Platform, runtime: Runtime, request: Request) -> Benchmark | None:
@@ -205,22 +211,10 @@ def _usual_name(runtime: Runtime, request: Request) -> str:
 
 
 def _usual_nodes(runtime: Runtime, tenant: Tenant, request: Request) -> int:
-    """Return the runtime's default for `numNodes`, at most the limit of the tenant."""
+    """Return the default of `numNodes`: two workers in a smoke test, else the runtime's, at most the tenant's limit."""
     if request.is_smoke:
         return smoke_nodes(runtime)
-    return min(runtime.nodes or 2, tenant.limits.hosts_per_job or 2**31)
-
-
-def _train_job(runtime: Runtime, metadata: Body, nodes: int, command: list[str]) -> Body:
-    return {
-        "apiVersion": "trainer.kubeflow.org/v1alpha1",
-        "kind": "TrainJob",
-        "metadata": metadata,
-        "spec": {
-            "runtimeRef": {"name": runtime.name, **({"kind": "TrainingRuntime"} if runtime.tenants else {})},
-            "trainer": {"numNodes": nodes, "command": command},
-        },
-    }
+    return min(runtime.nodes or DEFAULT_HOSTS, tenant.limits.hosts_per_job or 2**31)
 
 
 def _name_problems(name: str) -> Iterator[Problem]:
@@ -235,33 +229,36 @@ def _name_problems(name: str) -> Iterator[Problem]:
 def _node_problems(nodes: int, platform: Platform, tenant: Tenant, runtime: Runtime, far: Reach) -> Iterator[Problem]:
     fewest = fewest_hosts(runtime)
     if not far.can_have(fewest):
-        message = f"`{tenant.name}` can have {far.idle or 'no'} host of runtime `{runtime.name}`: {far.reason}"
+        message = f"`{tenant.name}` can run {far.idle or 'no'} pod of runtime `{runtime.name}`: {far.reason}"
         yield Problem(message, others_for(platform, tenant), path="--runtime")
     elif nodes < fewest:
         # trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go EnforceMLPolicy: max(numNodes - 1, 1) other hosts
-        message = f"`{nodes}` is too few: the launcher is a host, and Trainer starts at least one other host"
+        message = f"`{nodes}` is too few: the launcher pod runs ranks, and Trainer starts at least one worker pod"
         yield Problem(message, "pass 2 or more", path="--nodes")
     elif tenant.limits.hosts_per_job and nodes > tenant.limits.hosts_per_job:
         message = (
-            f"the API server rejects `{nodes}`: jobs of `{tenant.name}` have at most {tenant.limits.hosts_per_job}"
+            f"the API server rejects `{nodes}`: a job of `{tenant.name}` can use {tenant.limits.hosts_per_job} nodes"
         )
         yield Problem(message, f"pass {tenant.limits.hosts_per_job} or less", path="--nodes")
     elif not far.can_have(nodes):
-        yield Problem(f"Kueue never admits `{nodes}` hosts: {far.reason}", f"pass {far.idle} or less", path="--nodes")
+        yield Problem(f"Kueue never admits `{nodes}` nodes: {far.reason}", f"pass {far.idle} or less", path="--nodes")
 
 
 def _word_problems(request: Request) -> Iterator[Problem]:
     if request.queue and not _QUEUE.fullmatch(request.queue):
         yield Problem(
             f"{format_value(request.queue)} is not the name of a queue",
-            "remove it to use the team's queue",
+            "remove --queue to use the team's queue",
             path="--queue",
         )
     if request.is_smoke and request.command and not request.fabric:
         yield Problem("a smoke test has its own command", "remove the command or --smoke", path="COMMAND")
-    for word in request.command:
-        if any("\ud800" <= letter <= "\udfff" for letter in word):  # how Python reads an argument that is not UTF-8
-            yield Problem(f"{format_value(word)} is not UTF-8", "encode it as UTF-8", path="COMMAND")
+    labels = [text for label in request.labels.items() for text in label]
+    arguments = {"COMMAND": request.command, "--owner": [request.owner], "--label": labels}
+    for path, words in arguments.items():
+        for word in words:
+            if any("\ud800" <= letter <= "\udfff" for letter in word):  # how Python reads an argument that is not UTF-8
+                yield Problem(f"{format_value(word)} is not UTF-8", "encode it as UTF-8", path=path)
 
 
 def _namespace_problems(request: Request, tenant: Tenant) -> Iterator[Problem]:
@@ -276,30 +273,30 @@ def _notes(runtime: Runtime, request: Request) -> Iterator[str]:
         yield f"runtime `{runtime.name}` is deprecated: ask your platform admins for its successor"
     if runtime.placement and runtime.placement.required:
         place = f"one {runtime.placement.required}"
-        yield f"all pods must be in {place}: if an empty one is too small, Kueue never admits the job"
+        yield f"all pods must be in {place}: if the job needs more nodes than one has, Kueue never admits the job"
     if request.is_smoke and not runtime.image and not request.fabric:
         yield f"no program of {runtime.family.default_image} calls MPI: this tests the start of ranks, no allreduce"
     if not request.is_smoke and not request.command:
         yield "the command is an example: pass your own after `--`"
     if request.command and not any(_STARTER.search(word) for word in request.command):
-        yield f"{format_value(request.command[0])} runs once, in the launcher: only `mpirun` starts programs on hosts"
+        yield f"{format_value(request.command[0])} runs only in the launcher pod: `mpirun` starts ranks in all pods"
 
 
 def _contention_notes(tenant: Tenant, nodes: int, far: Reach) -> Iterator[str]:
-    """Yield notes on how long the job can stay pending while other teams use the cluster."""
+    """Yield notes on hosts of the job for which it can stay pending or be preempted, because other teams use them."""
     if far.owned is None or far.idle is None:
-        yield f"it is unknown if Kueue admits the job at once: {far.unknown or far.reason}"
+        yield f"mpigen cannot compute if Kueue admits the job at once: {far.unknown or far.reason}"
     elif nodes <= far.owned:
         return
     elif far.reclaimable is None:
-        yield f"it is unknown if Kueue admits the job at once: `{tenant.name}` can rely on {far.unknown}"
+        yield f"mpigen cannot compute if Kueue admits the job at once: `{tenant.name}` can rely on {far.unknown}"
     elif nodes <= far.reclaimable:
         yield (
-            f"only {far.owned} of these {nodes} hosts are free for `{tenant.name}` in any case: for the rest Kueue may "
-            "preempt jobs that borrow"
+            f"only {far.owned} of these {nodes} nodes are always free for `{tenant.name}`: for the others, Kueue may "
+            "preempt jobs that borrow quota"
         )
     else:
         yield (
-            f"`{tenant.name}` can rely on {far.reclaimable} of these {nodes} hosts: the job waits until other queues "
-            "leave the rest idle, and Kueue may preempt it when they want it back"
+            f"`{tenant.name}` can rely on {far.reclaimable} of these {nodes} nodes: the job stays pending while other "
+            "queues use the others, and Kueue may preempt the job when these queues need their quota"
         )

@@ -1,22 +1,29 @@
-"""The largest job of a tenant on a runtime, and the runtime and the tenant of a job if a user names neither."""
+"""The largest job of a tenant on a runtime, and the default runtime and tenant of a new job."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from generator.config.model.fabrics import Fabric
+from generator.config.model.fields import to_seconds
 from generator.config.model.quotas import quota_amounts
-from generator.config.model.runtimes import Runtime, fabric_of
+from generator.config.model.runtimes import Runtime
 from generator.config.model.tenants import Tenant
 from generator.config.platform import Platform
 from generator.documents.messages import format_value
 from generator.errors import MpigenError, Problem, suggest
+from generator.facts.names import LOCAL_QUEUE, QUEUE_NAME
+from generator.jobs.fabrics import runtimes_on
 from generator.kueue.configuration import kueue_object
-from generator.kueue.flavors import admission_checks, resource_flavor, topology
+from generator.kueue.flavors import admission_checks, resource_flavor, topology, workload_priority_class
 from generator.kueue.queues import cluster_queue, cohorts, local_queues, slack_queue
 from generator.manifests import Body, Manifest
 from generator.networks.attachments import resource_claim_template
-from generator.policies.namespace import namespace
+from generator.policies import access
+from generator.policies.admission.pack import admission_pack
+from generator.policies.admission.parameters import add_parameters_of_tree
+from generator.policies.namespace import limit_range, namespace, resource_quota, service_account
 from generator.runtimes.training_runtime import training_runtimes
 from generator.simulate.kueue.job_limits import NO_LIMIT, Largest
 from generator.simulate.kueue.largest import largest_jobs
@@ -25,7 +32,7 @@ from generator.simulate.kueue.queues import read_queue_tree
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """The largest job of a tenant on a runtime, in hosts; a number is None if it is unknown.
+    """The largest job of a tenant on a runtime, in hosts (pods that run ranks). An unknown number is None.
 
     Attributes:
         owned: hosts without preemption, whatever the other queues use.
@@ -42,7 +49,7 @@ class Reach:
     unknown: str = ""
 
     def can_have(self, hosts: int) -> bool:
-        """Return False if Kueue never admits a job with this number of hosts."""
+        """Return True if Kueue can admit a job with this number of hosts, or if that is unknown."""
         return self.idle is None or hosts <= self.idle
 
 
@@ -50,12 +57,12 @@ _NOWHERE = Reach(0, 0, 0, "it has no queue")
 
 
 def reach(platform: Platform, tenant: Tenant, runtime: Runtime) -> Reach:
-    """Return the size of the tenant's largest job on a runtime, computed from the rendered manifests."""
+    """Return the size of a tenant's largest job on a runtime, computed from the rendered manifests."""
     return reaches(platform, [tenant], runtime)[tenant.name]
 
 
 def reaches(platform: Platform, tenants: Sequence[Tenant], runtime: Runtime) -> dict[str, Reach]:
-    """Return tenant → the size of its largest job. The queues are computed once for all tenants."""
+    """Return tenant → the size of its largest job on a runtime. The queues are computed once for all tenants."""
     rendered = [Manifest(body, "") for body in _queues(platform, tenants)]
     pool = platform.pool(runtime.pool)
     homes = [tenant.name for tenant in tenants] if runtime.tenants else []
@@ -69,14 +76,65 @@ def reaches(platform: Platform, tenants: Sequence[Tenant], runtime: Runtime) -> 
 
 
 def _reach(largest: Largest, nodes: int) -> Reach:
-    """Convert the result of the queue model, with at most the number of nodes in the pool."""
+    """Convert the result of the queue model. A size without a limit becomes the number of nodes in the pool."""
     sizes = (largest.owned, largest.reclaimable, largest.idle)
     owned, reclaimable, idle = (nodes if size == NO_LIMIT else size for size in sizes)
     return Reach(owned, reclaimable, idle, largest.reason, largest.unknown)
 
 
+def deciding_objects(platform: Platform, tenant: Tenant, runtime: Runtime) -> list[Manifest]:
+    """Return the objects of a release that decide about a tenant's job on a runtime, without their owner labels.
+
+    These are the queues, the runtime, the admission policies, the roles, and the namespaces of the tenant with their
+    quotas and ServiceAccounts. Objects that an mpigen_platform.py adds are omitted.
+    """
+    bodies = [*_queues(platform, [tenant]), *map(workload_priority_class, platform.queues.priorities)]
+    bodies += [*access.tenant_roles(platform.isolation), *access.platform_access(platform.access)]
+    for home in tenant.homes:
+        bodies += access.role_bindings(home)
+        bodies += [] if home.name == tenant.name else [namespace(home, tenant.name, platform)]
+        bodies += [service_account(home, platform.cluster), resource_quota(home), limit_range(home)]
+    bodies += training_runtimes(
+        runtime,
+        platform.pool(runtime.pool),
+        platform.cluster,
+        namespaces=[home.name for home in tenant.homes] if runtime.tenants else [],
+        patience=to_seconds(platform.queues.wait_for_pods_ready.timeout),
+        residency=platform.policies.residency.label if platform.policies.residency else "",
+    )
+    tree = [*(Manifest(body, "") for body in bodies), *admission_pack(platform)]
+    return add_parameters_of_tree(tree, platform.fabrics)
+
+
+def queue_of_team(platform: Platform, tenant: Tenant, job: Body, release: Sequence[Manifest]) -> list[Manifest]:
+    """Return the LocalQueue of a TrainJob if the release lacks it, and teams can use LocalQueues of their own.
+
+    The list is empty if the admission rule `queue` rejects TrainJobs in LocalQueues that the release lacks.
+    """
+    namespace, queue = job["metadata"]["namespace"], job["metadata"].get("labels", {}).get(QUEUE_NAME, LOCAL_QUEUE)
+    is_relaxed = any(relaxation.rule == "queue" for relaxation in tenant.relax)
+    is_known = any((item.kind, item.namespace, item.name) == ("LocalQueue", namespace, queue) for item in release)
+    if is_known or not (is_relaxed or platform.policies.admission.action("queue") != "deny"):
+        return []
+    home = next(home for home in tenant.homes if home.name == namespace)
+    (body,) = local_queues(home)
+    return [
+        Manifest(
+            {
+                **body,
+                "metadata": {"name": queue, "namespace": namespace},
+                "spec": {**body["spec"], "clusterQueue": tenant.name},
+            },
+            "",
+        )
+    ]
+
+
 def _queues(platform: Platform, tenants: Sequence[Tenant]) -> Iterator[Body]:
-    """Yield the ClusterQueues of all tenants, because they lend, and the LocalQueues and limits of these tenants."""
+    """Yield the objects of Kueue, with the ClusterQueues of all tenants, which may lend to these tenants.
+
+    Namespaces, LocalQueues and claim templates of other tenants are omitted.
+    """
     yield kueue_object(platform.queues, platform.cluster, platform.fabrics)
     yield from map(resource_flavor, platform.pools)
     yield from (topology(pool) for pool in platform.pools if pool.topology)
@@ -99,10 +157,11 @@ class JobError(MpigenError):
 
 
 def runtime_for(platform: Platform, name: str, fabric: str) -> Runtime:
-    """Return the runtime with a name; without a name the only runtime on a fabric.
+    """Return the runtime with a name; if the name is empty, the only runtime on the fabric.
 
     Raises:
-        JobError: the runtime does not exist, or is not on the fabric.
+        JobError: no runtime has the name, or its ranks do not use the fabric. Without a name: no runtime, or several,
+            have ranks that use the fabric.
     """
     if fabric and not name:
         return _only_runtime_on(platform, fabric)
@@ -110,32 +169,30 @@ def runtime_for(platform: Platform, name: str, fabric: str) -> Runtime:
     if name not in by_name:
         fix = suggest(name, by_name) if by_name else "declare it in the platform file"
         raise JobError((Problem(f"the platform has no runtime {format_value(name)}", fix, path="--runtime"),))
-    if fabric and by_name[name] not in _runtimes_on(platform, fabric):
-        fix = (
-            "name one that is on it" if _runtimes_on(platform, fabric) else "declare one on a pool that has the fabric"
-        )
+    able = runtimes_on(platform, _find_fabric(platform, fabric)) if fabric else platform.runtimes
+    if by_name[name] not in able:
+        fix = "name a runtime on this fabric" if able else "declare a runtime on a pool with this fabric"
         raise JobError((Problem(f"ranks of runtime `{name}` do not use the fabric `{fabric}`", fix, path="--runtime"),))
     return by_name[name]
 
 
-def _runtimes_on(platform: Platform, fabric: str) -> list[Runtime]:
-    """Return the runtimes whose ranks use a fabric.
+def _find_fabric(platform: Platform, name: str) -> Fabric:
+    """Return the fabric with a name.
 
     Raises:
-        JobError: the fabric does not exist.
+        JobError: no such fabric exists.
     """
-    declared = [declaration.name for declaration in platform.fabrics]
-    if fabric not in declared:
-        fix = suggest(fabric, declared) if declared else "declare it in the platform file"
-        raise JobError((Problem(f"the platform has no fabric {format_value(fabric)}", fix, path="--fabric"),))
-    with_fabrics = ((runtime, fabric_of(runtime, platform.pool(runtime.pool))) for runtime in platform.runtimes)
-    return [runtime for runtime, its in with_fabrics if its is not None and its.name == fabric]
+    by_name = {fabric.name: fabric for fabric in platform.fabrics}
+    if name not in by_name:
+        fix = suggest(name, by_name) if by_name else "declare it in the platform file"
+        raise JobError((Problem(f"the platform has no fabric {format_value(name)}", fix, path="--fabric"),))
+    return by_name[name]
 
 
 def _only_runtime_on(platform: Platform, fabric: str) -> Runtime:
-    able = _runtimes_on(platform, fabric)
+    able = runtimes_on(platform, _find_fabric(platform, fabric))
     if not able:
-        fix = "declare one on a pool that has it"
+        fix = "declare a runtime on a pool with this fabric"
         raise JobError((Problem(f"no runtime is on the fabric `{fabric}`", fix, path="--fabric"),))
     if len(able) > 1:
         fix = f"name one of: {', '.join(runtime.name for runtime in able)}"
@@ -144,7 +201,11 @@ def _only_runtime_on(platform: Platform, fabric: str) -> Runtime:
 
 
 def tenant_for(platform: Platform, runtime: Runtime, name: str) -> Tenant:
-    """Return the tenant with a name; without a name the only one that can use the runtime."""
+    """Return the tenant with a name; if the name is empty, the only tenant that can run a job on the runtime.
+
+    Raises:
+        JobError: there is no such tenant, the runtime is not for this tenant, or several tenants can use the runtime.
+    """
     by_name = {tenant.name: tenant for tenant in platform.tenants}
     if name and name not in by_name:
         raise JobError(
@@ -174,17 +235,22 @@ def _has_some(platform: Platform, tenant: Tenant, pool: str) -> bool:
 
 
 def is_for(runtime: Runtime, tenant: str) -> bool:
-    """Return True if the tenant may use the runtime."""
+    """Return True if the runtime lists the tenant, or lists no tenants."""
     return not runtime.tenants or tenant in runtime.tenants
 
 
 def fewest_hosts(runtime: Runtime) -> int:
-    """Return the lowest number of hosts of a job."""
+    """Return the fewest hosts of a job on a runtime.
+
+    These are 2 if the launcher runs ranks, because Trainer adds at least one worker pod, and otherwise 1.
+
+    Source: trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go EnforceMLPolicy
+    """
     return 1 if runtime.has_separate_launcher else 2
 
 
 def others_for(platform: Platform, tenant: Tenant) -> str:
-    """Return advice that lists the runtimes that a tenant can use."""
+    """Return a fix for a message: a list of the runtimes that the tenant can use."""
     able = [runtime for runtime in platform.runtimes if is_for(runtime, tenant.name)]
     usable = [runtime.name for runtime in able if reach(platform, tenant, runtime).can_have(fewest_hosts(runtime))]
-    return f"it can use: {', '.join(usable)}" if usable else "it can use no other runtime"
+    return f"`{tenant.name}` can use: {', '.join(usable)}" if usable else f"`{tenant.name}` can use no other runtime"

@@ -2,11 +2,11 @@
 
 In the smoke test, every rank takes part in an allreduce with a known result. The image needs the programs of the family
 and Python: the test calls MPI through ctypes, because no MPI ships such a program. (Run with Open MPI 4.1.4 and 5.0.11,
-MPICH 5.0.2 and Intel MPI 2021.19.)
+MPICH 5.0.2 and Intel MPI 2021.19.) If the runtime names no image, the test only starts all ranks.
 
-In the benchmark of a plain MPI family, ranks send data from the memory of the hosts. Families that train on devices
-measure an allreduce in the bus bandwidth of NVIDIA/nccl-tests (doc/PERFORMANCE.md), which does not depend on the number
-of ranks.
+In the benchmark of a plain MPI family, ranks send data from host memory. Training frameworks measure an allreduce of
+device memory in the bus bandwidth of NVIDIA/nccl-tests (doc/PERFORMANCE.md), which does not depend on the number of
+ranks.
 """
 
 from __future__ import annotations
@@ -14,33 +14,32 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from generator import quantities
 from generator.config.model.fabrics import Fabric
 from generator.config.model.pools import Pool
 from generator.config.model.runtimes import Runtime
 from generator.errors import Problem
 from generator.facts.devices import DeviceKind
-from generator.facts.mpi import MPI
+from generator.facts.families import MPI
 from generator.facts.names import GPU_CLIQUE
 from generator.jobs.fabrics import SOUND_SHARE, sound_bandwidth
 from generator.runtimes.hosts import node_size
-from generator.runtimes.init_containers import script
+from generator.runtimes.pod_scripts import script
 
 SMOKE_WORKERS = 2
 _TORCH: Mapping[DeviceKind, tuple[str, str]] = {
     "cpu": ("gloo", "cpu"),
     "nvidia": ("nccl", "cuda"),
     "nvidia-mig": ("nccl", "cuda"),
-    "amd": ("nccl", "cuda"),  # ROCm's PyTorch calls both so
+    "amd": ("nccl", "cuda"),  # ROCm's PyTorch uses the names of CUDA
     "intel": ("xccl", "xpu"),
     "gaudi": ("hccl", "hpu"),
 }
 
 
 def smoke_nodes(runtime: Runtime) -> int:
-    """Return `numNodes` for one launcher and two workers. If the launcher is a node, Trainer counts it in.
+    """Return `numNodes` of a job with a launcher pod and two worker pods. It includes the launcher if that runs ranks.
 
-    Trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go, EnforceMLPolicy.
+    Source: trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go, EnforceMLPolicy.
     """
     return SMOKE_WORKERS if runtime.has_separate_launcher else SMOKE_WORKERS + 1
 
@@ -48,12 +47,12 @@ def smoke_nodes(runtime: Runtime) -> int:
 def smoke_command(runtime: Runtime, pool: Pool, nodes: int) -> list[str]:
     """Return the command of the smoke test. It prints PASS with ranks and hosts, or prints FAIL and exits with 1."""
     if not runtime.image:
-        return ["sh", "-c", script("smoke/launch.sh"), "smoke", *_size(runtime, pool, nodes)]
+        return ["sh", "-c", script("smoke/launch.sh"), "smoke", *_size_arguments(runtime, pool, nodes)]
     return python_command(runtime, pool, nodes, "smoke/pass")
 
 
 def python_command(runtime: Runtime, pool: Pool, nodes: int, verdict: str, *more: str, header: str = "") -> list[str]:
-    """Return a command that runs a Python program on every rank: start-up of the family, sum, more scripts, verdict.
+    """Return a command that runs a Python program on every rank. It starts the framework, and checks and prints a sum.
 
     Args:
         runtime: the runtime of the ranks.
@@ -66,15 +65,18 @@ def python_command(runtime: Runtime, pool: Pool, nodes: int, verdict: str, *more
     start, arguments = started_by(runtime, pool)
     parts = (f"smoke/{start}", "smoke/sum", *more, "smoke/verdict", verdict)
     text = header + "".join(map(script, parts))
-    return ["mpirun", "python3", "-c", text, *_size(runtime, pool, nodes), *arguments]
+    return ["mpirun", "python3", "-c", text, *_size_arguments(runtime, pool, nodes), *arguments]
 
 
-def _size(runtime: Runtime, pool: Pool, nodes: int) -> list[str]:
+def _size_arguments(runtime: Runtime, pool: Pool, nodes: int) -> list[str]:
     return [str(nodes), str(nodes * node_size(runtime, pool).slots)]
 
 
 def started_by(runtime: Runtime, pool: Pool) -> tuple[str, tuple[str, ...]]:
-    """Return the script that starts the family's ranks, and its arguments after the number of hosts and ranks."""
+    """Return the script that initializes the runtime's framework in each rank, and the script's own arguments.
+
+    The own arguments follow the numbers of hosts and ranks.
+    """
     family, (backend, device) = runtime.family, _TORCH[pool.device]
     if family.framework == "mpi":
         return "mpi", MPI[family.mpi].libraries
@@ -86,21 +88,21 @@ def started_by(runtime: Runtime, pool: Pool) -> tuple[str, tuple[str, ...]]:
 BENCHMARK_HOSTS = 2
 """The number of hosts in most published measurements."""
 _TOO_SLOW = 10
-"""Microseconds of a small message that distinguish TCP from RDMA, which takes about two.
+"""Microseconds. A small message takes about two by RDMA, and more than this by TCP.
 
 https://blogs.oracle.com/cloud-infrastructure/zettascale-osu-nccl-benchmark-h100-ai-workloads
 """
-_WHY = {
-    "low": "One NIC carries more: ranks use TCP or find no device (set NCCL_DEBUG=INFO or UCX_LOG_LEVEL=info)",
-    "slow": "That is the latency of TCP: ranks find no device, or cannot lock memory (`ulimit -l`)",
-    "part": "Some NICs carry no data, or data passes through the memory of the hosts: check rails, NUMA and GPUDirect",
-    "loss": "All NICs carry data, but too little: check loss, congestion (PFC and ECN of RoCE, cables) and other jobs",
+_REPAIRS = {
+    "low": "Ranks use TCP or find no RDMA device. Set NCCL_DEBUG=INFO or UCX_LOG_LEVEL=info, and read the log",
+    "slow": "Ranks use TCP, find no RDMA device, or cannot lock memory. Check `ulimit -l` in the pods",
+    "part": "Some NICs carry no data, or data passes through host memory. Check rails, NUMA nodes and GPUDirect",
+    "loss": "All NICs carry data, but packets are lost or delayed. Check cables, PFC and ECN of RoCE, and other jobs",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """A measurement of a fabric. `link` is Gbit/s of each NIC, 0 if unknown; `nodes` is `numNodes` of the TrainJob."""
+    """A benchmark of a fabric. `link` is Gbit/s of each NIC, 0 if unknown; `nodes` is `numNodes` of the TrainJob."""
 
     runtime: Runtime
     pool: Pool
@@ -110,31 +112,31 @@ class Benchmark:
 
     @property
     def is_of_devices(self) -> bool:
-        """Return True if devices send the data, False if hosts do."""
+        """Return True if ranks send data from the memory of devices, not from host memory."""
         return self.runtime.family.framework != "mpi"
 
     @property
     def nics(self) -> float:
-        """Return the number of NICs that carry data: the part of the node's devices that a host uses, times NICs."""
+        """Return the number of NICs that carry data: all NICs of a node, times the share of its devices in one pod."""
         if self.pool.device == "cpu":
             return self.fabric.per_node
-        offered = quantities.parse(self.pool.offered.get(self.pool.accelerator, "1")).value
+        offered = self.pool.offered[self.pool.accelerator].value
         mine = node_size(self.runtime, self.pool).slots
         return self.fabric.per_node * min(mine / float(offered), 1.0)
 
     @property
     def at_least(self) -> float:
-        """Return the lowest result that passes: GB/s over all NICs for devices, Gbit/s over one NIC for hosts."""
+        """Return the lowest result that passes: of devices, GB/s over all NICs; of host memory, Gbit/s over one NIC."""
         return self.bus_bandwidth if self.is_of_devices else round(self.link * SOUND_SHARE, 2)
 
     @property
     def bus_bandwidth(self) -> float:
-        """Return GB/s that an allreduce of all devices must reach."""
+        """Return the bus bandwidth in GB/s that an allreduce of all devices must reach."""
         return sound_bandwidth(self.nics * self.link)
 
     @property
     def has_rdma_latency(self) -> bool:
-        """Return True if small messages take about two microseconds. EFA takes longer."""
+        """Return True if small messages take about two microseconds on this fabric. EFA takes longer."""
         return self.fabric.type in ("infiniband", "roce")
 
 
@@ -146,7 +148,7 @@ def benchmark_command(measured: Benchmark) -> list[str]:
         "gigabits": measured.link,
         "nics": measured.nics,
         "microseconds": _TOO_SLOW if measured.has_rdma_latency else None,
-        **_WHY,
+        **_REPAIRS,
     }
     start, _ = started_by(measured.runtime, measured.pool)
     parts = ("measure/pairs",) if start == "mpi" else (f"measure/{start}", "measure/allreduce")
@@ -156,10 +158,10 @@ def benchmark_command(measured: Benchmark) -> list[str]:
 
 
 def benchmark_problems(measured: Benchmark, *, has_own_command: bool) -> Iterator[Problem]:
-    """Yield the reasons why the fabric cannot be measured."""
+    """Yield the reasons why the benchmark would not run, or not measure the fabric."""
     runtime = measured.runtime
     if measured.nodes < BENCHMARK_HOSTS:
-        yield Problem(f"`{measured.nodes}` is too few: one host uses no fabric", "pass 2 or more", path="--nodes")
+        yield Problem(f"`{measured.nodes}` is too few: one pod uses no fabric", "pass 2 or more", path="--nodes")
     if has_own_command:
         return
     if not measured.link:
@@ -175,7 +177,7 @@ def benchmark_problems(measured: Benchmark, *, has_own_command: bool) -> Iterato
 
 
 def benchmark_notes(measured: Benchmark) -> Iterator[str]:
-    """Yield notes for the owner: the expected result, published results, and programs that measure more."""
+    """Yield notes for the user: the expected result, published results, and other programs that measure a fabric."""
     if measured.link:
         unit = "GB/s of bus bandwidth" if measured.is_of_devices else "Gbit/s from one host to another"
         is_timed = measured.has_rdma_latency and not measured.is_of_devices
@@ -184,7 +186,7 @@ def benchmark_notes(measured: Benchmark) -> Iterator[str]:
     if measured.pool.device != "cpu":
         yield from _of_devices(measured)
     if not measured.is_of_devices:
-        yield f"with other programs in the image pass `-- {MPI[measured.runtime.family.mpi].bandwidth_test}`"
+        yield f"if the image has this program, pass `-- {MPI[measured.runtime.family.mpi].bandwidth_test}` to run it"
     yield "explanation of low numbers: docs/tasks/measure-a-fabric.md"
 
 
@@ -192,8 +194,8 @@ def _of_devices(measured: Benchmark) -> Iterator[str]:
     server = measured.fabric.known_server
     expected = f": {measured.bus_bandwidth:g} GB/s of busbw or more for 8 GiB" if measured.link else ""
     perf = "mpirun all_reduce_perf -b 8 -e 8G -f 2 -g 1"
-    yield f"with nccl-tests or rccl-tests in the image pass `-- {perf}`{expected}"
+    yield f"if the image has nccl-tests or rccl-tests, pass `-- {perf}` to run them{expected}"
     for measurement in server.measured if server else ():
         yield f"published: {measurement.gigabytes} GB/s on {measurement.how}: {measurement.source}"
     if server and GPU_CLIQUE in server.topology:
-        yield "NCCL connects the hosts of one rack by NVLink and does not use the fabric: place them in two racks"
+        yield "NCCL connects pods in one rack by NVLink and does not use the fabric: place the pods in two racks"

@@ -1,1 +1,1 @@
-"""Queues: ResourceFlavors, Cohorts, ClusterQueues and LocalQueues from pools and tenants."""
+"""Kueue: ResourceFlavors, Cohorts, ClusterQueues and LocalQueues, built from the pools and tenants of a platform."""

@@ -18,7 +18,7 @@ from generator.documents.emit import Emitter
 from generator.facts.defects import known
 from generator.facts.names import TENANT_LABEL
 from generator.facts.table import read_table
-from generator.manifests import Body
+from generator.manifests import Body, omit_none
 
 _INSTALLS: Mapping[str, Body] = {row["version"]: row for row in read_table("kueue")["installs"]}
 """Minor version of Kueue → the settings of its install."""
@@ -26,17 +26,17 @@ _OPERATOR_NAMES: Mapping[str, str] = read_table("kueue")["operatorNames"]
 
 NAMESPACE = "kueue-system"
 KEY = "controller_manager_config.yaml"
-"""The file in the ConfigMap of upstream's kustomization and chart that Kueue reads (`--config`)."""
+"""Key in the ConfigMap of upstream's kustomization and chart: the file that Kueue reads (`--config`)."""
 
 _TENANTS = {"matchExpressions": [{"key": TENANT_LABEL, "operator": "Exists"}]}
-"""Namespaces in which Kueue suspends jobs without a queue. In other namespaces it then ignores jobs with a queue, too
-(ManagedJobsNamespaceSelectorAlwaysRespected: enabled by default in 0.18, locked in 0.19)."""
+"""Selects the namespaces of tenants, in which Kueue suspends jobs without a queue. Kueue then ignores all jobs in other
+namespaces (ManagedJobsNamespaceSelectorAlwaysRespected: enabled by default in 0.18, locked in 0.19)."""
 
 _STRATEGIES = {"retain": "Retain", "replace": "Replace"}
 
 _PAUSES = {"backoffBaseSeconds": 60, "backoffMaxSeconds": 3600}
-"""Defaults of the operator. Without them the API server rejects a `requeuingStrategy`: the CEL rule that compares the
-two fields fails if one is absent (openshift/kueue-operator at dc3b65774c45 types.go `RequeuingStrategy`)."""
+"""The operator's defaults of two fields of `requeuingStrategy`. If one is absent, the API server rejects the object: a
+CEL rule compares both (openshift/kueue-operator at dc3b65774c45 types.go `RequeuingStrategy`)."""
 
 
 def kueue_object(queues: Queues, cluster: Cluster, fabrics: Sequence[Fabric] = ()) -> Body:
@@ -54,64 +54,66 @@ def kueue_object(queues: Queues, cluster: Cluster, fabrics: Sequence[Fabric] = (
 
 def configuration(queues: Queues, version: str, fabrics: Sequence[Fabric] = ()) -> Body:
     """Return the complete `Configuration` of Kueue: the defaults of an install, changed as the platform declares."""
-    install = _INSTALLS[version]
-    body: Body = {
-        "apiVersion": "config.kueue.x-k8s.io/v1beta2",
-        "kind": "Configuration",
-        "health": {"healthProbeBindAddress": ":8081"},
-        "metrics": {"bindAddress": ":8443"},
-        "webhook": {"port": 9443},
-        "leaderElection": {"leaderElect": True, "resourceName": "c1f6bfd2.kueue.x-k8s.io"},
-        "controller": {"groupKindConcurrency": dict(install["concurrency"])},
-        "clientConnection": dict(install["client"]),
-        "integrations": {"frameworks": list(install["frameworks"])},
-        "manageJobsWithoutQueueName": queues.manage_jobs_without_queue_name,
-        "waitForPodsReady": _waiting(queues),
+    install, manages_all = _INSTALLS[version], queues.manage_jobs_without_queue_name
+    retained = {"workloads": {"afterFinished": queues.retain_finished}}
+    preemption_strategies = ["LessThanOrEqualToFinalShare", "LessThanInitialShare"]
+    return omit_none(
+        {
+            "apiVersion": "config.kueue.x-k8s.io/v1beta2",
+            "kind": "Configuration",
+            "health": {"healthProbeBindAddress": ":8081"},
+            "metrics": {"bindAddress": ":8443"},
+            "webhook": {"port": 9443},
+            "leaderElection": {"leaderElect": True, "resourceName": "c1f6bfd2.kueue.x-k8s.io"},
+            "controller": {"groupKindConcurrency": dict(install["concurrency"])},
+            "clientConnection": dict(install["client"]),
+            "integrations": {"frameworks": list(install["frameworks"])},
+            "manageJobsWithoutQueueName": manages_all,
+            "waitForPodsReady": _wait_for_pods_ready(queues),
+            "managedJobsNamespaceSelector": _TENANTS if manages_all else None,
+            "fairSharing": {"preemptionStrategies": preemption_strategies} if queues.fair_sharing else None,
+            "resources": _resources(queues, fabrics) or None,
+            "objectRetentionPolicies": None if queues.retain_finished is None else retained,
+        }
+    )
+
+
+def _wait_for_pods_ready(queues: Queues) -> Body:
+    settings = queues.wait_for_pods_ready
+    requeuing = {"backoffLimitCount": settings.backoff_limit}
+    return {
+        "timeout": settings.timeout,
+        "blockAdmission": False,
+        "recoveryTimeout": settings.recovery_timeout,
+        "requeuingStrategy": None if settings.backoff_limit is None else requeuing,
     }
-    if queues.manage_jobs_without_queue_name:
-        body["managedJobsNamespaceSelector"] = _TENANTS
-    if queues.fair_sharing:
-        strategies = ["LessThanOrEqualToFinalShare", "LessThanInitialShare"]
-        body["fairSharing"] = {"preemptionStrategies": strategies}
-    if resources := _resources(queues, fabrics):
-        body["resources"] = resources
-    if queues.retain_finished is not None:
-        body["objectRetentionPolicies"] = {"workloads": {"afterFinished": queues.retain_finished}}
-    return body
 
 
 def _resources(queues: Queues, fabrics: Sequence[Fabric]) -> Body:
-    body = _claims(fabrics)
-    if queues.exclude_resource_prefixes:
-        body["excludeResourcePrefixes"] = list(queues.exclude_resource_prefixes)
-    if queues.transformations:
-        body["transformations"] = [
-            {
-                "input": transformation.input,
-                "strategy": _STRATEGIES[transformation.strategy],
-                **({"outputs": dict(transformation.outputs)} if transformation.outputs else {}),
-            }
-            for transformation in queues.transformations
-        ]
-    return body
-
-
-def _claims(fabrics: Sequence[Fabric]) -> Body:
-    """Return the mappings from DeviceClass to resource, because Kueue rejects unmapped classes (pkg/dra/claims.go)."""
-    mapped = [
-        {"name": fabric.device, "deviceClassNames": [fabric.claimed]} for fabric in fabrics if fabric.attached == "dra"
+    transformations = [
+        {
+            "input": transformation.input,
+            "strategy": _STRATEGIES[transformation.strategy],
+            "outputs": {name: str(amount) for name, amount in transformation.outputs.items()} or None,
+        }
+        for transformation in queues.transformations
     ]
-    return {"deviceClassMappings": mapped} if mapped else {}
+    return omit_none(
+        {
+            "deviceClassMappings": _device_class_mappings(fabrics),
+            "excludeResourcePrefixes": [*queues.exclude_resource_prefixes] or None,
+            "transformations": transformations or None,
+        }
+    )
 
 
-def _waiting(queues: Queues) -> Body:
-    settings = queues.wait_for_pods_ready
-    body: Body = {"timeout": settings.timeout, "blockAdmission": False}
-    if settings.recovery_timeout is not None:
-        body["recoveryTimeout"] = settings.recovery_timeout
-    if settings.backoff_limit is not None:
-        body["requeuingStrategy"] = {"backoffLimitCount": settings.backoff_limit}
-    return body
+def _device_class_mappings(fabrics: Sequence[Fabric]) -> list[Body] | None:
+    """Return the resource name by which Kueue counts claims of each DeviceClass; None if pods claim no device.
+
+    Kueue rejects workloads that claim an unmapped class (pkg/dra/claims.go).
+    """
+    claimed = [fabric for fabric in fabrics if fabric.attached == "dra"]
+    return [{"name": fabric.device, "deviceClassNames": [fabric.claimed]} for fabric in claimed] or None
 
 
 def operator_resource(queues: Queues, version: str, fabrics: Sequence[Fabric] = ()) -> Body:
@@ -119,39 +121,45 @@ def operator_resource(queues: Queues, version: str, fabrics: Sequence[Fabric] = 
 
     openshift/kueue-operator, for Kueue 0.19 at dc3b65774c45 (main, 1.5.0), for 0.18 at a82b72a1a973 (release-1.4):
     pkg/apis/kueueoperator/v1/types.go, pkg/configmap/configmap.go. The operator sets the managed namespaces
-    (`kueue.openshift.io/managed`), concurrency and certificates itself. It has no field for the retention of finished
-    workloads, and of the counted resources only a field for claims.
+    (`kueue.openshift.io/managed`), concurrency and certificates itself. The resource has no field for the retention of
+    finished workloads. Of `resources`, it has only `deviceClassMappings`.
     """
     policy = "None" if queues.manage_jobs_without_queue_name else "QueueName"
-    claims = _claims(fabrics)
+    mappings = _device_class_mappings(fabrics)
     frameworks = [_OPERATOR_NAMES[name] for name in _INSTALLS[version]["frameworks"] if name in _OPERATOR_NAMES]
-    return {
-        "apiVersion": "kueue.openshift.io/v1",
-        "kind": "Kueue",
-        "metadata": {"name": "cluster"},
-        "spec": {
-            "managementState": "Managed",
-            "logLevel": "Normal",
-            "operatorLogLevel": "Normal",
-            "config": {
-                "integrations": {"frameworks": frameworks},
-                "workloadManagement": {"labelPolicy": policy},
-                "gangScheduling": _gang_scheduling(queues, version),
-                "preemption": {"preemptionPolicy": "FairSharing" if queues.fair_sharing else "Classical"},
-                **({"resources": claims} if claims else {}),
+    return omit_none(
+        {
+            "apiVersion": "kueue.openshift.io/v1",
+            "kind": "Kueue",
+            "metadata": {"name": "cluster"},
+            "spec": {
+                "managementState": "Managed",
+                "logLevel": "Normal",
+                "operatorLogLevel": "Normal",
+                "config": {
+                    "integrations": {"frameworks": frameworks},
+                    "workloadManagement": {"labelPolicy": policy},
+                    "gangScheduling": _gang_scheduling(queues, version),
+                    "preemption": {"preemptionPolicy": "FairSharing" if queues.fair_sharing else "Classical"},
+                    "resources": {"deviceClassMappings": mappings} if mappings else None,
+                },
             },
-        },
-    }
+        }
+    )
 
 
 def _gang_scheduling(queues: Queues, version: str) -> Body:
-    """Return `gangScheduling`: off if the operator waits only five minutes, too short to pull most images."""
+    """Return `gangScheduling`; off in versions that wait only five minutes for pods, too short to pull most images."""
     if known("kueue-operator-waits-five-minutes").affects({"kueue": version}):
         return {"policy": "None"}
     settings = queues.wait_for_pods_ready
-    body: Body = {"admission": "Parallel", "timeoutSeconds": to_seconds(settings.timeout)}
-    if settings.recovery_timeout is not None:
-        body["recoveryTimeoutSeconds"] = to_seconds(settings.recovery_timeout)
-    if settings.backoff_limit is not None:
-        body["requeuingStrategy"] = {"retryLimit": settings.backoff_limit, **_PAUSES}
-    return {"policy": "ByWorkload", "byWorkload": body}
+    recovery, retries = settings.recovery_timeout, settings.backoff_limit
+    return {
+        "policy": "ByWorkload",
+        "byWorkload": {
+            "admission": "Parallel",
+            "timeoutSeconds": to_seconds(settings.timeout),
+            "recoveryTimeoutSeconds": None if recovery is None else to_seconds(recovery),
+            "requeuingStrategy": None if retries is None else {"retryLimit": retries, **_PAUSES},
+        },
+    }

@@ -14,39 +14,58 @@ from generator.config.model.pools import Pool, Provisioning
 from generator.config.model.queues import MULTI_KUEUE_CHECK, MultiKueue, Priority
 from generator.config.model.tenants import Tenant
 from generator.facts.names import ALLOCATABLE, MULTI_KUEUE, NODES, PROVISIONING
-from generator.manifests import Body
+from generator.manifests import Body, omit_none
+
+_API = "kueue.x-k8s.io/v1beta2"
 
 
 def resource_flavor(pool: Pool) -> Body:
     """Return the ResourceFlavor of a pool's nodes.
 
-    The flavor lists the taints, so that Kueue checks that a pod tolerates them. It adds no tolerations, because they
-    would replace the tolerations of the runtime (trainer v2.3.0 pkg/runtime/core/trainingruntime.go: `tolerations` has
-    no merge key). Kueue ignores the annotations with the number of nodes, which mpigen's quota checks read.
+    It lists the taints of the nodes, so that Kueue checks that a pod tolerates them. It adds no tolerations, because
+    they would replace the tolerations of the runtime (trainer v2.3.0 pkg/runtime/core/trainingruntime.go: `tolerations`
+    has no merge key). Only mpigen's checks on quota read the annotations, which state the capacity of the nodes.
     """
-    spec: Body = {}
-    if pool.labels:
-        spec["nodeLabels"] = dict(pool.labels)
-    if pool.taints:
-        spec["nodeTaints"] = [
-            {"key": taint.key, **({"value": taint.value} if taint.value else {}), "effect": taint.effect}
-            for taint in pool.taints
-        ]
-    if pool.topology:
-        spec["topologyName"] = pool.name
-    annotations = {NODES: str(pool.nodes), ALLOCATABLE: json.dumps(pool.offered)}
-    return {
-        "apiVersion": "kueue.x-k8s.io/v1beta2",
-        "kind": "ResourceFlavor",
-        "metadata": {"name": pool.name, "annotations": annotations},
-        "spec": spec,
-    }
+    return omit_none(
+        {
+            "apiVersion": _API,
+            "kind": "ResourceFlavor",
+            "metadata": {
+                "name": pool.name,
+                "annotations": {
+                    NODES: str(pool.nodes),
+                    ALLOCATABLE: json.dumps({name: str(amount) for name, amount in pool.offered.items()}),
+                },
+            },
+            "spec": {
+                "nodeLabels": dict(pool.labels) or None,
+                "nodeTaints": [
+                    {"key": taint.key, "value": taint.value or None, "effect": taint.effect} for taint in pool.taints
+                ]
+                or None,
+                "topologyName": pool.name if pool.topology else None,
+            },
+        }
+    )
+
+
+def tolerations(pool: Pool) -> list[Body]:
+    """Return a toleration for each taint of a pool's nodes."""
+    return [
+        {
+            "key": taint.key,
+            "operator": "Equal" if taint.value else "Exists",
+            **({"value": taint.value} if taint.value else {}),
+            "effect": taint.effect,
+        }
+        for taint in pool.taints
+    ]
 
 
 def topology(pool: Pool) -> Body:
     """Return the Topology of a pool, widest level first. Each pool has its own, because a Topology is immutable."""
     return {
-        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "apiVersion": _API,
         "kind": "Topology",
         "metadata": {"name": pool.name},
         "spec": {"levels": [{"nodeLabel": label} for label in pool.topology]},
@@ -56,10 +75,10 @@ def topology(pool: Pool) -> Body:
 def workload_priority_class(priority: Priority) -> Body:
     """Return the WorkloadPriorityClass that a TrainJob names in its label `kueue.x-k8s.io/priority-class`.
 
-    There is no PriorityClass, because with it the scheduler would preempt single pods, and their jobs would hang.
+    There is no PriorityClass: with one, the scheduler would preempt single pods, and their jobs would hang.
     """
     return {
-        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "apiVersion": _API,
         "kind": "WorkloadPriorityClass",
         "metadata": {"name": priority.name},
         "value": priority.value,
@@ -67,11 +86,8 @@ def workload_priority_class(priority: Priority) -> Body:
     }
 
 
-_API = "kueue.x-k8s.io/v1beta2"
-
-
 def admission_checks(pools: Sequence[Pool], workers: MultiKueue | None) -> Iterator[Body]:
-    """Yield the AdmissionChecks of a platform, each after the objects that it refers to."""
+    """Yield the AdmissionChecks of a platform, each after the objects that the AdmissionCheck refers to."""
     for pool in pools:
         if pool.provisioning:
             yield _provisioning_config(pool, pool.provisioning)
@@ -81,18 +97,19 @@ def admission_checks(pools: Sequence[Pool], workers: MultiKueue | None) -> Itera
         yield _admission_check(MULTI_KUEUE_CHECK, MULTI_KUEUE, "MultiKueueConfig")
 
 
-def checks_of_queue(tenant: Tenant, pools: Sequence[Pool], flavors: Collection[str]) -> Body:
-    """Return the AdmissionChecks of a ClusterQueue: provisioning of its flavors, or dispatch to other clusters.
+def checks_of_queue(tenant: Tenant, pools: Sequence[Pool], flavors: Collection[str]) -> Body | None:
+    """Return `admissionChecksStrategy` of a tenant's ClusterQueue; None if the queue needs no AdmissionCheck.
 
-    Kueue rejects both together, and dispatch for single flavors. A job that borrows quota must pass only the checks of
-    its own queue (pkg/workload/workload.go AdmissionChecksForWorkload).
+    The checks provision nodes for single flavors, or dispatch all jobs to other clusters by MultiKueue. Kueue rejects
+    both together, and MultiKueue for single flavors. A job that borrows quota must pass only the checks of its own
+    queue (pkg/workload/workload.go AdmissionChecksForWorkload).
     """
     checks: list[Body] = [
         {"name": pool.name, "onFlavors": [pool.name]} for pool in pools if pool.provisioning and pool.name in flavors
     ]
     if tenant.multi_kueue:
         checks = [{"name": MULTI_KUEUE_CHECK}]
-    return {"admissionChecksStrategy": {"admissionChecks": checks}} if checks else {}
+    return {"admissionChecks": checks} if checks else None
 
 
 def _admission_check(name: str, controller: str, kind: str) -> Body:
@@ -106,20 +123,20 @@ def _admission_check(name: str, controller: str, kind: str) -> Body:
 
 
 def _provisioning_config(pool: Pool, provisioning: Provisioning) -> Body:
-    """Return the ProvisioningRequestConfig of a pool, for pods that request the pool's devices."""
-    parameters = {"parameters": dict(provisioning.parameters)} if provisioning.parameters else {}
-    managed = {"managedResources": [pool.accelerator]} if pool.accelerator else {}
-    return {
-        "apiVersion": _API,
-        "kind": "ProvisioningRequestConfig",
-        "metadata": {"name": pool.name},
-        "spec": {
-            "provisioningClassName": provisioning.class_name,
-            **parameters,
-            **managed,
-            "retryStrategy": {"backoffLimitCount": 3, "backoffBaseSeconds": 60, "backoffMaxSeconds": 1800},
-        },
-    }
+    """Return the ProvisioningRequestConfig of a pool, for pods that request its accelerators, or all if it has none."""
+    return omit_none(
+        {
+            "apiVersion": _API,
+            "kind": "ProvisioningRequestConfig",
+            "metadata": {"name": pool.name},
+            "spec": {
+                "provisioningClassName": provisioning.class_name,
+                "parameters": dict(provisioning.parameters) or None,
+                "managedResources": [pool.accelerator] if pool.accelerator else None,
+                "retryStrategy": {"backoffLimitCount": 3, "backoffBaseSeconds": 60, "backoffMaxSeconds": 1800},
+            },
+        }
+    )
 
 
 def _multi_kueue_objects(workers: MultiKueue) -> Iterator[Body]:

@@ -1,8 +1,8 @@
-"""ClusterQueue, LocalQueue and Cohort: the quota of each team, what it borrows and lends, and unowned quota.
+"""ClusterQueue, LocalQueue and Cohort: the quota of each team, its limits for borrowing and lending, and unowned quota.
 
 Fields, defaults and rules: kueue v0.19.2 apis/kueue/v1beta2/{clusterqueue,cohort}_types.go and pkg/webhooks. Defaults
-are written out, so that Argo CD finds no field that the API server added. Quantities are strings, because Kueue
-rewrites a number once and stores the string the next time.
+are written out, so that Argo CD finds no field that the API server added. Quantities are strings, because Kueue would
+store a number as a string when it next writes the object.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from generator.config.model.quotas import ZERO, Amounts, Supply, node_amounts, quota_amounts, sum_amounts
+from generator.config.model.quotas import Amounts, Shares, Supply, node_amounts, quota_amounts, sum_amounts
 from generator.config.model.tenants import Cohort, Tenant, workers_cohort
 from generator.config.platform import Platform
 from generator.facts.names import LOCAL_QUEUE, METADATA_NAME, RESERVATIONS
 from generator.kueue.flavors import checks_of_queue
-from generator.manifests import Body
-from generator.quantities import Quantity
+from generator.manifests import Body, omit_none
+from generator.quantities import ZERO, Quantity
 
 _ALWAYS = ("cpu", "memory")  # every node has them, but the configuration of Kueue may exclude them
 
@@ -32,14 +32,15 @@ class Holding:
 
 
 def resource_groups(holding: Holding, pools: Sequence[Supply]) -> list[Body]:
-    """Return one resource group with a flavor per pool: every pool has cpu and memory, so one group holds all.
+    """Return one resource group with a flavor for each pool of the holding; empty if the holding names no pool.
 
-    A pool with a limit but without quota gets a nominal quota of zero.
+    Every pool has cpu and memory, so all flavors are in one group. A pool with a borrowing or lending limit but without
+    quota gets a nominal quota of zero.
     """
     named = {*holding.quota, *(holding.borrow or {}), *(holding.lend or {})}
     used = sorted(
         (pool for pool in pools if pool.name in named),
-        # Kueue tries flavors in order: a job that needs no device must not take a node that has some.
+        # Kueue tries flavors in order: a job without accelerators must not use a node with accelerators.
         key=lambda pool: (bool(pool.accelerator), pool.name),
     )
     if not used:
@@ -50,21 +51,21 @@ def resource_groups(holding: Holding, pools: Sequence[Supply]) -> list[Body]:
         {"name": pool.name, "resources": [_quota(holding, pool.name, resource) for resource in covered]}
         for pool in used
     ]
-    return [{"coveredResources": covered, "flavors": flavors}]
+    return [omit_none({"coveredResources": covered, "flavors": flavors})]
 
 
 def _quota(holding: Holding, pool: str, resource: str) -> Body:
     """Return the quota of a resource in a flavor: zero if the pool lacks the resource, so that no job uses the pool."""
-    quota: Body = {"name": resource, "nominalQuota": _amount(holding.quota, pool, resource)}
-    if holding.borrow is not None:
-        quota["borrowingLimit"] = _amount(holding.borrow, pool, resource)
-    if holding.lend is not None:
-        quota["lendingLimit"] = _amount(holding.lend, pool, resource)
-    return quota
+    return {
+        "name": resource,
+        "nominalQuota": _amount(holding.quota, pool, resource),
+        "borrowingLimit": _amount(holding.borrow, pool, resource),
+        "lendingLimit": _amount(holding.lend, pool, resource),
+    }
 
 
-def _amount(amounts: Amounts, pool: str, resource: str) -> str:
-    return str(amounts.get(pool, {}).get(resource, ZERO))
+def _amount(amounts: Amounts | None, pool: str, resource: str) -> str | None:
+    return None if amounts is None else str(amounts.get(pool, {}).get(resource, ZERO))
 
 
 NEVER = {
@@ -83,27 +84,31 @@ _STOP = {"none": "None", "hold": "Hold", "drain": "HoldAndDrain"}
 
 
 def cluster_queue(tenant: Tenant, platform: Platform) -> Body:
-    """Return the ClusterQueue with a tenant's quota."""
+    """Return the ClusterQueue of a tenant."""
     until = {reservation.name: reservation.until for reservation in tenant.reservations}
-    annotations = {"annotations": {RESERVATIONS: json.dumps(until)}} if until else {}
     groups = resource_groups(holding(tenant, platform.supplies), platform.supplies)
     flavors = {flavor["name"] for group in groups for flavor in group["flavors"]}
-    return {
-        "apiVersion": "kueue.x-k8s.io/v1beta2",
-        "kind": "ClusterQueue",
-        "metadata": {"name": tenant.name, **annotations},
-        "spec": {
-            "cohortName": platform.cohort_of(tenant),
-            "namespaceSelector": _namespace_selector(tenant),
-            "queueingStrategy": "BestEffortFIFO",
-            "stopPolicy": _STOP[tenant.stop],
-            "flavorFungibility": {"whenCanBorrow": "MayStopSearch", "whenCanPreempt": "TryNextFlavor"},
-            "preemption": _PREEMPTION[tenant.preemption],
-            "fairSharing": {"weight": str(tenant.weight)},
-            **checks_of_queue(tenant, platform.pools, flavors),
-            "resourceGroups": groups,
-        },
-    }
+    return omit_none(
+        {
+            "apiVersion": "kueue.x-k8s.io/v1beta2",
+            "kind": "ClusterQueue",
+            "metadata": {
+                "name": tenant.name,
+                "annotations": {RESERVATIONS: json.dumps(until)} if until else None,
+            },
+            "spec": {
+                "cohortName": platform.cohort_of(tenant),
+                "namespaceSelector": _namespace_selector(tenant),
+                "queueingStrategy": "BestEffortFIFO",
+                "stopPolicy": _STOP[tenant.stop],
+                "flavorFungibility": {"whenCanBorrow": "MayStopSearch", "whenCanPreempt": "TryNextFlavor"},
+                "preemption": _PREEMPTION[tenant.preemption],
+                "fairSharing": {"weight": str(tenant.weight)},
+                "admissionChecksStrategy": checks_of_queue(tenant, platform.pools, flavors),
+                "resourceGroups": groups,
+            },
+        }
+    )
 
 
 def _namespace_selector(tenant: Tenant) -> Body:
@@ -115,7 +120,7 @@ def _namespace_selector(tenant: Tenant) -> Body:
 
 
 def holding(tenant: Tenant, pools: Sequence[Supply]) -> Holding:
-    """Return the nominal quota of a tenant with its reservations, its borrowing limit and its lending limit."""
+    """Return the nominal quota of a tenant, including its reservations, and its limits for borrowing and lending."""
     return Holding(
         quota=sum_amounts(*(quota_amounts(quota, pools) for quota in tenant.quotas)),
         borrow=quota_amounts(tenant.borrow, pools),
@@ -124,7 +129,7 @@ def holding(tenant: Tenant, pools: Sequence[Supply]) -> Holding:
 
 
 def local_queues(tenant: Tenant) -> list[Body]:
-    """Return the LocalQueue of each namespace of a tenant."""
+    """Return a LocalQueue for each namespace of a tenant. It refers to the tenant's ClusterQueue."""
     return [
         {
             "apiVersion": "kueue.x-k8s.io/v1beta2",
@@ -142,7 +147,7 @@ SLACK = "slack"
 def cohorts(platform: Platform) -> Iterator[Body]:
     """Yield the Cohort of the platform and the Cohorts below it.
 
-    Tenants whose jobs run on other clusters have Cohorts below a separate root.
+    If tenants use MultiKueue, also yield a separate root Cohort, and the Cohorts of such tenants below it.
     """
     remote = platform.remote_cohorts
     yield _cohort(platform.platform, {})
@@ -154,32 +159,30 @@ def cohorts(platform: Platform) -> Iterator[Body]:
         cohort = declared.get(name, Cohort(name=name))
         holding = Holding(
             quota=quota_amounts(cohort.quota, platform.supplies),
-            borrow=None
-            if cohort.borrow is None
-            else _limit_every_pool(quota_amounts(cohort.borrow, platform.supplies), platform),
-            lend=None
-            if cohort.lend is None
-            else _limit_every_pool(quota_amounts(cohort.lend, platform.supplies), platform),
+            borrow=_limit_every_pool(cohort.borrow, platform),
+            lend=_limit_every_pool(cohort.lend, platform),
         )
-        groups = resource_groups(holding, platform.supplies)
         root = workers_cohort(platform.platform) if name in remote else platform.platform
-        weight = {"fairSharing": {"weight": str(cohort.weight)}} if cohort.weight != 1 else {}
-        yield _cohort(
-            name,
-            {
-                "parentName": cohort.parent or root,
-                **weight,
-                **({"resourceGroups": groups} if groups else {}),
-            },
-        )
+        spec = {
+            "parentName": cohort.parent or root,
+            "fairSharing": {"weight": str(cohort.weight)} if cohort.weight != 1 else None,
+            "resourceGroups": resource_groups(holding, platform.supplies) or None,
+        }
+        yield _cohort(name, omit_none(spec))
 
 
 def _cohort(name: str, spec: Body) -> Body:
     return {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Cohort", "metadata": {"name": name}, "spec": spec}
 
 
-def _limit_every_pool(limits: Amounts, platform: Platform) -> Amounts:
-    """Return limits in which unlisted pools are zero, because Kueue does not limit a flavor that a Cohort omits."""
+def _limit_every_pool(declared: Shares | None, platform: Platform) -> Amounts | None:
+    """Return the limit of a Cohort for every pool, zero for an undeclared pool; None if the Cohort has no limit.
+
+    Kueue does not limit a flavor that a Cohort omits.
+    """
+    if declared is None:
+        return None
+    limits = quota_amounts(declared, platform.supplies)
     return {pool.name: limits.get(pool.name, {}) for pool in platform.pools}
 
 
@@ -205,7 +208,10 @@ def slack_queue(platform: Platform) -> Body | None:
 
 
 def slack(platform: Platform) -> Amounts:
-    """Return pool → resource → the amount that no quota assigns."""
+    """Return pool → resource → the amount that is in no quota; empty if `queues.slack` is false.
+
+    Pools without such an amount are left out.
+    """
     if not platform.queues.slack:
         return {}
     quotas = [quota for tenant in platform.tenants for quota in tenant.quotas if not tenant.multi_kueue]

@@ -1,1 +1,1 @@
-"""Lenient, read-only views of Kubernetes objects: the only readers of manifest bodies."""
+"""Read-only views of Kubernetes objects. A value of a wrong type counts as absent."""

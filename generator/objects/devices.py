@@ -1,4 +1,4 @@
-"""The resources that device plugins offer, and the objects that configure the plugins."""
+"""Extended resources that device plugins offer, and the objects that configure the plugins."""
 
 from __future__ import annotations
 
@@ -15,11 +15,14 @@ from generator.manifests import Manifest
 from generator.objects.fields import mapping, mappings, string, string_map, strings
 
 SHARED_PREFIX = "rdma"
-"""Prefix of k8s-rdma-shared-dev-plugin (410b0f3 pkg/resources/resources_manager.go rdmaHcaResourcePrefix)."""
+"""Default prefix of the resources of k8s-rdma-shared-dev-plugin.
+
+Source: 410b0f3 pkg/resources/resources_manager.go rdmaHcaResourcePrefix
+"""
 
 
 class Resource(NamedTuple):
-    """A resource `prefix/name`. The prefix is empty if the operator's option `RESOURCE_PREFIX` is unknown."""
+    """An extended resource `prefix/name`. The prefix is empty if it depends on an unknown setting of an operator."""
 
     prefix: str
     name: str
@@ -28,8 +31,12 @@ class Resource(NamedTuple):
         return f"{self.prefix}/{self.name}" if self.prefix else self.name
 
     def may_be(self, other: Resource) -> bool:
-        """Return True if both names can mean the same resource: an empty prefix matches every prefix."""
-        return self.name == other.name and (self.prefix == other.prefix or not (self.prefix and other.prefix))
+        """Return True if this resource and the other one can be the same: an empty prefix matches every prefix."""
+        return self.name == other.name and self.may_have_prefix_of(other)
+
+    def may_have_prefix_of(self, other: Resource) -> bool:
+        """Return True if the prefixes of both resources are equal, or if one of them is unknown."""
+        return self.prefix == other.prefix or not (self.prefix and other.prefix)
 
 
 def resource(full: str) -> Resource:
@@ -39,12 +46,14 @@ def resource(full: str) -> Resource:
 
 
 def is_named_for_fabric(full: str) -> bool:
-    """Return True if the name alone identifies a device of a fabric: EFA, or the shared RDMA plugin."""
+    """Return True if a resource is a fabric device on every cluster: of EFA, or with the prefix `rdma`."""
     return full == EFA or full.startswith(f"{SHARED_PREFIX}/")
 
 
 def is_accelerator(full: str) -> bool:
-    """Return True for a GPU, a MIG slice, or a GPU for virtual machines, whose name is a model in upper case.
+    """Return True if a resource is an NVIDIA GPU, shared or not, or a MIG slice.
+
+    GPUs for virtual machines are `nvidia.com/pgpu`, or have the model in capitals, such as `nvidia.com/GA102GL_A10`.
 
     Source: NVIDIA/k8s-device-plugin 1b826ac internal/resource
     """
@@ -67,11 +76,11 @@ sriov-network-operator v1.6.0 hack/env.sh; network-operator b06827e deployment/n
 _PLUGIN_PREFIX = "intel.com"  # sriov-network-device-plugin 40b6f50 cmd/sriovdp/main.go
 
 _LINKS = {"infiniband": "ib", "ether": "eth"}
-"""Link type in the selectors of a device plugin → link type of the SR-IOV operator."""
+"""Value of `linkTypes` in the configuration of a device plugin → value of `linkType` of the SR-IOV operator."""
 
 
 class Source(Enum):
-    """The kind of component that offers a resource."""
+    """The component, or the nodes, that offer a resource."""
 
     POLICY = "SR-IOV operator"
     PLUGIN = "device plugin"
@@ -85,10 +94,10 @@ class Provider:
 
     Attributes:
         manifest: the object.
-        path: the path of the resource name.
-        resource: the resource name.
-        source: the component that offers it.
-        link: `ib` or `eth`; empty if the object does not set it.
+        path: the path of the resource name in the object.
+        resource: the resource.
+        source: the component that offers the resource.
+        link: the link type of its devices, `ib` or `eth`; empty if the object does not set it.
     """
 
     manifest: Manifest
@@ -102,7 +111,7 @@ class Provider:
 
 
 def providers(manifest: Manifest) -> Iterator[Provider]:
-    """Yield the resources that an object offers."""
+    """Yield the resources that an object offers: a policy, the configuration of a plugin, or a ResourceFlavor."""
     match manifest.group, manifest.kind:
         case "sriovnetwork.openshift.io", "SriovNetworkNodePolicy":
             spec = mapping(manifest.body, "spec")
@@ -124,13 +133,13 @@ def providers(manifest: Manifest) -> Iterator[Provider]:
 
 
 def is_plugin_configuration(manifest: Manifest) -> bool:
-    """Return True if a ConfigMap configures a device plugin."""
+    """Return True if a ConfigMap contains the configuration of a device plugin."""
     texts = string_map(mapping(manifest.body, "data")).values()
     return any('"resourceList"' in text or '"configList"' in text for text in texts)
 
 
 def prefix_of(namespace: str) -> str:
-    """Return the resource prefix of an SR-IOV operator; empty if its namespace is not a usual one."""
+    """Return the resource prefix of the SR-IOV operator in a namespace; empty if no usual installation is there."""
     return PREFIXES.get(namespace, "")
 
 
@@ -149,11 +158,14 @@ def _plugin(manifest: Manifest, path: Path, text: object) -> Iterator[Provider]:
 
 
 def parsed(text: object) -> Any:
-    """Parse JSON; None for other values. The result is cached and must not be changed."""
+    """Return the value of a JSON text; None if `text` is not a string or not valid JSON.
+
+    The value is cached, so callers must not change it.
+    """
     return _parsed(text) if isinstance(text, str) else None
 
 
-@lru_cache(256)  # the networks of all teams have the same few configurations
+@lru_cache(256)  # the networks of all teams share a few configurations
 def _parsed(text: str) -> Any:
     try:
         return read_json(text)
@@ -162,5 +174,5 @@ def _parsed(text: str) -> Any:
 
 
 def amounts_of(manifest: Manifest) -> Mapping[str, object]:
-    """Return the allocatable resources per node of a ResourceFlavor, from its annotation."""
+    """Return resource → amount per node of a ResourceFlavor, from the annotation `mpigen.dev/allocatable`."""
     return mapping(parsed(mapping(manifest.body, "metadata", "annotations").get(ALLOCATABLE)))

@@ -1,6 +1,6 @@
-"""Lenient readers of manifest bodies.
+"""Readers of fields of manifest bodies.
 
-A value of an unexpected type counts as absent: the schema checks report it.
+A value of an unexpected type counts as absent. The checks of the family `schema` report it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 
 
 def mapping(value: object, *path: str) -> dict[str, Any]:
-    """Return the mapping at a path; empty if there is none."""
+    """Return the mapping at a path below a value; empty if there is no mapping."""
     for step in path:
         value = value.get(step) if isinstance(value, dict) else None
     return value if isinstance(value, dict) else {}
@@ -22,7 +22,7 @@ def items(value: object) -> Sequence[object]:
 
 
 def mappings(value: object) -> tuple[dict[str, Any], ...]:
-    """Return the items of a list that are mappings."""
+    """Return the items of a list that are mappings, without their indexes; empty for any other value."""
     return tuple(item for item in items(value) if isinstance(item, dict))
 
 
@@ -32,20 +32,20 @@ def indexed_mappings(value: object) -> list[tuple[int, dict[str, Any]]]:
 
 
 def strings(value: object) -> tuple[str, ...]:
-    """Return the items of a list that are strings."""
+    """Return the items of a list that are strings; empty for any other value."""
     return tuple(item for item in items(value) if isinstance(item, str))
 
 
 def string(value: object, default: str = "") -> str:
-    """Return a string that is not empty; else the default that the API server would set."""
+    """Return the value if it is a string and not empty; else `default`."""
     return value if isinstance(value, str) and value else default
 
 
 def string_map(value: object) -> Mapping[str, str]:
-    """Return the entries of a mapping whose values are strings, such as labels or annotations."""
+    """Return the entries of a mapping whose values are strings, such as labels; empty for any other value."""
     return {key: item for key, item in mapping(value).items() if isinstance(item, str)}
 
 
 def integer(value: object, default: int) -> int:
-    """Return an integer; else the default."""
+    """Return the value if it is an integer, but not a boolean; else `default`."""
     return value if isinstance(value, int) and not isinstance(value, bool) else default

@@ -1,37 +1,55 @@
-"""The limit that a Namespace sets on the hosts of one TrainJob.
+"""The settings of Namespaces: the runtimes that their jobs may use, and the largest `numNodes` of a TrainJob.
 
-An admission policy of mpigen reads the number from an annotation with CEL's `int()`, which accepts what Go's
-ParseInt accepts (cel-go v0.26 common/types/string.go `ConvertToType`).
+An admission policy of mpigen reads the number from the annotation `mpigen.dev/hosts-per-job` with CEL's `int()`, which
+accepts the same strings as Go's ParseInt (cel-go v0.26 common/types/string.go `ConvertToType`).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from generator.manifests import Manifest, conflict_error
 from generator.objects.fields import mapping
 
 ANNOTATION = "mpigen.dev/hosts-per-job"
+_SRIOV_OPERATOR = "openshift-sriov-network-operator"
+_RUNTIMES = "mpigen.dev/runtimes"
+"""Annotation of a Namespace: the runtimes that its jobs may use, as `kind/name`."""
 _NUMBER = re.compile(r"[+-]?[0-9]{1,19}")
 
 
 def is_namespace(manifest: Manifest) -> bool:
-    """Return True for a Namespace."""
+    """Return True if an object is a Namespace."""
     return (manifest.group, manifest.kind) == ("", "Namespace")
 
 
+def is_openshift(manifests: Iterable[Manifest]) -> bool:
+    """Return True if manifests are for OpenShift, according to the labels and names of their namespaces."""
+    return any(
+        manifest.namespace == _SRIOV_OPERATOR
+        or (
+            is_namespace(manifest)
+            and any(
+                isinstance(key, str) and key.partition("/")[0].endswith("openshift.io")
+                for key in mapping(manifest.body, "metadata", "labels")
+            )
+        )
+        for manifest in manifests
+    )
+
+
 def read_host_limit(manifest: Manifest) -> int | None:
-    """Return the host limit of a Namespace; None if its annotation is absent or not a number."""
+    """Return the limit of a Namespace; None if its annotation is absent or not an integer."""
     value = mapping(manifest.body, "metadata", "annotations").get(ANNOTATION)
     return int(value) if isinstance(value, str) and _NUMBER.fullmatch(value) else None
 
 
 def read_host_limits(manifests: Iterable[Manifest]) -> Mapping[str, int]:
-    """Return the largest `numNodes` that the API server accepts, for each namespace with a limit.
+    """Return namespace → the largest `numNodes` that the admission policy accepts, for each namespace with a limit.
 
     Raises:
-        SimulationError: two objects of one namespace set different limits.
+        SimulationError: two manifests of the same Namespace set different limits.
     """
     namespaces: dict[str, Manifest] = {}
     for manifest in filter(is_namespace, manifests):
@@ -40,3 +58,9 @@ def read_host_limits(manifests: Iterable[Manifest]) -> Mapping[str, int]:
             raise conflict_error(manifest, first)
     limits = {name: read_host_limit(manifest) for name, manifest in namespaces.items()}
     return {name: limit for name, limit in limits.items() if limit is not None}
+
+
+def listed_runtimes(namespace: Manifest) -> Sequence[str]:
+    """Return the runtimes in the annotation `mpigen.dev/runtimes` of a Namespace, as `kind/name`."""
+    value = mapping(namespace.body, "metadata", "annotations").get(_RUNTIMES)
+    return value.split(",") if isinstance(value, str) else ()

@@ -1,4 +1,4 @@
-"""Second networks: their definitions, the segments that they connect to, and the addresses that they give to pods."""
+"""Second networks of pods, which Multus attaches: their definitions, their segments, and their addresses."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from generator.objects.fields import integer, items, mapping, mappings, string, 
 
 CNI = "k8s.cni.cncf.io"
 SRIOV_PLUGINS = {"SriovNetwork": "sriov", "SriovIBNetwork": "ib-sriov", "OVSNetwork": "ovs"}
-"""Kind of the SR-IOV operator → CNI plugin."""
+"""Network kind of the SR-IOV operator → CNI plugin."""
 _MELLANOX_PLUGINS = {"MacvlanNetwork": "macvlan", "HostDeviceNetwork": "host-device", "IPoIBNetwork": "ipoib"}
-"""Kind of NVIDIA's network operator → CNI plugin."""
+"""Network kind of NVIDIA's network operator → CNI plugin."""
 NV_IPAM = "nv-ipam.nvidia.com"
 POOLS = {"ippool": "IPPool", "cidrpool": "CIDRPool"}
-"""`poolType` of nv-ipam → kind of the pool."""
+"""`poolType` in an IPAM configuration of nv-ipam → kind of the pool."""
 _DEFAULT_NAMESPACE = {"MacvlanNetwork": "default", "IPoIBNetwork": "default"}
 
 
@@ -33,10 +33,10 @@ class Attachment:
     Attributes:
         manifest: the object.
         namespace: the namespace of the NetworkAttachmentDefinition; empty if the object does not set it.
-        resource: the device that the network gives to a pod; None if the network needs no device.
-        path: the path of the resource name.
-        plugins: its CNI configuration: the main plugin, then the chained plugins; empty if it cannot be parsed.
-        plugins_path: the path of the configuration or of the chained plugins.
+        resource: the resource whose devices the network uses; None if the network needs no device.
+        path: the path of the resource name in the object.
+        plugins: the CNI configuration: the main plugin, then the chained plugins; empty if it cannot be parsed.
+        plugins_path: the path of the CNI configuration, or of the chained plugins, in the object.
     """
 
     manifest: Manifest
@@ -53,7 +53,7 @@ class Attachment:
 
     @property
     def main(self) -> Mapping[str, Any]:
-        """The main plugin."""
+        """The configuration of the main plugin; empty if there is none."""
         return self.plugins[0] if self.plugins else {}
 
     @property
@@ -63,7 +63,7 @@ class Attachment:
 
     @property
     def ipam(self) -> Mapping[str, Any]:
-        """The IPAM configuration; empty if the network gives no addresses."""
+        """The IPAM configuration; empty if the network assigns no addresses."""
         return mapping(self.main, "ipam")
 
     @property
@@ -73,22 +73,22 @@ class Attachment:
 
     @property
     def pool_kind(self) -> str:
-        """The kind of the pools of nv-ipam that give the addresses."""
+        """The kind of the nv-ipam pools in the IPAM configuration: IPPool or CIDRPool."""
         return POOLS.get(str(self.ipam.get("poolType", "ippool")).lower(), "IPPool")
 
     @property
     def pool_names(self) -> list[str]:
-        """The pools of nv-ipam that give the addresses."""
+        """The names of the nv-ipam pools that the network gets addresses from; empty for other IPAM plugins."""
         names = self.ipam.get("poolName") if self.ipam.get("type") == "nv-ipam" else None
         return [name.strip() for name in names.split(",") if name.strip()] if isinstance(names, str) else []
 
     def chains(self, plugin: str) -> bool:
-        """Return True if a plugin is chained to the main plugin."""
+        """Return True if a CNI plugin of this type is chained to the main plugin."""
         return any(chained.get("type") == plugin for chained in self.plugins[1:])
 
 
 def attachment(manifest: Manifest) -> Attachment | None:
-    """Return the network that an object defines; None for other objects.
+    """Return the network that an object defines; None if the object defines no network.
 
     Source: network-operator b06827e pkg/state/state_hostdevice_network.go resourceNamePrefix
     """
@@ -111,7 +111,7 @@ _KEPT = ("vlan", "master", "mode", "mtu", "linkState", "spoofChk", "trust")
 
 
 def _operator_network(manifest: Manifest, plugin: str, prefix: str, default_namespace: str) -> Attachment:
-    """Return the network that an operator creates: its main plugin with its settings, then the chained plugins."""
+    """Return the network that an operator creates from an object whose CNI plugin is `plugin`."""
     spec = mapping(manifest.body, "spec")
     name = string(spec.get("resourceName"))
     if manifest.group == MELLANOX:
@@ -138,12 +138,12 @@ _DEVICE_FIX = "give each team ports in its own VLAN or partition of the switch, 
 
 
 class Segment(NamedTuple):
-    """A layer 2 segment or InfiniBand partition that networks connect to.
+    """A layer 2 segment or InfiniBand partition. Pods on networks of one segment can reach each other.
 
     Attributes:
-        key: the identity of the segment.
-        text: its name in messages.
-        fix: the way to separate teams.
+        key: equal for networks that connect to the same segment.
+        text: the name of the segment in messages.
+        fix: how to give each team a segment of its own.
     """
 
     key: tuple[str, ...]
@@ -152,7 +152,7 @@ class Segment(NamedTuple):
 
 
 def segment(network: Attachment) -> Segment | None:
-    """Return the segment of a network; None if its configuration does not define one."""
+    """Return the segment that a network connects to; None if its configuration does not define one."""
     main, device = network.main, network.resource.name if network.resource else ""
     match network.type:
         case "sriov" if device:
@@ -174,7 +174,7 @@ def segment(network: Attachment) -> Segment | None:
 
 
 def shared_device(name: str) -> Segment:
-    """Return the segment of a device of the RDMA shared device plugin: all networks that the node's NICs reach."""
+    """Return the segment of a resource of the RDMA shared device plugin: all networks that its NICs reach."""
     fix = "attach virtual functions instead (SR-IOV, RDMA mode exclusive), with a VLAN or partition per team"
     text = f"`{resource(name)}`, which gives all pods of a node access to the same NICs"
     return Segment(("shared", name), text, fix)
@@ -189,14 +189,15 @@ def _number(value: object, default: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Addresses that one network or pool gives to pods.
+    """A range of addresses that one network or pool assigns to pods.
 
     Attributes:
-        manifest: the object that declares them.
-        path: the path of the declaration.
-        network: the IP network that contains them.
+        manifest: the object that declares the range.
+        path: the path of the range in the object.
+        network: the IP network that contains the addresses.
         supply: the number of addresses for pods.
-        allocator: the record of the addresses in use. Ranges with the same record never give out an address twice.
+        allocator: the name of the record of the addresses in use. Ranges with the same record do not assign one address
+            to two pods at a time. Only host-local keeps a record on each node, and assigns an address again on another.
     """
 
     manifest: Manifest
@@ -207,9 +208,13 @@ class Range:
 
 
 def ranges(network: Attachment, pools: Mapping[tuple[str, str], Manifest]) -> list[Range]:
-    """Return the ranges of addresses that a network gives to pods, without ranges that cannot be parsed.
+    """Return the ranges of addresses that whereabouts, host-local or nv-ipam assigns to the pods of a network.
 
-    `pools` has the pools of nv-ipam by kind and name.
+    Ranges that cannot be parsed are absent; the list is empty for any other IPAM plugin.
+
+    Args:
+        network: the network.
+        pools: (kind, name) → pool of nv-ipam.
     """
     match network.ipam.get("type"):
         case "whereabouts":
@@ -228,7 +233,7 @@ def exclusions(pool: Manifest) -> list[Span] | None:
 
 
 def _whereabouts_ranges(network: Attachment) -> Iterator[Range]:
-    """Yield the ranges of a whereabouts network. All networks of one `network_name` share a record of used addresses.
+    """Yield the ranges of a whereabouts network. Networks with one `network_name` share a record of used addresses.
 
     Source: whereabouts 3a262bd pkg/types/types.go, pkg/config/config.go (a range may be
     `192.168.2.225-192.168.2.230/28`), pkg/allocate/allocate.go (`exclude` may list single addresses)
@@ -239,27 +244,33 @@ def _whereabouts_ranges(network: Attachment) -> Iterator[Range]:
     if ipam.get("enable_overlapping_ranges") is False:
         allocator += f" for {ipam.get('range')} alone"
     for entry in (ipam, *mappings(ipam.get("ipRanges"))):
-        start, dash, text = str(entry.get("range", "")).rpartition("-")
-        ip_network = parse_network(text)
+        ip_network = parse_network(str(entry.get("range", "")).rpartition("-")[2])
         if ip_network is None:
             continue
-        first = parse_address(start if dash else entry.get("range_start"))
-        last = parse_address(text.partition("/")[0] if dash else entry.get("range_end"))
-        texts = (item if "/" in item else addressing.alone(item) for item in strings(entry.get("exclude")))
-        supply = addressing.whereabouts_supply(ip_network, filter(None, map(parse_network, texts)), first, last)
-        if dash and (first is None or first not in ip_network):
-            supply = Supply(0)  # whereabouts rejects the configuration
+        supply: Supply | None = _whereabouts_supply(entry, ip_network)
         if "node_slice_size" in ipam:
             length = int64(string(ipam["node_slice_size"]).removeprefix("/"))
-            slices = None if length is None else addressing.whereabouts_slices(ip_network, length)
-            if slices is None:
-                continue
-            supply = slices
-        yield Range(network.manifest, network.ipam_path, ip_network, supply, allocator)
+            supply = None if length is None else addressing.whereabouts_slices(ip_network, length)
+        if supply is not None:
+            yield Range(network.manifest, network.ipam_path, ip_network, supply, allocator)
+
+
+def _whereabouts_supply(entry: Mapping[str, Any], ip_network: Network) -> Supply:
+    """Return the supply of one range; 0 addresses if whereabouts rejects its first address."""
+    start, dash, text = str(entry["range"]).rpartition("-")
+    limits = (start, text.partition("/")[0]) if dash else (entry.get("range_start"), entry.get("range_end"))
+    first, last = map(parse_address, limits)
+    if dash and (first is None or first not in ip_network):
+        return Supply(0)
+    texts = (item if "/" in item else addressing.alone(item) for item in strings(entry.get("exclude")))
+    return addressing.whereabouts_supply(ip_network, filter(None, map(parse_network, texts)), first, last)
 
 
 def _host_local_ranges(network: Attachment) -> Iterator[Range]:
-    """Yield the ranges of host-local. A pod gets one address of each set, from any range of the set."""
+    """Yield the ranges of a host-local network. A pod gets one address of each list of ranges in `ranges`.
+
+    host-local records addresses on each node, so pods on two nodes can get the same address.
+    """
     sets = network.ipam.get("ranges")
     for entries in ((network.ipam,), *(mappings(entry) for entry in items(sets))):
         known = [(entry, subnet) for entry in entries if (subnet := parse_network(entry.get("subnet")))]

@@ -27,12 +27,12 @@ def parse_path(text: str) -> Path:
 
 
 def set_values(body: Body, changes: Mapping[str, Any]) -> Body:
-    """Return a copy with values set at paths; null removes a field.
+    """Return a copy of an object with values set at paths. The value null removes a field.
 
     Absent parents are created. To append to a list, set the index after its last item.
 
     Raises:
-        ValueError: a path is malformed, or leads through a value that has no such field.
+        ValueError: a path is malformed, or leads through a value that is neither a mapping nor a list with the index.
     """
     result = copy.deepcopy(body)
     for text, value in changes.items():
@@ -71,7 +71,7 @@ def _no_field(text: str, step: str | int) -> ValueError:
 
 
 def merge_patch(body: Any, patch: Any) -> Any:
-    """Return a copy with a JSON merge patch applied (RFC 7386)."""
+    """Return a copy of an object with a JSON merge patch applied (RFC 7386)."""
     if not isinstance(patch, dict):
         return copy.deepcopy(patch)
     result = copy.deepcopy(body) if isinstance(body, dict) else {}

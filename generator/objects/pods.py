@@ -1,6 +1,6 @@
-"""Pod templates of any kind of object, with the networks, containers, variables and devices of their pods.
+"""Pod templates in objects of any kind, with the networks, containers, variables and devices of their pods.
 
-A value of a wrong type counts as absent: the schema checks report it.
+A value of a wrong type counts as absent. The checks of the family `schema` report it.
 """
 
 from __future__ import annotations
@@ -23,24 +23,28 @@ from generator.objects.fields import indexed_mappings, items, mapping, strings
 from generator.quantities import amount_of
 
 NODE = "node"
-"""The replicated job with the hosts. Trainer sets the container of this name there and in the launcher."""
+"""Name of the replicated job with the worker pods, and of the container to which Trainer applies a TrainJob.
+
+Worker pods and the launcher pod have this container.
+"""
 JOB_SET: Path = ("spec", "template", "spec")
-"""The path of the JobSet in a runtime."""
+"""The path of the JobSet spec in a runtime."""
 RUNTIMES = ("ClusterTrainingRuntime", "TrainingRuntime")
 _ONE_TEMPLATE: Mapping[str, tuple[str, ...]] = {
     "Pod": (),
     "CronJob": ("spec", "jobTemplate", "spec", "template"),
+    "PodTemplate": ("template",),
     **dict.fromkeys(("DaemonSet", "Deployment", "Job", "ReplicaSet", "StatefulSet"), ("spec", "template")),
 }
-"""Kind with one pod template → its path."""
+"""Kind with one pod template → path of the pod template."""
 _WITH_REPLICATED_JOBS: Mapping[str, Path] = {"JobSet": ("spec",), **dict.fromkeys(RUNTIMES, JOB_SET)}
 _KUBEFLOW_KINDS = frozenset({"JAXJob", "MPIJob", "PaddleJob", "PyTorchJob", "TFJob", "XGBoostJob"})
 KINDS = frozenset({"TrainJob", *_ONE_TEMPLATE, *_WITH_REPLICATED_JOBS, *_KUBEFLOW_KINDS})
 """Kinds with pod templates."""
 KINDS_OF_RANKS = frozenset({"Job", "JobSet", "MPIJob", "Pod", *RUNTIMES})
-"""Kinds that run ranks. Drivers and plugins run in DaemonSets and Deployments, and need access to the node."""
+"""Kinds whose pods run MPI ranks. Drivers and device plugins run in DaemonSets and Deployments instead."""
 _GKE_INTERFACES = "networking.gke.io/interfaces"
-"""Annotation with which pods on GKE get the networks and NICs of a node."""
+"""Annotation of a pod on GKE: the networks and NICs of the node that it gets."""
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _LONGEST_INTERFACE = 15  # IFNAMSIZ of Linux, without the NUL
@@ -49,13 +53,16 @@ _ADDRESS = re.compile(
     rf"{_BYTE}(?P<by>[:-]){_BYTE}((?P=by){_BYTE}){{4}}(((?P=by){_BYTE}){{2}})?(((?P=by){_BYTE}){{12}})?"
     rf"|{_BYTE * 2}\.{_BYTE * 2}(\.{_BYTE * 2}){{1,2}}((\.{_BYTE * 2}){{6}})?"
 )
-"""Addresses that Go's net.ParseMAC accepts: 6, 8 or 20 bytes."""
+"""Hardware addresses that Go's net.ParseMAC accepts: 6, 8 or 20 bytes."""
 _TYPES: Mapping[str, tuple[type, str]] = {
     **dict.fromkeys(("name", "namespace", "interface", "mac", "infiniband-guid"), (str, "string")),
     **dict.fromkeys(("ips", "default-route", "portmappings"), (list, "list")),
     **dict.fromkeys(("bandwidth", "cni-args"), (dict, "mapping")),
 }
-"""Key in lower case → its type, and the name of the type (network-attachment-definition-client v1.7.7 types.go)."""
+"""Key of a network request, in lower case → (type, name of the type).
+
+Source: network-attachment-definition-client v1.7.7 types.go
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +85,7 @@ class NetworkRequest:
 
 @dataclass(frozen=True, slots=True)
 class NetworkRequests:
-    """The networks that an annotation requests, or the error with which Multus rejects the annotation."""
+    """The networks that the annotation of a pod requests, or the error with which Multus rejects the annotation."""
 
     requests: tuple[NetworkRequest, ...] = ()
     error: str = ""
@@ -86,7 +93,7 @@ class NetworkRequests:
 
 
 def parse_networks(value: str) -> NetworkRequests:
-    """Parse an annotation that requests networks. An empty one requests none."""
+    """Parse the annotation `k8s.v1.cni.cncf.io/networks` of a pod. An empty value requests no network."""
     if not value:
         return NetworkRequests()
     try:
@@ -98,11 +105,15 @@ def parse_networks(value: str) -> NetworkRequests:
 
 
 class _MalformedError(Exception):
-    """The message and the fix of an annotation that Multus cannot read."""
+    """An error with message and fix: Multus cannot parse the annotation."""
 
 
 def _parse_short(item: str) -> NetworkRequest:
-    """Parse `[namespace/]name[@interface]`."""
+    """Parse a request in the form `[namespace/]name[@interface]`.
+
+    Raises:
+        _MalformedError: the text does not have this form.
+    """
     text = item.strip()
     place, _, rest = text.rpartition("/")
     name, at, interface = rest.partition("@")
@@ -138,11 +149,16 @@ def _parse_json(value: str) -> Iterator[NetworkRequest]:
 
 
 def _check_addresses(item: Mapping[str, object]) -> None:
-    """Raise an error for an address that Multus cannot parse. Multus then attaches none of the networks."""
+    """Reject an entry of the annotation with an address that Multus cannot parse: Multus then attaches no network.
+
+    Raises:
+        _MalformedError: the entry has such an address.
+    """
     for key in ("mac", "infiniband-guid"):
         if (address := item.get(key)) and not _ADDRESS.fullmatch(str(address)):
             message = f"`{key}` is `{address}`, which is not a hardware address"
-            raise _MalformedError(message, "write pairs of hex digits, separated by `:`")
+            pairs, example = (6, "02:00:00:00:00:01") if key == "mac" else (8, "02:00:00:00:00:00:00:01")
+            raise _MalformedError(message, f"write {pairs} pairs of hex digits, such as {example}")
     for key in ("ips", "default-route"):
         for address in items(item.get(key)):
             if not _is_ip(address, has_mask=key == "ips"):
@@ -151,7 +167,7 @@ def _check_addresses(item: Mapping[str, object]) -> None:
 
 
 def _is_ip(value: object, *, has_mask: bool) -> bool:
-    """Return True if Go's net.ParseIP or net.ParseCIDR accepts the value: without a zone, with a mask in bits."""
+    """Return True if Go's net.ParseIP accepts the value, or, if `has_mask` is True, net.ParseCIDR."""
     if not isinstance(value, str) or "%" in value:
         return False
     address, slash, bits = value.partition("/")
@@ -168,16 +184,18 @@ _VENDOR_DOMAINS = ("nvidia.com", "intel.com", "amd.com", "broadcom.com")
 _NETWORK_NAME = re.compile(r"hostdev|hca|mlnx|mlx|netdev|nic|rdma|roce|sriov|(^|[-_.\d])(ib|vf)s?($|[-_.\d])")
 _GPUS = re.compile(r"^(nvidia\.com/(gpu|mig-)|amd\.com/[a-z]*(gpu|_nps)|gpu\.intel\.com/|habana\.ai/)")
 _ASSIGNED = re.compile(
-    r"(?<![\w$])((?:NCCL|RCCL|UCX|FI|I_MPI|OMPI_MCA|PRTE_MCA|PMIX_MCA|RDMAV|IBV|HYDRA)_\w+)=([^\s;&]*)"
+    r"(?<![\w$])((?:NCCL|RCCL|UCX|FI|I_MPI|OMPI_MCA|PRTE_MCA|PMIX_MCA|MPIR_CVAR|HOROVOD|RDMAV|IBV|HYDRA)_\w+)=([^\s;&]*)"
 )
-"""`NAME=value` before a program, after `export` or after `mpirun -x`."""
+"""An assignment `NAME=value` in a command: before a program, after `export` or after `mpirun -x`."""
 _COMMENT = re.compile(r"^\s*#.*$", re.MULTILINE)
 
 
 def is_fabric(resource: str) -> bool:
     """Return True if a resource is a network device, according to its name.
 
-    Admins choose the names, with the prefix openshift.io, nvidia.com or intel.com.
+    Admins choose the names of these resources. So the name counts if its prefix is rdma, openshift.io or mellanox.com,
+    or if the prefix is a vendor's and the rest looks like a network device, such as `nvidia.com/rdma-vf`. The device of
+    EFA also counts.
 
     Source: sriov-network-operator hack/env.sh; network-operator deployment/network-operator/values.yaml;
     sriov-network-device-plugin cmd/sriovdp
@@ -187,8 +205,13 @@ def is_fabric(resource: str) -> bool:
     return is_named or (domain in _VENDOR_DOMAINS and bool(_NETWORK_NAME.search(name)))
 
 
+def is_accelerator(resource: str) -> bool:
+    """Return True if a resource is a GPU, a MIG device or a Gaudi."""
+    return _GPUS.match(resource) is not None
+
+
 class Variable(NamedTuple):
-    """A variable of a container, or one that its command assigns. With `valueFrom` the value is empty."""
+    """A variable in `env` of a container, or in its command. With `valueFrom` the value is empty."""
 
     path: Path
     name: str
@@ -204,7 +227,7 @@ class Container:
 
     @cached_property
     def variables(self) -> tuple[Variable, ...]:
-        """Variables in `env`."""
+        """Variables in `env` of the container."""
         return tuple(
             Variable((*self.path, "env", number), name, value if isinstance(value := item.get("value"), str) else "")
             for number, item in indexed_mappings(self.body.get("env"))
@@ -213,7 +236,7 @@ class Container:
 
     @cached_property
     def assigned(self) -> tuple[Variable, ...]:
-        """Variables of MPI and fabric libraries that the command assigns."""
+        """Variables of MPI and fabric libraries that the command of the container assigns."""
         return tuple(
             Variable((*self.path, key, number), name, value.strip("\"'\\"))
             for key in ("command", "args")
@@ -223,12 +246,12 @@ class Container:
 
     @property
     def text(self) -> str:
-        """The command and its arguments, joined."""
+        """The command and the arguments of the container, joined."""
         return " ".join((*strings(self.body.get("command")), *strings(self.body.get("args"))))
 
     @property
     def security(self) -> Mapping[str, Any]:
-        """The security context."""
+        """The security context of the container."""
         return mapping(self.body, "securityContext")
 
     @property
@@ -238,16 +261,16 @@ class Container:
 
     @cached_property
     def fabric_devices(self) -> tuple[str, ...]:
-        """The network devices that the container requests."""
+        """The resources of network devices that the container requests."""
         return tuple(name for name, amount in requested_devices(self.body).items() if amount and is_fabric(name))
 
     @property
     def has_gpus(self) -> bool:
         """True if the container requests accelerators."""
-        return any(_GPUS.match(name) for name in requested_devices(self.body))
+        return any(map(is_accelerator, requested_devices(self.body)))
 
     def mount(self, path: str) -> Mapping[str, Any]:
-        """Return the volume mount at a path; empty if there is none."""
+        """Return the volume mount of the container at a path; empty if there is none."""
         mounts = indexed_mappings(self.body.get("volumeMounts"))
         return next((mount for _, mount in mounts if str(mount.get("mountPath")).rstrip("/") == path), {})
 
@@ -257,8 +280,8 @@ class PodTemplate:
     """A pod template of an object.
 
     Attributes:
-        role: the replicated job or replica type, such as `node`; the kind for objects with one template.
-        path: the path to the mapping with `metadata` and `spec`.
+        role: the replicated job or replica type, such as `node`; the kind for objects with one pod template.
+        path: the path of the pod template, which has `metadata` and `spec`.
     """
 
     manifest: Manifest
@@ -268,12 +291,12 @@ class PodTemplate:
 
     @property
     def is_patch(self) -> bool:
-        """True if a TrainJob holds the template, to patch the pods of its runtime."""
+        """True if the template is in `runtimePatches` of a TrainJob, which patches the pods of its runtime."""
         return self.manifest.kind == "TrainJob"
 
     @property
     def is_of_runtime(self) -> bool:
-        """True if a runtime, which many jobs use, holds the template."""
+        """True if the template is in a runtime, which many jobs use."""
         return self.manifest.kind in RUNTIMES
 
     @property
@@ -288,12 +311,12 @@ class PodTemplate:
 
     @property
     def networks_path(self) -> Path:
-        """Path of the annotation that requests networks, even if it is missing."""
+        """Path of the annotation `k8s.v1.cni.cncf.io/networks`, even if the template does not have it."""
         return (*self.path, "metadata", "annotations", NETWORKS)
 
     @cached_property
     def networks(self) -> NetworkRequests:
-        """Networks that the pods request. Multus ignores pods in the host network."""
+        """Networks that the pods request; none for pods in the host network, which Multus ignores."""
         value = self.annotations.get(NETWORKS)
         return parse_networks("" if self.spec.get("hostNetwork") is True or not isinstance(value, str) else value)
 
@@ -313,7 +336,7 @@ class PodTemplate:
 
     @cached_property
     def devices(self) -> Mapping[str, int]:
-        """Extended resources that all containers together request, without amounts of 0."""
+        """Extended resource → amount that all containers together request, without amounts of 0."""
         amounts: Counter[str] = Counter()
         for container in self.containers:
             amounts.update(requested_devices(container.body))
@@ -321,11 +344,14 @@ class PodTemplate:
 
     @property
     def fabric_devices(self) -> tuple[str, ...]:
-        """Network devices that the pods request."""
+        """The resources of network devices that the pods request."""
         return tuple(filter(is_fabric, self.devices))
 
     def device_path(self, name: str) -> Path:
-        """Return the path of a requested resource; if it is not requested, of the `limits` of the main container."""
+        """Return the path of a resource in the first container that requests it.
+
+        If no container requests it, return the path of `limits` of the container `node`, or else of the first one.
+        """
         for container in self.containers:
             for key in ("limits", "requests"):
                 if name in mapping(container.body, "resources", key):
@@ -336,7 +362,7 @@ class PodTemplate:
 
     @cached_property
     def environment(self) -> Mapping[str, Variable]:
-        """Name → first variable with a literal value."""
+        """Name → first variable of that name in a container whose value is literal."""
         variables: dict[str, Variable] = {}
         for container in self.containers:
             for number, item in indexed_mappings(container.body.get("env")):
@@ -347,7 +373,11 @@ class PodTemplate:
 
     @property
     def reaches_devices(self) -> bool:
-        """True if the pods reach network devices without a resource request: as on the node, by a claim, or on GKE."""
+        """True if the pods can use network devices without a resource request.
+
+        They can in the host network, if privileged, with the node's `/dev/infiniband`, by a device claim, or by the
+        annotation `networking.gke.io/interfaces`.
+        """
         paths = [mapping(volume, "hostPath").get("path") for _, volume in indexed_mappings(self.spec.get("volumes"))]
         return (
             self.spec.get("hostNetwork") is True
@@ -366,7 +396,10 @@ class PodTemplate:
 
 
 def requested_devices(container: Mapping[str, Any]) -> Mapping[str, int]:
-    """Return the extended resources that a container requests, without amounts that are not integers."""
+    """Return extended resource → amount that a container requests, without amounts that are not integers.
+
+    A limit takes precedence over a request, because the API server requires equal amounts.
+    """
     resources = mapping(container, "resources")
     both = {**mapping(resources, "requests"), **mapping(resources, "limits")}
     amounts = {name: whole(amount) for name, amount in both.items() if isinstance(name, str) and "/" in name}
@@ -374,18 +407,18 @@ def requested_devices(container: Mapping[str, Any]) -> Mapping[str, int]:
 
 
 def whole(amount: object) -> int | None:
-    """Return the number of devices; None if the amount is not a whole number."""
+    """Return an amount of devices as an integer; None if it is not a whole number."""
     value = amount_of(amount)
     return None if value is None or value.denominator != 1 else value.numerator
 
 
 def pods_of_ranks(manifest: Manifest) -> tuple[PodTemplate, ...]:
-    """Return the pod templates of ranks of an object; empty for kinds that run no ranks."""
+    """Return the pod templates of an object whose pods run MPI ranks; empty for kinds that run no ranks."""
     return tuple(pod_templates(manifest)) if manifest.kind in KINDS_OF_RANKS else ()
 
 
 def pod_templates(manifest: Manifest) -> Iterator[PodTemplate]:
-    """Yield the pod templates of an object."""
+    """Yield the pod templates of an object; none for kinds without pods."""
     if manifest.kind in KINDS:
         for role, path, body in _templates(manifest.kind, manifest.body):
             yield PodTemplate(manifest, role or manifest.kind, path, body)

@@ -1,7 +1,7 @@
-"""Lenient views of Kueue's objects, and resource amounts as Kueue counts them.
+"""Views of Kueue's objects, and resource amounts as Kueue counts them.
 
 `cpu` counts in thousandths, everything else in whole units, rounded up: kueue v0.19.2 pkg/resources/requests.go
-`ResourceValue`. The objects are from apis/kueue/v1beta2; a field of v1beta1 is read under its name there.
+`ResourceValue`. Fields have the names of apis/kueue/v1beta2. Objects of v1beta1 are read by the names of v1beta1.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from generator.quantities import Quantity, parse
 
 
 class FlavorResource(NamedTuple):
-    """The key of a quota: a resource on the nodes of a flavor."""
+    """The key of a quota: a flavor, and a resource of its nodes."""
 
     flavor: str
     resource: str
@@ -36,10 +36,10 @@ _BYTES = ("memory", "ephemeral-storage", "storage")
 
 
 def parse_amount(resource: str, value: object, place: str) -> int:
-    """Parse an amount of a resource.
+    """Parse an amount of a resource. `place` names its object and field in the error.
 
     Raises:
-        SimulationError: the value at the place is not a quantity.
+        SimulationError: the value is not a quantity.
     """
     try:
         if isinstance(value, bool) or not isinstance(value, (str, int, float)):
@@ -57,13 +57,17 @@ def _round_up(text: str, *, is_cpu: bool) -> int:
 
 
 def parse_amounts(resources: object, place: str) -> dict[str, int]:
-    """Parse the amounts of a resource list, such as `requests`."""
+    """Parse the amounts of a resource list, such as `requests`. `place` names the list in the error.
+
+    Raises:
+        SimulationError: an amount is not a quantity.
+    """
     amounts = resources if isinstance(resources, dict) else {}
     return {str(name): parse_amount(str(name), value, place) for name, value in amounts.items()}
 
 
 def format_amount(resource: str, amount: int) -> str:
-    """Format an amount as a quantity.
+    """Format an amount of a resource as a quantity.
 
     >>> format_amount("cpu", 57500), format_amount("memory", 2 * 1024**3), format_amount("nvidia.com/gpu", 8)
     ('57500m', '2Gi', '8')
@@ -75,7 +79,7 @@ def format_amount(resource: str, amount: int) -> str:
 
 
 def add_requests(sums: dict[str, int], requests: Requests, factor: int = 1) -> None:
-    """Add requests, times a factor, to sums."""
+    """Add requests, multiplied by a factor, to `sums`."""
     for name, amount in requests.items():
         sums[name] = sums.get(name, 0) + amount * factor
 
@@ -89,11 +93,11 @@ class Flavor:
     """A ResourceFlavor.
 
     Attributes:
-        labels: labels of its nodes (`nodeLabels`).
-        taints: taints of its nodes.
-        tolerations: tolerations that Kueue adds to each pod.
+        labels: labels of the flavor's nodes (`nodeLabels`).
+        taints: taints of these nodes (`nodeTaints`).
+        tolerations: tolerations that Kueue adds to each pod with the flavor.
         topology: name of the Topology by which Kueue places pods; empty for none.
-        levels: levels of that Topology, from the widest to the narrowest; empty if the Topology is missing.
+        levels: node labels of that Topology, from the widest level to the narrowest; empty if the Topology is missing.
         nodes: number of nodes (annotation `mpigen.dev/nodes`); None if unknown.
         allocatable: resources of each node (annotation `mpigen.dev/allocatable`); empty if unknown.
     """
@@ -110,7 +114,7 @@ class Flavor:
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """The quota of a flavor and resource. A limit of None is no limit."""
+    """The quota of a flavor and resource. A `borrowing` or `lending` limit of None is no limit."""
 
     nominal: int
     borrowing: int | None = None
@@ -127,7 +131,7 @@ NO_QUOTA = Quota(0)
 
 @dataclass(frozen=True, slots=True)
 class ResourceGroup:
-    """Resources that come from the same flavor, and the flavors in the order in which Kueue tries them."""
+    """Resources that a PodSet gets from the same flavor, and the flavors in the order in which Kueue tries them."""
 
     resources: tuple[str, ...]
     flavors: tuple[str, ...]
@@ -135,7 +139,7 @@ class ResourceGroup:
 
 @dataclass(frozen=True, slots=True)
 class Cohort:
-    """A Cohort; Kueue creates one without an object (`is_declared` is False) when a queue or cohort names it."""
+    """A Cohort. Without an object (`is_declared` is False) it exists in Kueue because a queue or cohort names it."""
 
     name: str
     parent: str = ""
@@ -146,7 +150,11 @@ class Cohort:
 
 @dataclass(frozen=True, slots=True)
 class Preemption:
-    """The preemption policy of a ClusterQueue; an absent field is `Never`."""
+    """The preemption policy of a ClusterQueue; an absent policy is `Never`.
+
+    Attributes:
+        borrow_threshold: `borrowWithinCohort.maxPriorityThreshold`; None if it is absent.
+    """
 
     reclaim_within_cohort: str = "Never"
     within_queue: str = "Never"
@@ -156,7 +164,7 @@ class Preemption:
 
 @dataclass(frozen=True, slots=True)
 class Fungibility:
-    """`flavorFungibility`: when Kueue tries the next flavor although the current flavor is possible."""
+    """`flavorFungibility` of a ClusterQueue: when Kueue tries the next flavor although the current one is possible."""
 
     when_can_borrow: str = "MayStopSearch"
     when_can_preempt: str = "TryNextFlavor"
@@ -168,13 +176,13 @@ class ClusterQueue:
     """A ClusterQueue.
 
     Attributes:
-        namespaces: `namespaceSelector`; None selects no namespace.
+        namespaces: `namespaceSelector`; None if it is absent, so that it selects no namespace.
         checks: names of its AdmissionChecks.
         is_multi_kueue: True if an AdmissionCheck dispatches jobs to other clusters. Kueue checks the quota in this
             cluster, but not its nodes: kueue v0.19.2 pkg/scheduler/flavorassigner/tas_flavorassigner.go
             `podSetTopologyRequest`.
         provisioned: flavors whose nodes a ProvisioningRequest creates for each job. Kueue places the job when these
-            nodes exist: the same function.
+            nodes exist (`podSetTopologyRequest`).
     """
 
     name: str
@@ -192,11 +200,11 @@ class ClusterQueue:
     provisioned: frozenset[str] = frozenset()
 
     def group(self, resource: str) -> ResourceGroup | None:
-        """Return the group that covers a resource; None if the queue has no quota of the resource."""
+        """Return the resource group that covers a resource; None if the queue has no quota of the resource."""
         return next((group for group in self.groups if resource in group.resources), None)
 
     def quota(self, key: FlavorResource) -> Quota:
-        """Return the quota of a flavor and resource, which is 0 if it is not set."""
+        """Return the quota of a flavor and resource; 0 if the queue does not set it."""
         return self.quotas.get(key, NO_QUOTA)
 
     @property
@@ -216,10 +224,10 @@ class LocalQueue:
 
 
 def read_flavor(manifest: Manifest, levels: Mapping[str, tuple[str, ...]]) -> Flavor:
-    """Read a ResourceFlavor. `levels` has the node labels of each Topology, by its name.
+    """Read a ResourceFlavor. `levels` maps the name of each Topology to its node labels.
 
     Raises:
-        SimulationError: an annotation of mpigen is malformed.
+        SimulationError: an annotation of mpigen on the object is malformed.
     """
     spec, annotations = mapping(manifest.body, "spec"), string_map(mapping(manifest.body, "metadata", "annotations"))
     nodes, topology = annotations.get(NODES), string(spec.get("topologyName"))
@@ -268,7 +276,7 @@ def read_cohort(manifest: Manifest) -> Cohort:
 
 
 def read_cluster_queue(manifest: Manifest, controllers: Mapping[str, str]) -> ClusterQueue:
-    """Read a ClusterQueue. `controllers` has the `controllerName` of each AdmissionCheck, by its name.
+    """Read a ClusterQueue. `controllers` maps the name of each AdmissionCheck to its `controllerName`.
 
     Source: kueue v0.19.2 apis/kueue/v1beta2/multikueue_types.go `MultiKueueControllerName`,
     provisioningrequestconfig_types.go `ProvisioningRequestControllerName`.
@@ -331,7 +339,11 @@ def _read_quotas(flavor: str, body: Body, place: str) -> Iterator[tuple[FlavorRe
 
 
 def _read_weight(manifest: Manifest, spec: Mapping[str, Any]) -> float:
-    """Read the fair-sharing weight (kueue v0.19.2 pkg/cache/scheduler/fair_sharing.go `parseFairWeight`)."""
+    """Read the fair-sharing weight; 1 if it is absent (kueue v0.19.2 pkg/cache/scheduler/fair_sharing.go).
+
+    Raises:
+        SimulationError: the weight is not a quantity.
+    """
     value = mapping(spec, "fairSharing").get("weight")
     if value is None:
         return 1.0

@@ -1,4 +1,4 @@
-"""Labels, selectors, taints and tolerations, compared as the scheduler and Kueue compare them.
+"""Matching of labels with selectors, and of taints with tolerations, as in Kubernetes and Kueue.
 
 Source: k8s.io/apimachinery v0.36.2 pkg/labels/selector.go `Requirement.Matches`; k8s.io/component-helpers v0.36.2
 scheduling/corev1/helpers.go `FindMatchingUntoleratedTaint`; k8s.io/api v0.36.2 core/v1/toleration.go `ToleratesTaint`.
@@ -6,7 +6,8 @@ scheduling/corev1/helpers.go `FindMatchingUntoleratedTaint`; k8s.io/api v0.36.2 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 from generator.documents.scalars import int64
 from generator.errors import NotModelledError, Problem
@@ -24,8 +25,70 @@ def selects(selector: Body, labels: Mapping[str, str]) -> bool:
     )
 
 
+Match = bool | str
+"""True or False; a string if the result is unknown, with the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """Labels of an object, of which some may be unknown.
+
+    Attributes:
+        values: the known labels.
+        unknown: prefixes of the keys whose values are unknown, unless `values` has the key; `("",)` for all keys.
+        absent: prefixes of the keys that the object lacks, also if `unknown` has a prefix of them.
+    """
+
+    values: Mapping[str, str]
+    unknown: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
+
+    def match(self, selector: Body) -> Match:
+        """Return True if a label selector matches the labels; a reason if an unknown label decides."""
+        return all_of(self._match_requirement(requirement) for requirement in selector_requirements(selector))
+
+    def may_have(self, key: str, value: str) -> bool:
+        """Return True if the object has a label, or if the value of its key is unknown."""
+        return self._match_requirement({"key": key, "operator": "In", "values": [value]}) is not False
+
+    def _match_requirement(self, requirement: Body) -> Match:
+        key = str(requirement.get("key"))
+        if key not in self.values and key.startswith(self.unknown) and not key.startswith(self.absent):
+            return f"the label `{key}` is unknown"
+        return _is_met(requirement, self.values)
+
+
+def selector_requirements(selector: Body) -> Iterator[Body]:
+    """Yield the requirements of a label selector. An entry of `matchLabels` has the operator `In`."""
+    for key, value in string_map(selector.get("matchLabels")).items():
+        yield {"key": key, "operator": "In", "values": [value]}
+    yield from mappings(selector.get("matchExpressions"))
+
+
+def all_of(results: Iterable[Match]) -> Match:
+    """Return False if one result is False, else the first reason, else True."""
+    reason: Match = True
+    for result in results:
+        if result is False:
+            return False
+        if reason is True:
+            reason = result
+    return reason
+
+
+def any_of(results: Iterable[Match]) -> Match:
+    """Return True if one result is True, else the first reason, else False."""
+    reason: Match = False
+    for result in results:
+        if result is True:
+            return True
+        if reason is False:
+            reason = result
+    return reason
+
+
 def meets_requirements(requirements: Iterable[Body], labels: Mapping[str, str]) -> bool:
-    """Return True if labels meet all requirements; a requirement with an unknown operator is never met."""
+    """Return True if labels meet all requirements of `matchExpressions`. An unknown operator is never met."""
     return all(_is_met(requirement, labels) for requirement in requirements)
 
 
@@ -48,18 +111,18 @@ def _is_met(requirement: Body, labels: Mapping[str, str]) -> bool:
 
 
 def _number(value: str | None) -> float:
-    """Parse an int64 as strconv.ParseInt does; else return NaN, which is neither less nor greater than a number."""
-    number = None if value is None else int64(value.removeprefix("-"))
-    if value is None or number is None:
+    """Parse an int64 as Go's ParseInt does. Return NaN for other values, so that every comparison is false."""
+    number = int64(value[value[:1] in ("+", "-") :]) if value else None
+    if value is None or number is None or number >= 1 << 63:
         return float("nan")
     return -number if value.startswith("-") else number
 
 
 def find_untolerated_taint(taints: Iterable[Body], tolerations: Iterable[Body]) -> Body | None:
-    """Return the first taint that keeps a pod off the node; None if there is none.
+    """Return the first taint that keeps a pod with these tolerations off a node; None if there is none.
 
     Raises:
-        NotModelledError: a toleration compares numbers.
+        NotModelledError: a toleration has the operator `Gt` or `Lt`.
     """
     known = list(tolerations)
     numeric = [toleration for toleration in known if toleration.get("operator") in ("Gt", "Lt")]

@@ -16,12 +16,15 @@ from generator.quantities import parse
 
 LAUNCHER = "launcher"
 TRAINER = "trainer"
-"""The step label of the replicated job that runs a TrainJob's command (trainer v2.3.0 pkg/constants/constants.go)."""
+"""Value of the step label on the replicated job that runs a TrainJob's command.
+
+Source: trainer v2.3.0 pkg/constants/constants.go
+"""
 MPI: Path = ("spec", "mlPolicy", "mpi")
 
 
 def resized_containers(runtime: Body) -> Iterator[Mapping[str, Any]]:
-    """Yield the containers that get `resourcesPerNode` of a TrainJob: their name is `node`."""
+    """Yield the containers `node` of a runtime, to which Trainer applies `resourcesPerNode` of a TrainJob."""
     for pod in resized_pods(runtime):
         for _, container in indexed_mappings(pod.get("containers")):
             if container.get("name") == NODE:
@@ -29,7 +32,9 @@ def resized_containers(runtime: Body) -> Iterator[Mapping[str, Any]]:
 
 
 def resized_pods(runtime: Body) -> Iterator[Mapping[str, Any]]:
-    """Yield the pods that get `resourcesPerNode`: the trainer, and if the launcher has ranks, the pods of `node`.
+    """Yield the pod specs of a runtime to which Trainer applies `resourcesPerNode` of a TrainJob.
+
+    They are the pods of the step `trainer` and, if the launcher runs ranks, of the replicated job `node`.
 
     Source: trainer v2.2.0 pkg/runtime/framework/plugins/jobset/builder.go Trainer; v2.3.0
     pkg/runtime/core/trainingruntime.go newRuntimeInfo
@@ -43,27 +48,27 @@ def resized_pods(runtime: Body) -> Iterator[Mapping[str, Any]]:
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """A container called `node`, and its path in the runtime."""
+    """The container `node` of a pod template, and its path in the runtime."""
 
     path: Path
     body: Mapping[str, Any]
 
     @property
     def variables(self) -> list[tuple[Path, str]]:
-        """The environment variables: (path, name)."""
+        """(path, name) of each environment variable of the container."""
         names = [(number, item.get("name")) for number, item in indexed_mappings(self.body.get("env"))]
         return [((*self.path, "env", number), name) for number, name in names if isinstance(name, str)]
 
     @property
     def amounts(self) -> Mapping[str, Any]:
-        """The requests. A limit is the default of the request."""
+        """Resource → requested amount. A request defaults to the limit."""
         resources = mapping(self.body, "resources")
         return {**mapping(resources, "limits"), **mapping(resources, "requests")}
 
 
 @dataclass(frozen=True)
 class ReplicatedJob:
-    """A replicated job of the JobSet, with its path in the runtime. The name is empty if the runtime sets none."""
+    """A replicated job of a runtime's JobSet, with its path in the runtime. The name is empty if it is not set."""
 
     name: str
     path: Path
@@ -71,12 +76,12 @@ class ReplicatedJob:
 
     @property
     def step(self) -> object:
-        """The value of the step label: the part of a TrainJob that Trainer puts into this replicated job."""
+        """The value of the step label, such as `trainer`: the part of a TrainJob that runs in this replicated job."""
         return mapping(self.body, "template", "metadata", "labels").get(STEP)
 
     @property
     def dependencies(self) -> list[tuple[Path, str, object]]:
-        """The entries of `dependsOn`: (path, name of the replicated job, status)."""
+        """(path, name of the other replicated job, status) of each entry of `dependsOn`."""
         return [
             ((*self.path, "dependsOn", number), name, item.get("status"))
             for number, item in indexed_mappings(self.body.get("dependsOn"))
@@ -105,7 +110,7 @@ class ReplicatedJob:
 
     @property
     def containers(self) -> list[tuple[Path, Mapping[str, Any]]]:
-        """The containers, init containers first: (path, container)."""
+        """(path, container) of each container, init containers first."""
         return [
             ((*self.pod_path, kind, number), item)
             for kind in ("initContainers", "containers")
@@ -114,7 +119,7 @@ class ReplicatedJob:
 
     @cached_property
     def container(self) -> Container | None:
-        """The container `node`, which Trainer changes; None if there is none."""
+        """The container `node`, to which Trainer applies the TrainJob; None if there is none."""
         for number, item in indexed_mappings(self.pod.get("containers")):
             if item.get("name") == NODE:
                 return Container((*self.pod_path, "containers", number), item)
@@ -123,7 +128,11 @@ class ReplicatedJob:
 
 @dataclass(frozen=True, slots=True)
 class TrainingRuntime:
-    """A ClusterTrainingRuntime or TrainingRuntime; `body` is the whole object."""
+    """A ClusterTrainingRuntime or TrainingRuntime of Trainer.
+
+    Attributes:
+        body: the whole object.
+    """
 
     body: Body
 
@@ -136,7 +145,11 @@ class TrainingRuntime:
 
 @dataclass(frozen=True, slots=True)
 class TrainJob:
-    """A TrainJob; `body` is the whole object."""
+    """A TrainJob of Trainer.
+
+    Attributes:
+        body: the whole object.
+    """
 
     body: Body
 
@@ -148,7 +161,12 @@ class TrainJob:
 
 @dataclass(frozen=True)
 class MpiRuntime:
-    """A training runtime for MPI; `policy` is its `spec.mlPolicy.mpi`."""
+    """A ClusterTrainingRuntime or TrainingRuntime with `spec.mlPolicy.mpi`.
+
+    Attributes:
+        body: the whole object.
+        policy: `spec.mlPolicy.mpi`.
+    """
 
     body: Body
     policy: Mapping[str, Any]
@@ -181,22 +199,22 @@ class MpiRuntime:
 
     @cached_property
     def node(self) -> ReplicatedJob | None:
-        """The replicated job with the hosts."""
+        """The replicated job `node` with the worker pods; None if the runtime does not define it."""
         return self._job(NODE)
 
     @cached_property
     def launcher(self) -> ReplicatedJob | None:
-        """The replicated job that runs `mpirun`."""
+        """The replicated job `launcher`, which runs `mpirun`; None if the runtime does not define it."""
         return self._job(LAUNCHER)
 
     @property
     def pair(self) -> tuple[ReplicatedJob, ...]:
-        """The replicated jobs that get the ssh key: `node` and `launcher`, if the runtime defines them."""
+        """The replicated jobs that get the ssh key from Trainer: `node` and `launcher`, if the runtime defines them."""
         return tuple(job for job in (self.node, self.launcher) if job)
 
     @property
     def is_launcher_a_node(self) -> bool:
-        """True if the launcher runs ranks too."""
+        """True if the launcher pod also runs ranks (`runLauncherAsNode`)."""
         return self.policy.get("runLauncherAsNode") is True
 
     def _job(self, name: str) -> ReplicatedJob | None:
@@ -204,7 +222,7 @@ class MpiRuntime:
 
 
 def mpi_runtime(body: Body) -> MpiRuntime | None:
-    """Return the view of a training runtime; None if it is not for MPI."""
+    """Return the view of a training runtime; None if it has no `spec.mlPolicy.mpi`."""
     policy = mapping(body, "spec", "mlPolicy").get("mpi")
     return MpiRuntime(body, policy) if isinstance(policy, dict) else None
 
@@ -214,21 +232,21 @@ AMOUNTS = ("limits", "requests")
 GROUP = "trainer.kubeflow.org"
 KUEUE = "kueue.x-k8s.io"
 QUEUE = f"{KUEUE}/queue-name"
-"""The label that names a LocalQueue."""
+"""The label of a job: the name of its LocalQueue."""
 DEFAULT_QUEUE = "default"
-"""The LocalQueue of objects without the label (kueue v0.19.2 pkg/controller/constants/constants.go)."""
+"""The LocalQueue of jobs without this label (kueue v0.19.2 pkg/controller/constants/constants.go)."""
 
 
 @dataclass(frozen=True, slots=True)
 class OnRuntime:
-    """A TrainJob with `resourcesPerNode`, and the runtime of its `runtimeRef`."""
+    """A TrainJob, and the runtime of its `runtimeRef`."""
 
     job: Manifest
     runtime: Manifest
 
     @property
     def amounts(self) -> Mapping[str, Any]:
-        """`resourcesPerNode`."""
+        """`resourcesPerNode` of the TrainJob."""
         return mapping(self.job.body, *map(str, FIELD))
 
     @property
@@ -247,7 +265,9 @@ class OnRuntime:
 
     @property
     def uncounted(self) -> Mapping[str, object]:
-        """The missing requests that Kueue does not count, because in some pod no init container requests as much.
+        """The part of `missing` that Kueue does not count.
+
+        Kueue counts a missing amount only if an init container of each pod requests at least as much.
 
         Source: kueue v0.19.2 pkg/workload/workload.go totalRequestsFromPodSets
         """
@@ -260,17 +280,17 @@ class OnRuntime:
 
     @property
     def claims(self) -> list[str]:
-        """The device claims of the containers whose resources the TrainJob sets."""
+        """The names of the device claims in the containers to which Trainer applies `resourcesPerNode`."""
         claims = [claim for resources in self.resources() for _, claim in indexed_mappings(resources.get("claims"))]
         return [name for claim in claims if isinstance(name := claim.get("name"), str)]
 
     def resources(self) -> Iterator[Mapping[str, Any]]:
-        """Yield the resources of the containers that get `resourcesPerNode`."""
+        """Yield `resources` of the containers to which Trainer applies `resourcesPerNode`."""
         return (mapping(container, "resources") for container in resized_containers(self.runtime.body))
 
 
 def _init_container_requests(pod: Mapping[str, Any], name: str, amount: object) -> bool:
-    """Return True if an init container requests at least this amount of a resource."""
+    """Return True if an init container of a pod requests at least this amount of a resource."""
     resources = (mapping(container, "resources") for _, container in indexed_mappings(pod.get("initContainers")))
     requests = ({**mapping(some, "limits"), **mapping(some, "requests")}.get(name) for some in resources)
     try:
@@ -287,7 +307,10 @@ class Reference(NamedTuple):
 
 
 def reference_of(job: Manifest) -> Reference | None:
-    """Return the reference of a TrainJob; None if it names no runtime of Trainer."""
+    """Return the `runtimeRef` of a TrainJob; None if it names no runtime of Trainer.
+
+    An absent `kind` is ClusterTrainingRuntime.
+    """
     ref = {"kind": "ClusterTrainingRuntime", "apiGroup": GROUP, **mapping(job.body, "spec", "runtimeRef")}
     kind, name = ref["kind"], ref.get("name")
     if not isinstance(kind, str) or not isinstance(name, str) or ref["apiGroup"] != GROUP:
@@ -296,6 +319,6 @@ def reference_of(job: Manifest) -> Reference | None:
 
 
 def queue_of(job: Manifest) -> str:
-    """Return the LocalQueue of a TrainJob."""
+    """Return the name of the LocalQueue of a TrainJob; `default` if the TrainJob has no label with a name."""
     name = mapping(job.body, "metadata", "labels").get(QUEUE)
-    return name if isinstance(name, str) else DEFAULT_QUEUE
+    return name if isinstance(name, str) and name else DEFAULT_QUEUE

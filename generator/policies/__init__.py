@@ -1,1 +1,1 @@
-"""Tenancy: namespace, access, isolation and quota of each tenant."""
+"""Tenancy: the namespaces, roles, network policies, limits and secrets of each tenant, and the admission policies."""

@@ -1,8 +1,9 @@
 """Access: the roles of teams and of platform admins (roles.yaml), their bindings, and the groups of controllers.
 
 A user who can create a TrainJob can run any pod in the namespace (trainer v2.3.0 `runtimePatches`). The namespace is
-the boundary, so no role allows exec, reading Secrets, or writing runtimes, quotas, NetworkPolicies and the namespace.
-The roles do not aggregate into others: users of all namespaces hold the ClusterRole `edit` of Kubernetes.
+the boundary, so no role of a team allows exec, reading Secrets, or writing runtimes, quotas and the namespace. Only if
+the platform isolates jobs, the roles allow writing NetworkPolicies. No role aggregates into the ClusterRole `edit` of
+Kubernetes, because users of other namespaces hold `edit`.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from itertools import chain, groupby
 from generator.config.model.access import PlatformAccess
 from generator.config.model.fabrics import operator_namespaces
 from generator.config.model.isolation import Isolation
-from generator.config.model.tenants import Tenant
+from generator.config.model.tenants import POD_SECURITY, Tenant
 from generator.config.platform import Platform
 from generator.facts.kinds import KINDS
+from generator.facts.names import MEMLOCK_SCC, SERVICE_ACCOUNT
 from generator.facts.table import read_table
 from generator.manifests import Body
 
@@ -25,13 +27,16 @@ WRITE = ["create", "update", "patch", "delete"]
 ROLES = {"view": "mpigen-view", "submit": "mpigen-submit", "edit": "mpigen-edit", "admin": "mpigen-admin"}
 """Kind of access in `tenants[].access` → role. Each role includes the rules of the roles before it."""
 PLATFORM_ROLES = {"admin": "mpigen-platform-admin", "ci": "mpigen-platform-ci"}
-"""Kind of access in `access` → role."""
+"""Key of `access` in the platform file → ClusterRole."""
 _PLATFORM_RULES = {"admin": ("view", "platform-admin"), "ci": ("platform-ci",)}
 RUNTIME_READER = "mpigen-runtime-reader"
+MEMLOCK = "memlock"
+STANDARD = f"mpigen.dev/{POD_SECURITY}"
+"""Key of the label of namespaces whose pods may lock memory. Its value is `memlock`."""
 
 
 def policy_rule(group: str, resources: list[str], verbs: list[str], names: list[str] | None = None) -> Body:
-    """Return a rule of a role; with names, only for the objects with these names."""
+    """Return an RBAC rule; with `names`, only for the objects with these names."""
     body: Body = {"apiGroups": [group], "resources": resources, "verbs": verbs}
     return body if names is None else {**body, "resourceNames": names}
 
@@ -42,7 +47,7 @@ def cluster_role(name: str, rules: list[Body]) -> Body:
 
 
 def rules_for_kinds(verbs: list[str]) -> list[Body]:
-    """Return rules that allow these verbs on every kind of a release, one rule for each API group."""
+    """Return RBAC rules that allow these verbs on every kind that a release can have, one rule for each API group."""
     return [
         policy_rule(group, [row.resource for row in rows], verbs)
         for group, rows in groupby(KINDS, key=lambda row: row.group)
@@ -53,15 +58,16 @@ _RULES: Mapping[str, list[Body]] = read_table("roles", "generator.policies")
 
 
 def _rules(*names: str) -> list[Body]:
-    """Return the rules at these keys of roles.yaml. A rule with `kinds: all` becomes one rule for each API group."""
+    """Return the RBAC rules at these keys of roles.yaml. A rule with `kinds: all` becomes a rule for each API group."""
     rules = [rule for name in names for rule in _RULES[name]]
     return list(chain(*(rules_for_kinds(rule["verbs"]) if "kinds" in rule else [rule] for rule in rules)))
 
 
 def tenant_roles(isolation: Isolation) -> list[Body]:
-    """Return the roles of all tenants: one for each kind of access, and one to list runtimes and priorities.
+    """Return the ClusterRoles of all tenants: one for each kind of access, and one to list runtimes and priorities.
 
-    If jobs are isolated, submitters can write NetworkPolicies, which the admission rule `job-isolation` restricts.
+    If the platform isolates jobs, users who can submit jobs can also create and delete NetworkPolicies. The admission
+    rule `job-isolation` restricts them to the NetworkPolicies of their own jobs.
     """
     names, policies = [*ROLES], (["job-isolation"] if isolation.unit == "job" else [])
     roles = [
@@ -92,7 +98,7 @@ def cluster_role_binding(name: str, role: str, subjects: Iterable[str]) -> Body:
 
 
 def platform_access(access: PlatformAccess) -> list[Body]:
-    """Return the roles of platform admins and CI, and a binding for each role with subjects."""
+    """Return the ClusterRoles of platform admins and CI, each with its binding. Roles without subjects are omitted."""
     return [
         body
         for persona, role in PLATFORM_ROLES.items()
@@ -102,7 +108,7 @@ def platform_access(access: PlatformAccess) -> list[Body]:
 
 
 def role_bindings(tenant: Tenant) -> list[Body]:
-    """Return a RoleBinding for each kind of access that the tenant grants."""
+    """Return a RoleBinding for each kind of access that the tenant grants to at least one subject."""
     return [
         {
             "apiVersion": f"{RBAC}/v1",
@@ -117,7 +123,7 @@ def role_bindings(tenant: Tenant) -> list[Body]:
 
 
 def runtime_reader_binding(tenant: Tenant) -> Body | None:
-    """Return the binding with which a tenant's users list runtimes and priorities; None if the tenant has no users."""
+    """Return the binding that lets a tenant's users list runtimes and priorities; None if the tenant has no users."""
     users = sorted({user for access in ROLES for user in getattr(tenant.access, access)})
     return cluster_role_binding(f"{RUNTIME_READER}-{tenant.name}", RUNTIME_READER, users) if users else None
 
@@ -126,18 +132,39 @@ KUBERNETES_USERS = ("system:apiserver", "system:kube-controller-manager", "syste
 """The users of Kubernetes' own components."""
 
 OPENSHIFT_GROUPS = "system:serviceaccounts:openshift-"
-"""The prefix of the groups of OpenShift's components."""
+"""The prefix of the ServiceAccount groups of OpenShift's components."""
 
 OPENSHIFT_GROUPS_FOR_USERS = tuple(f"{OPENSHIFT_GROUPS}{name}" for name in ("gitops", "operators", "pipelines"))
-"""Groups of OpenShift's components that act for users, for example by applying a team's TrainJobs."""
+"""ServiceAccount groups of OpenShift's components that act for users, for example apply a team's TrainJobs."""
+
 
 # The namespaces of controllers: kueue v0.19.2, jobset v0.12.0 and trainer v2.3.0 config/default; Red Hat's operators.
+def memlock_role() -> Body:
+    """Return the ClusterRole that grants `use` of the SecurityContextConstraints with IPC_LOCK."""
+    group = "security.openshift.io"
+    return cluster_role(MEMLOCK_SCC, [policy_rule(group, ["securitycontextconstraints"], ["use"], [MEMLOCK_SCC])])
+
+
+def memlock_role_binding(tenant: Tenant) -> Body:
+    """Return the RoleBinding that lets the pods of a namespace use the SecurityContextConstraints with IPC_LOCK."""
+    return {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": MEMLOCK_SCC, "namespace": tenant.name},
+        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": MEMLOCK_SCC},
+        "subjects": [{"kind": "ServiceAccount", "name": SERVICE_ACCOUNT, "namespace": tenant.name}],
+    }
+
+
 _CONTROLLERS = ("jobset-system", "kube-system", "kubeflow-system", "kueue-system")
 _OPENSHIFT_CONTROLLERS = ("redhat-ods-applications",)
 
 
 def controller_groups(platform: Platform) -> list[str]:
-    """Return the groups of all ServiceAccounts in the namespaces of controllers, sorted, without OpenShift's groups."""
+    """Return the ServiceAccount group of each namespace of controllers, sorted.
+
+    It omits network operators in namespaces of OpenShift, which `OPENSHIFT_GROUPS` covers.
+    """
     more = _OPENSHIFT_CONTROLLERS if platform.cluster.is_openshift else ()
     networks = {
         name

@@ -1,7 +1,7 @@
 """The audit policy of the API server: a file for Kubernetes, an APIServer object for OpenShift.
 
-It applies to the whole cluster, and Argo CD cannot apply a file of the API server, so an admin compares it with the
-installed policy. The first rule that matches a request applies (k8s.io/apiserver v0.34.2
+The policy applies to the whole cluster, and Argo CD cannot apply a file of the API server, so an admin compares the
+generated policy with the installed policy. The first rule that matches a request applies (k8s.io/apiserver v0.34.2
 pkg/audit/policy/checker.go); fields: pkg/apis/audit/v1/types.go.
 """
 
@@ -18,7 +18,7 @@ from generator.manifests import Body
 from generator.policies.access import KUBERNETES_USERS, controller_groups
 
 FLAGS = "mpigen.dev/api-server-flags"
-"""Annotation of the policy: flags of the API server in addition to `--audit-policy-file` and `--audit-log-path`."""
+"""Annotation of the policy: flags that the API server needs beside `--audit-policy-file` and `--audit-log-path`."""
 
 _WRITES = ["create", "update", "patch", "delete", "deletecollection"]
 _READS = ["get", "list", "watch"]
@@ -51,10 +51,10 @@ def audit(platform: Platform) -> Body:
 
 
 def audit_policy(controllers: Sequence[str], days: int) -> Body:
-    """Return a policy that logs the bodies of writes, except the content of Secrets, and no reads by controllers.
+    """Return a policy that logs the bodies of writes, but no content of Secrets and no reads by controllers.
 
     Args:
-        controllers: groups of the controllers.
+        controllers: groups of the controllers' ServiceAccounts.
         days: retention of the log files; 0 for no limit.
     """
     flags = f"--audit-log-maxage={days} --audit-log-maxbackup=0"
@@ -78,7 +78,7 @@ def audit_policy(controllers: Sequence[str], days: int) -> Body:
 
 
 def _written_resources() -> list[Body]:
-    """Return the resources of a release and the resources that users write, without subresources."""
+    """Return, by API group, the resource types that mpigen generates or that users write, without subresources."""
     rows = sorted({(row.group, row.resource) for row in KINDS} | {*_USER_RESOURCES})
     return [
         {"group": group, "resources": [resource for _, resource in resources]}

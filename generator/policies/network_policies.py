@@ -6,36 +6,28 @@ unlike TrainJobs: on OpenShift AI, Trainer writes a policy with the name of each
 
 CiliumNetworkPolicies add DNS names and the API server, which a NetworkPolicy cannot name. Cilium learns the addresses
 of a name from answers that pass its DNS proxy, and a rule without `rules.dns` for the same port bypasses the proxy
-(cilium v1.18.4 Documentation/security/policy/language.rst). So a tenant with names has Cilium's DNS policy instead of
-the other.
+(cilium v1.18.4 Documentation/security/policy/language.rst). So a tenant whose egress has DNS names gets Cilium's policy
+for DNS instead of the NetworkPolicy for DNS.
 
-AdminNetworkPolicies apply before the policies of namespaces. They cannot name "another team", so each team has one. All
-have one priority, at which OVN-Kubernetes warns of the second; no pod is the subject of two, and where two apply, both
-deny. Sources: network-policy-api v0.1.5 apis/v1alpha1; ovn-org/ovn-kubernetes
+AdminNetworkPolicies apply before the policies of namespaces. They cannot select "every other team", so each team has a
+policy of its own. All of them have the same priority. OVN-Kubernetes warns about that, but the order does not matter:
+all of them only deny. Sources: network-policy-api v0.1.5 apis/v1alpha1; ovn-org/ovn-kubernetes
 go-controller/pkg/ovn/controller/admin_network_policy.
 """
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Iterator
 
 from generator.config.model.cluster import Cluster
-from generator.config.model.isolation import (
-    METADATA_SERVICES,
-    ApiServer,
-    Egress,
-    Guard,
-    Isolation,
-    Metrics,
-    metadata_services_in,
-)
+from generator.config.model.isolation import ApiServer, Egress, Guard, Isolation, Metrics
 from generator.config.model.tenants import Tenant
-from generator.facts.names import METADATA_NAME, RUNTIME_LABEL, TENANT_LABEL
-from generator.manifests import Body
+from generator.facts.addressing import Address, Network, contains, denied_metadata
+from generator.facts.names import DNS_PODS, METADATA_NAME, RUNTIME_LABEL, TENANT_LABEL
+from generator.manifests import Body, omit_none
 
 NOT_ISOLATED = "mpigen.dev/not-isolated"
-"""Annotation of the policy that denies everything: the traffic that bypasses it."""
+"""Annotation of the NetworkPolicy `np-default-deny`: the traffic that bypasses all NetworkPolicies."""
 _BEYOND = (
     "traffic over secondary networks and RDMA (SR-IOV, InfiniBand, RoCE, macvlan, host devices), traffic of pods with "
     "hostNetwork, traffic from the node of a pod, and all traffic if the CNI does not enforce NetworkPolicies"
@@ -43,49 +35,59 @@ _BEYOND = (
 _MPI_PODS: Body = {"matchExpressions": [{"key": RUNTIME_LABEL, "operator": "Exists"}]}
 
 
-def _network_policy(tenant: Tenant, name: str, spec: Body) -> Body:
-    return {
-        "apiVersion": "networking.k8s.io/v1",
-        "kind": "NetworkPolicy",
-        "metadata": {"name": name, "namespace": tenant.name},
-        "spec": spec,
-    }
+def _network_policy(tenant: Tenant, name: str, spec: Body, annotations: Body | None = None) -> Body:
+    return omit_none(
+        {
+            "apiVersion": "networking.k8s.io/v1",
+            "kind": "NetworkPolicy",
+            "metadata": {"name": name, "namespace": tenant.name, "annotations": annotations},
+            "spec": spec,
+        }
+    )
 
 
 def default_deny(tenant: Tenant) -> Body:
     """Return the NetworkPolicy that denies all traffic of a namespace."""
-    body = _network_policy(tenant, "np-default-deny", {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]})
-    body["metadata"]["annotations"] = {NOT_ISOLATED: _BEYOND}
-    return body
+    return _network_policy(
+        tenant,
+        "np-default-deny",
+        {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]},
+        annotations={NOT_ISOLATED: _BEYOND},
+    )
 
 
 def dns_pods(cluster: Cluster) -> tuple[str, dict[str, str], int]:
-    """Return the DNS pods: namespace, labels and port. Policies match the port of the pods, not of the Service.
+    """Return the DNS pods: namespace, labels and port."""
+    return DNS_PODS[cluster.is_openshift]
 
-    Source: openshift/cluster-dns-operator pkg/manifests/assets/dns/{service,daemonset}.yaml.
+
+def dns(tenant: Tenant, cluster: Cluster, cache: Address | None = None) -> Body:
+    """Return the NetworkPolicy that allows DNS to the cluster's DNS pods, and to a cache on the nodes if there is one.
+
+    It allows UDP, and TCP for long answers.
     """
-    if cluster.is_openshift:
-        return "openshift-dns", {"dns.operator.openshift.io/daemonset-dns": "default"}, 5353
-    return "kube-system", {"k8s-app": "kube-dns"}, 53
-
-
-def dns(tenant: Tenant, cluster: Cluster, cache: str | None = None) -> Body:
-    """Return the NetworkPolicy for DNS: UDP and TCP, which long answers need, and the address of a node cache."""
     name, labels, port = dns_pods(cluster)
     pods = {
         "namespaceSelector": {"matchLabels": {METADATA_NAME: name}},
         "podSelector": {"matchLabels": labels},
     }
-    egress = [{"to": [pods], "ports": _ports(port, "UDP", "TCP")}]
-    if cache:
-        egress.append(
-            {"to": [{"ipBlock": {"cidr": str(ipaddress.ip_network(cache))}}], "ports": _ports(53, "UDP", "TCP")}
-        )
-    return _network_policy(tenant, "np-dns", {"podSelector": {}, "policyTypes": ["Egress"], "egress": egress})
+    node_cache = [{"ipBlock": {"cidr": f"{cache}/{cache.max_prefixlen}"}}] if cache else []
+    return _network_policy(
+        tenant,
+        "np-dns",
+        {
+            "podSelector": {},
+            "policyTypes": ["Egress"],
+            "egress": [
+                {"to": [pods], "ports": _ports(port, "UDP", "TCP")},
+                *([{"to": node_cache, "ports": _ports(53, "UDP", "TCP")}] if cache else []),
+            ],
+        },
+    )
 
 
 def mpi(tenant: Tenant) -> Body:
-    """Return the NetworkPolicy between MPI pods of the namespace, on every port: MPI and NCCL use random ports."""
+    """Return the NetworkPolicy that allows MPI pods of a namespace to connect on all ports: MPI uses random ports."""
     return _network_policy(
         tenant,
         "np-mpi",
@@ -107,8 +109,8 @@ def metrics(tenant: Tenant, metrics: Metrics) -> Body:
 
 
 def api_server(tenant: Tenant, server: ApiServer) -> Body:
-    """Return the NetworkPolicy for the API server, by address: no pod selector matches the API server."""
-    to = [{"ipBlock": {"cidr": network}} for network in server.networks]
+    """Return the NetworkPolicy that allows the API server by its addresses, because no pod selector matches it."""
+    to = [{"ipBlock": {"cidr": str(network)}} for network in server.networks]
     spec: Body = {
         "podSelector": {},
         "policyTypes": ["Egress"],
@@ -117,10 +119,10 @@ def api_server(tenant: Tenant, server: ApiServer) -> Body:
     return _network_policy(tenant, "np-api-server", spec)
 
 
-def egress(tenant: Tenant, target: Egress, network: str) -> Body:
-    """Return a NetworkPolicy that allows a network outside the cluster, except the metadata service."""
-    metadata = metadata_services_in(network)
-    block = {"cidr": network, **({"except": metadata} if metadata else {})}
+def egress(tenant: Tenant, target: Egress, network: Network) -> Body:
+    """Return the NetworkPolicy that allows a network outside the cluster, except metadata services of clouds."""
+    metadata = [str(service) for service in denied_metadata() if contains(network, service)]
+    block = {"cidr": str(network), "except": metadata or None}
     ports = [entry for port in target.ports for entry in _ports(port, target.protocol)]
     spec: Body = {
         "podSelector": {},
@@ -144,7 +146,7 @@ def _cilium_network_policy(tenant: Tenant, name: str, egress: Body) -> Body:
 
 
 def cilium_dns(tenant: Tenant, cluster: Cluster) -> Body:
-    """Return the CiliumNetworkPolicy for DNS: pods may resolve every name, and Cilium learns the addresses."""
+    """Return the CiliumNetworkPolicy for DNS: pods may resolve every name, and Cilium reads the answers."""
     namespace, labels, port = dns_pods(cluster)
     match = {"k8s:io.kubernetes.pod.namespace": namespace, **{f"k8s:{key}": value for key, value in labels.items()}}
     pods = {"matchLabels": match}
@@ -154,7 +156,7 @@ def cilium_dns(tenant: Tenant, cluster: Cluster) -> Body:
 
 
 def cilium_egress(tenant: Tenant, target: Egress, domain: str) -> Body:
-    """Return a CiliumNetworkPolicy that allows a DNS name outside the cluster."""
+    """Return the CiliumNetworkPolicy that allows a DNS name outside the cluster, or a pattern of names."""
     how = "matchPattern" if "*" in domain else "matchName"
     ports = [entry for port in target.ports for entry in _cilium_ports(port, target.protocol)]
     rule: Body = {"toFQDNs": [{how: domain}], "toPorts": [{"ports": ports}]}
@@ -162,7 +164,7 @@ def cilium_egress(tenant: Tenant, target: Egress, domain: str) -> Body:
 
 
 def cilium_api_server(tenant: Tenant, server: ApiServer) -> Body:
-    """Return the CiliumNetworkPolicy for the API server, which needs no addresses."""
+    """Return the CiliumNetworkPolicy that allows the API server by Cilium's entity, without addresses."""
     rule: Body = {"toEntities": ["kube-apiserver"], "toPorts": [{"ports": _cilium_ports(server.port, "TCP")}]}
     return _cilium_network_policy(tenant, "cnp-api-server", rule)
 
@@ -175,7 +177,7 @@ _API = "policy.networking.k8s.io/v1alpha1"
 
 
 def admin_network_policy(name: str, guard: Guard) -> Body:
-    """Return the AdminNetworkPolicy that denies traffic to other teams and to metadata services."""
+    """Return the AdminNetworkPolicy that denies traffic with other teams, and to metadata services of clouds."""
     others = {
         "namespaces": {
             "matchExpressions": [
@@ -194,14 +196,17 @@ def admin_network_policy(name: str, guard: Guard) -> Body:
             "ingress": [{"name": "other-teams", "action": "Deny", "from": [others]}],
             "egress": [
                 {"name": "other-teams", "action": "Deny", "to": [others]},
-                {"name": "metadata", "action": "Deny", "to": [{"networks": [*METADATA_SERVICES]}]},
+                {"name": "metadata", "action": "Deny", "to": [{"networks": [*map(str, denied_metadata())]}]},
             ],
         },
     }
 
 
 def network_policies(tenant: Tenant, isolation: Isolation, cluster: Cluster) -> Iterator[Body]:
-    """Yield the policies of a tenant's namespace. If jobs are isolated, each job has a NetworkPolicy of its own."""
+    """Yield the network policies of a tenant's namespace.
+
+    If the platform isolates jobs, no policy allows MPI traffic: each job then needs a NetworkPolicy of its own.
+    """
     yield default_deny(tenant)
     if any(target.fqdn for target in tenant.egress):
         yield cilium_dns(tenant, cluster)

@@ -1,29 +1,29 @@
-"""Secrets: the objects with which External Secrets fetches the secrets of a team. They contain no values.
+"""Secrets: the objects with which External Secrets fetches the secrets of a team. They contain no secret values.
 
-External Secrets v1.3.2 pkg/controllers/externalsecret/externalsecret_controller_template.go: without a template the
-Secret gets the labels of its ExternalSecret, so Argo CD and the admission rules would treat it as a generated object.
-With a template that has no `data`, or merges, it gets all fetched keys. Defaults of the CustomResourceDefinition are
-written out.
+Without a template, a Secret gets the labels of its ExternalSecret, so Argo CD and the admission rules would treat the
+Secret as a generated object. If the template has no `data`, or merges, the Secret gets all fetched keys (External
+Secrets v1.3.2 pkg/controllers/externalsecret/externalsecret_controller_template.go). Defaults of the
+CustomResourceDefinition are written out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from generator.config.model.secrets import Connection, Remote, Store
+from generator.config.model.secrets import Connection, Remote, Store, StoreAccount
 from generator.config.model.tenants import Tenant
-from generator.manifests import Body
+from generator.manifests import Body, omit_none
 
 _API = "external-secrets.io/v1"
 _STORE = "team"
 
 
 def secrets(tenant: Tenant) -> Iterator[Body]:
-    """Yield the SecretStore of a namespace and its ExternalSecrets."""
+    """Yield the SecretStore of a namespace with its ServiceAccount, if declared, and the ExternalSecrets."""
     declared = tenant.secrets
     if declared.store:
         if declared.store.service_account:
-            yield _service_account(tenant, declared.store)
+            yield _service_account(tenant, declared.store.service_account)
         yield _secret_store(tenant, declared.store)
     for secret in declared.external:
         yield _external_secret(tenant, secret.name, secret.keys, _template(type="Opaque"))
@@ -35,18 +35,20 @@ def secrets(tenant: Tenant) -> Iterator[Body]:
         yield _external_secret(tenant, pull.name, {".dockerconfigjson": pull.docker_config}, template)
 
 
-def _service_account(tenant: Tenant, store: Store) -> Body:
+def _service_account(tenant: Tenant, account: StoreAccount) -> Body:
     """Return the ServiceAccount for which External Secrets requests tokens. Pods do not use it."""
-    account = store.service_account
-    metadata: Body = {"name": account.name if account else "", "namespace": tenant.name}
-    if account and account.annotations:
-        metadata["annotations"] = dict(account.annotations)
-    return {
-        "apiVersion": "v1",
-        "kind": "ServiceAccount",
-        "metadata": metadata,
-        "automountServiceAccountToken": False,
-    }
+    return omit_none(
+        {
+            "apiVersion": "v1",
+            "kind": "ServiceAccount",
+            "metadata": {
+                "name": account.name,
+                "namespace": tenant.name,
+                "annotations": dict(account.annotations) or None,
+            },
+            "automountServiceAccountToken": False,
+        }
+    )
 
 
 def _secret_store(tenant: Tenant, store: Store) -> Body:
@@ -78,13 +80,16 @@ def _external_secret(tenant: Tenant, name: str, keys: dict[str, Remote], templat
 
 
 def _remote(remote: Remote) -> Body:
-    fields = {"key": remote.key, "property": remote.property, "version": remote.version}
-    return {
-        **{field: value for field, value in fields.items() if value is not None},
-        "conversionStrategy": "Default",
-        "decodingStrategy": "None",
-        "metadataPolicy": "None",
-    }
+    return omit_none(
+        {
+            "key": remote.key,
+            "property": remote.property,
+            "version": remote.version,
+            "conversionStrategy": "Default",
+            "decodingStrategy": "None",
+            "metadataPolicy": "None",
+        }
+    )
 
 
 def _template(**fields: object) -> Body:
@@ -92,7 +97,7 @@ def _template(**fields: object) -> Body:
 
 
 def _connection(connection: Connection) -> Body:
-    """Return the template of a Secret that the dashboard of OpenShift AI lists as a connection, also for model serving.
+    """Return the template of a Secret that the dashboard of OpenShift AI offers as a connection, also to model servers.
 
     odh-dashboard b9d0963 packages/k8s-core/src/connectionTypeUtils.ts: `isConnection` reads `connection-type` and
     `connection-type-ref`, not the newer `connection-type-protocol`. `isModelServingCompatible` requires `managed` and

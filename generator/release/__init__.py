@@ -1,25 +1,27 @@
-"""Output: immutable releases on disk, and the pointer that Argo CD follows.
+"""Output: one folder per platform, replaced in place, and its history in Git.
 
-    output/<platform>/<version>/   the files of one release, and release.json: its lock, which lists the generated files
-    output/<platform>/argocd/      the pointer: the files that make Argo CD follow one release, and pointer.lock
+    output/<platform>/              the generated files, and files of the user
+    output/<platform>/release.json  the lock: the version, the inputs, and the digest of every generated file
 
-Both folders are written in the same way: read the folder (`folder`), compare it with the content to write (`lock`),
-stop if anything would be lost (`write`), prepare the new folder beside the old one and exchange them (`exchange`).
+`write` reads the folder (`folder`), compares it with the content to write (`lock`), stops if files or edits of the user
+would be lost, prepares the new folder beside the old one and exchanges them (`exchange`). `history` reads the release
+that a new one replaces, from a Git revision (`git`) or from disk.
 """
 
-from generator.release.folder import read_previous
-from generator.release.lock import LOCK, POINTER, POINTER_LOCK, Lock, Release
-from generator.release.write import Pointer, Written, verify, write
+from generator.release.history import Tree, find_replaced, find_tagged, find_unraised, read_manifest_texts
+from generator.release.lock import LOCK, Lock, Release
+from generator.release.write import Written, verify, write
 
 __all__ = [
     "LOCK",
-    "POINTER",
-    "POINTER_LOCK",
     "Lock",
-    "Pointer",
     "Release",
+    "Tree",
     "Written",
-    "read_previous",
+    "find_replaced",
+    "find_tagged",
+    "find_unraised",
+    "read_manifest_texts",
     "verify",
     "write",
 ]

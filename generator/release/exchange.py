@@ -2,9 +2,9 @@
 
 A new folder is prepared in a temporary sibling, so that both are on one file system and readers never see half a tree:
 
-    .1.0.0.k3j2h1g0.tmp/mpigen   the marker: a later run may remove the sibling
-    .1.0.0.k3j2h1g0.tmp/tree/    the new folder; after the exchange, the old one
-    .1.0.0.k3j2h1g0.tmp/old/     the old folder, where the file system cannot exchange two folders in one step
+    .prod.k3j2h1g0.tmp/mpigen   the marker: a later run may remove the sibling
+    .prod.k3j2h1g0.tmp/tree/    the new folder; after the exchange, the old one
+    .prod.k3j2h1g0.tmp/old/     the old folder, where the file system cannot exchange two folders in one step
 
 A killed process loses nothing, because the page cache outlives it. Against a power cut only the lock (the last file),
 its folder and the rename are flushed: the lock then shows which files are lost, and git or the next run restores them.
@@ -20,6 +20,7 @@ import os
 import re
 import shutil
 import tempfile
+import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 FILE_MODE = 0o644
 FOLDER_MODE = 0o755
 
+_TRIES, _PAUSE = 50, 0.1  # seconds between two tries to lock a folder
 _MARKER = "mpigen"
 _TREE = "tree"
 _OLD = "old"
@@ -76,13 +78,11 @@ def lock_folder(folder: Path) -> Iterator[None]:
     Before the block starts, the leftovers of killed runs are removed, and folders that they moved are restored.
 
     Raises:
-        OutputError: another process holds the lock, or the folder is a symbolic link.
+        OutputError: another process holds the lock for longer than five seconds.
         OSError: the folder cannot be created or opened.
     """
-    if folder.is_symlink():
-        raise OutputError((Problem("is a symbolic link", "put a folder in its place", file=str(folder)),))
     _make(folder)
-    handle = os.open(folder, _OPEN_FOLDER)
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)  # it may be a link
     try:
         _hold(handle, folder)
         _clear(folder)
@@ -113,7 +113,7 @@ def stage(target: Path) -> Iterator[Path]:
 def write_files(tree: Path, files: dict[str, bytes]) -> None:
     """Write `files` (relative posix path → content) into the empty folder `tree`, in order, and flush the last one.
 
-    Modes are the same under every umask.
+    The modes of files and folders do not depend on the umask.
 
     Raises:
         OSError: with the relative path as its `filename`.
@@ -131,9 +131,9 @@ def write_files(tree: Path, files: dict[str, bytes]) -> None:
 
 
 def carry_over(source: Path, tree: Path, files: Iterable[str], folders: Iterable[str]) -> None:
-    """Add the `files` and `folders` of `source` to `tree`, with their bytes, modes and times.
+    """Add the `files` and `folders` of `source` to `tree`. Files keep bytes, mode and time; folders keep their mode.
 
-    Files are linked, not copied, so that the user's only copy is never rewritten.
+    Link each file, so that its bytes are not rewritten, and copy a file that cannot be linked.
 
     Raises:
         OSError: a file can be neither linked nor copied.
@@ -191,13 +191,18 @@ def _make(folder: Path) -> None:
 
 
 def _hold(handle: int, folder: Path) -> None:
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        problem = Problem(
-            "another mpigen process is writing to this folder", "wait until it ends, and run again", file=str(folder)
-        )
-        raise OutputError((problem,)) from None
+    """Wait for the lock, because other platforms have the same output folder and a write takes less than a second.
+
+    Raises:
+        OutputError: another process still holds the lock.
+    """
+    for _ in range(_TRIES):
+        with suppress(BlockingIOError):
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        time.sleep(_PAUSE)
+    message = "another mpigen process is writing to this folder"
+    raise OutputError((Problem(message, "wait until it ends, and run again", file=str(folder)),))
 
 
 def _clear(folder: Path) -> None:
@@ -266,7 +271,11 @@ def _flush(path: Path) -> None:
 
 
 def _exchange(first: Path, second: Path) -> bool:
-    """Exchange two folders atomically, and return False if the system or the file system cannot."""
+    """Exchange two folders atomically, and return False if the system or the file system cannot.
+
+    Raises:
+        OSError: the exchange fails for another reason.
+    """
     libc = ctypes.CDLL(None, use_errno=True)
     one, two = os.fsencode(first), os.fsencode(second)
     if hasattr(libc, "renameat2"):  # Linux, glibc 2.28

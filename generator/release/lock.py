@@ -6,24 +6,17 @@ import hashlib
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from dataclasses import replace as but
 
+from generator.facts.names import ARGOCD_FOLDER
 from generator.release.exchange import parent_folders
 
 LOCK = "release.json"
-POINTER = "argocd"
-POINTER_LOCK = "pointer.lock"
-"""Argo CD ignores it, because it reads only *.yaml, *.yml, *.json and *.jsonnet in a folder."""
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")  # no leading dot, because `exchange` uses such names
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _NOT_RELATIVE = re.compile(r"(?:^|/)\.{0,2}(?:/|\Z)|[\\\0]")  # "", "." or ".." between slashes
-
-
-def _no_pointer(_version: str) -> Mapping[str, str]:
-    return {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +25,10 @@ class Release:
 
     Attributes:
         platform: the folder below the output root.
-        version: the folder below the platform.
-        files: path inside the release folder → text.
+        version: the version.
+        files: path inside the folder → text.
         inputs: sha256 of the canonical platform, 64 hexadecimal digits.
         targets: the target versions of the checks, such as `{"kubernetes": "1.34"}`.
-        pointer: version → the pointer's files for it, path inside `argocd/` → text; empty without a GitOps engine.
-            It is a function, so that `read_pointer` recognizes a roll-back by hand without reading YAML.
     """
 
     platform: str
@@ -45,26 +36,25 @@ class Release:
     files: Mapping[str, str]
     inputs: str
     targets: Mapping[str, str]
-    pointer: Callable[[str], Mapping[str, str]] = _no_pointer
 
     @property
-    def texts(self) -> dict[str, str]:
-        """The files of the release and of its pointer: path below the release, or below the platform → text."""
-        pointer = {f"{POINTER}/{file}": text for file, text in self.pointer(self.version).items()}
-        return {**self.files, **pointer}
+    def lock(self) -> Lock:
+        """The lock of this release."""
+        files = {path: digest(text.encode()) for path, text in self.files.items()}
+        return Lock(self.platform, self.version, files, f"sha256:{self.inputs}", dict(self.targets))
 
 
 @dataclass(frozen=True, slots=True)
 class Lock:
-    """The content of `release.json` and `pointer.lock`: the generated files of a folder, and their inputs.
+    """The content of `release.json`: the generated files of a folder, and their inputs.
 
     It does not hold the version of mpigen, so an upgrade that renders the same bytes changes no release.
 
     Attributes:
-        version: the release, or the release that the pointer names.
+        version: the version of the release.
         files: path → `sha256:…` of every generated file except the lock.
-        inputs: `sha256:…` of the canonical platform; empty in a pointer's lock.
-        targets: target versions; empty in a pointer's lock.
+        inputs: `sha256:…` of the canonical platform.
+        targets: target versions.
     """
 
     platform: str
@@ -73,15 +63,24 @@ class Lock:
     inputs: str = ""
     targets: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def versioned(self) -> Mapping[str, str]:
+        """The files that never change under one version: all but the Application, which names the applied version."""
+        return {path: data for path, data in self.files.items() if not path.startswith(f"{ARGOCD_FOLDER}/")}
+
     def encode(self) -> bytes:
         """Return the canonical bytes of this lock.
 
         It has the form of a Kubernetes object, because tools that check the folder read it as a manifest. Its
         annotation keeps kpt and kustomize from applying it.
         """
-        spec: dict[str, object] = {"platform": self.platform, "version": self.version, "files": dict(self.files)}
-        if self.inputs:
-            spec |= {"inputs": self.inputs, "targets": dict(self.targets)}
+        spec = {
+            "platform": self.platform,
+            "version": self.version,
+            "inputs": self.inputs,
+            "targets": dict(self.targets),
+            "files": dict(self.files),
+        }
         metadata = {"name": self.platform, "annotations": {"config.kubernetes.io/local-config": "true"}}
         content = {"apiVersion": "mpigen.dev/v1", "kind": "Release", "metadata": metadata, "spec": spec}
         return (json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False) + "\n").encode()
@@ -104,17 +103,8 @@ class Lock:
         return lock
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
-    """The wanted content of a folder: `files` with the lock, which is last because it is written last."""
-
-    lock: Lock
-    lock_name: str
-    files: dict[str, bytes]
-
-
-def target_tree(release: Release) -> Target:
-    """Return the wanted content of the release folder.
+def lock_and_files(release: Release) -> tuple[Lock, dict[str, bytes]]:
+    """Return the lock of a release, and path → content of every file. The lock is last, because it is written last.
 
     Raises:
         ValueError: a name, a path, a text or the digest of the inputs is malformed, which is a bug of mpigen.
@@ -122,27 +112,17 @@ def target_tree(release: Release) -> Target:
     if not _SHA256.fullmatch(release.inputs):
         raise ValueError(f"not a sha256: {release.inputs!r}")
     for name in (release.platform, release.version):
-        if not NAME.fullmatch(name) or name == POINTER:
+        if not NAME.fullmatch(name):
             raise ValueError(f"not a name for an output folder: {name!r}")
-    lock = Lock(release.platform, release.version, {}, f"sha256:{release.inputs}", dict(release.targets))
-    return _target(lock, LOCK, release.files)
-
-
-def target_pointer(release: Release, version: str) -> Target:
-    """Return the wanted content of the pointer folder for `version`; ValueError as for `target_tree`."""
-    return _target(Lock(release.platform, version, {}), POINTER_LOCK, release.pointer(version))
-
-
-def _target(lock: Lock, lock_name: str, texts: Mapping[str, str]) -> Target:
-    if lock_name in texts:
-        raise ValueError(f"{lock_name} is the lock's name")
-    spell_paths([lock_name, *texts])
-    files = {path: text.encode() for path, text in texts.items()}
+    if LOCK in release.files:
+        raise ValueError(f"{LOCK} is the lock's name")
+    spell_paths([LOCK, *release.files])
+    files = {path: text.encode() for path, text in release.files.items()}
     for path, data in files.items():
         if b"\r" in data:
             raise ValueError(f"a line ends with CR: {path!r}")
-    lock = but(lock, files={path: digest(data) for path, data in files.items()})
-    return Target(lock, lock_name, {**files, lock_name: lock.encode()})
+    lock = release.lock
+    return lock, {**files, LOCK: lock.encode()}
 
 
 def digest(data: bytes) -> str:

@@ -1,218 +1,148 @@
-"""Write a release to disk, and compare a release on disk with its lock."""
+"""Write a release to disk, whole or not at all."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from generator.errors import OutputError, Problem
 from generator.release.exchange import carry_over, exchange, lock_folder, report_os_errors, stage, write_files
-from generator.release.folder import Folder, precedence, read_file, read_folder, read_pointer
-from generator.release.lock import (
-    LOCK,
-    POINTER_LOCK,
-    Lock,
-    Release,
-    Target,
-    find_clash,
-    spell_paths,
-    target_pointer,
-    target_tree,
-)
-
-_MAX_NAMES = 10  # names in a message before "and N more"
+from generator.release.folder import Folder, read_file, read_folder
+from generator.release.lock import LOCK, Lock, Release, find_clash, lock_and_files, spell_paths
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A folder on disk, and the content to write into it."""
+    """A folder on disk, and the lock and the files to write into it."""
 
     on_disk: Folder
-    target: Target
+    lock: Lock
+    files: dict[str, bytes]
 
     @property
     def is_done(self) -> bool:
-        """Return True if the folder already has the wanted content."""
-        same_lock = self.on_disk.lock_data == self.target.files[self.target.lock_name]
-        return same_lock and self.on_disk.ours == self.target.lock.files
+        """Return True if the folder already has the content of the release."""
+        folder = self.on_disk
+        return folder.lock_data == self.files[LOCK] and not folder.earlier and folder.ours == self.lock.files
 
     def losses(self, *, discard_edits: bool) -> Iterator[Problem]:
-        """Yield the problems that forbid any change of the folder, because the change would lose something."""
-        folder, spelled = self.on_disk, spell_paths(self.target.files)
+        """Yield the problems for which mpigen must not change the folder: the change would lose files or edits."""
+        folder, spelled = self.on_disk, spell_paths(self.files)
         yield from (*folder.odd, *folder.unlocked, *(() if discard_edits else folder.edits.values()))
         if folder.unlocked:  # without a lock, every file looks like a file of the user
             return
-        if folder.lock and not self._is_own(folder.lock):
-            message = f"{self.target.lock_name} is the lock of `{folder.lock.platform}/{folder.lock.version}`"
-            yield Problem(
-                message, "remove this folder, because it is a copy of another release folder", file=str(folder.path)
-            )
+        if folder.lock and folder.lock.platform != self.lock.platform:
+            message = f"{LOCK} is the lock of the platform `{folder.lock.platform}`"
+            yield Problem(message, "remove this folder, because it is a copy of another folder", file=str(folder.path))
         for path in (*folder.kept, *(f"{spare}/" for spare in folder.spare_folders)):
             if ours := find_clash(path, spelled):
-                message = f"is at the path of the generated `{ours}`"
+                message = f"is at a path that the generated `{ours}` needs"
                 yield Problem(message, "move it away", file=str(folder.path / path))
 
-    def conflict(self) -> Iterator[Problem]:
-        """Yield a problem if a release of this version exists with different content."""
-        old, new = self.on_disk.lock, self.target.lock
-        if old is None or old == new or not self._is_own(old):
-            return
-        names = sorted({path for path, _ in set(old.files.items()) ^ set(new.files.items())})
-        names = names or [f"{LOCK} (the inputs or the target versions)"]
-        more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
-        message = f"release {new.version} exists with other content: {', '.join(names[:_MAX_NAMES])}{more}"
-        fix = "bump `release:` in the platform file, or pass --replace if it is not published yet"
-        yield Problem(message, fix, file=str(self.on_disk.path))
+    def carry_out(self) -> None:
+        """Prepare the new folder, and exchange it with the old one."""
+        with stage(self.on_disk.path) as tree:
+            write_files(tree, self.files)
+            carry_over(self.on_disk.path, tree, self.on_disk.kept, self.on_disk.spare_folders)
+            self.confirm(tree)
+            exchange(tree, self.on_disk.path)
 
-    def _is_own(self, lock: Lock) -> bool:
-        same_version = self.target.lock_name == POINTER_LOCK or lock.version == self.target.lock.version
-        return same_version and lock.platform == self.target.lock.platform
+    def confirm(self, tree: Path) -> None:
+        """Compare the files in `tree` with the files of the release.
 
+        Raises:
+            OutputError: a file has other content.
+        """
+        for path, data in self.files.items():
+            if read_file(tree, path) != data:
+                file = str(self.on_disk.path / path)
+                raise OutputError((Problem("has other content than mpigen wrote", "check the disk", file),))
 
-def carry_out(plans: list[Plan]) -> None:
-    """Prepare every folder before the first exchange, so that a full disk changes nothing."""
-    with ExitStack() as stack:
-        trees = [stack.enter_context(stage(plan.on_disk.path)) for plan in plans]
-        for tree, plan in zip(trees, plans, strict=True):
-            write_files(tree, plan.target.files)
-            carry_over(plan.on_disk.path, tree, plan.on_disk.kept, plan.on_disk.spare_folders)
-            _confirm(tree, plan)
-        for tree, plan in zip(trees, plans, strict=True):
-            exchange(tree, plan.on_disk.path)
-
-
-def _confirm(tree: Path, plan: Plan) -> None:
-    for path, data in plan.target.files.items():
-        if read_file(tree, path) != data:
-            problem = Problem("has other content than mpigen wrote", "check the disk", str(plan.on_disk.path / path))
-            raise OutputError((problem,))
-
-
-Status = Literal["created", "unchanged", "replaced"]
-
-
-@dataclass(frozen=True, slots=True)
-class Pointer:
-    """The Argo CD pointer before and after a write.
-
-    Attributes:
-        before: the release that the pointer named before; empty if unknown.
-        at: the release that the pointer names now.
-        written: True if a file changed; the pointer can change without naming another release.
-        edits: the edits by hand in a pointer that was not written.
-    """
-
-    before: str
-    at: str
-    written: bool
-    edits: tuple[Problem, ...] = ()
-
-    @property
-    def moved(self) -> bool:
-        """Return True if the pointer names a different release than before."""
-        return self.before != self.at
+    def report(self) -> Written:
+        """Return the result of carrying out this plan."""
+        folder, old, new = self.on_disk, self.on_disk.ours, self.lock.files
+        is_new = folder.lock is None and not folder.earlier
+        return Written(
+            folder=folder.path,
+            status="unchanged" if self.is_done else "created" if is_new else "replaced",
+            files=len(self.files),
+            size=sum(map(len, self.files.values())),
+            added=tuple(sorted(new.keys() - old.keys())),
+            changed=tuple(sorted(path for path in new.keys() & old.keys() if new[path] != old[path])),
+            removed=tuple(sorted(old.keys() - new.keys())),
+            kept=folder.kept,
+            earlier=tuple(sorted({path.partition("/")[0] for path in folder.earlier if path.endswith(f"/{LOCK}")})),
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The result of `write`. Paths are relative to `folder` and sorted.
+    """A release on disk, and its changes. Paths are relative to `folder` and sorted.
 
     Attributes:
-        folder: the release folder.
+        folder: the folder of the platform.
         status: `created`, `unchanged` (no file was written) or `replaced`.
         files: the number of generated files, including the lock.
-        size: their total size in bytes.
+        size: the total size of these files in bytes.
         added: new files. This list, `changed` and `removed` omit the lock.
         changed: files with other bytes than before.
         removed: generated files that no longer exist.
         kept: files that mpigen did not generate, which stay unchanged.
-        pointer: None without a GitOps engine.
+        earlier: the version folders of the earlier layout that were removed.
     """
 
     folder: Path
-    status: Status
+    status: Literal["created", "unchanged", "replaced"]
     files: int
     size: int
     added: tuple[str, ...]
     changed: tuple[str, ...]
     removed: tuple[str, ...]
     kept: tuple[str, ...]
-    pointer: Pointer | None
+    earlier: tuple[str, ...]
 
 
-def write(
-    release: Release, root: Path, *, replace: bool = False, discard_edits: bool = False, promote: bool | None = None
-) -> Written:
-    """Write `release` below `root`, whole or not at all.
+def write(release: Release, root: Path, *, discard_edits: bool = False) -> Written:
+    """Write `release` below `root`, in place of the release that is there, whole or not at all.
 
     Args:
         release: the release.
         root: the output folder, which is created if it is missing.
-        replace: True to replace a release of the same version with different content.
         discard_edits: True to overwrite generated files that were edited or deleted by hand.
-        promote: True to let the pointer name this release, False to leave it. By default it names the release if there
-            is no pointer yet, if it names this release already, or if the release is new and newer than the named one.
 
     Raises:
         OutputError: something would be lost, another process writes to the folder, or the system reports an error.
-            Nothing has changed, unless the exchange of the pointer failed: then the release is already in place.
+            Nothing has changed.
         ValueError: the release itself is malformed.
     """
-    tree_target, pointer_target = target_tree(release), target_pointer(release, release.version)
+    lock, files = lock_and_files(release)
     home = root / release.platform
-    with report_os_errors(home), lock_folder(home):
-        tree = Plan(read_folder(home / release.version, LOCK), tree_target)
-        pointer = Plan(read_pointer(release, home), pointer_target)
-        moving = _is_promoted(tree, pointer, promote)
-        problems = [*tree.losses(discard_edits=discard_edits), *([] if replace else tree.conflict())]
-        problems += pointer.losses(discard_edits=discard_edits) if moving else []
-        if problems:
-            raise OutputError(tuple(problems))
-        carry_out([plan for plan in ([tree, pointer] if moving else [tree]) if not plan.is_done])
-    return _report(tree, pointer, moving=moving)
+    with report_os_errors(home), lock_folder(root):
+        plan = Plan(read_folder(home), lock, files)
+        if problems := tuple(plan.losses(discard_edits=discard_edits)):
+            raise OutputError(problems)
+        if not plan.is_done:
+            plan.carry_out()
+    return plan.report()
 
 
 def verify(folder: Path) -> list[Problem]:
     """Return a problem for every file of a release folder that differs from the lock or that the lock does not list.
 
+    A folder without files, without a readable lock or with the earlier layout (a folder per version) is a problem too.
+
     Raises:
         OutputError: the folder cannot be read.
     """
     with report_os_errors(folder):
-        release = read_folder(folder, LOCK)
+        release = read_folder(folder)
     if release.is_empty:
         return [Problem("is not a release: it holds no files", file=str(folder))]
-    stray = "is not listed in release.json, so no check covers it"
-    strays = [Problem(stray, "move it out of the release", file=str(folder / path)) for path in release.kept]
+    if release.earlier:
+        message = "holds releases of the earlier layout, a folder for each version"
+        return [Problem(message, "run `mpigen synth`, which replaces them by one tree", str(folder))]
+    stray = f"is not listed in {LOCK}, so mpigen did not generate it"
+    strays = [Problem(stray, "move the file out of the release", file=str(folder / path)) for path in release.kept]
     return [*release.odd, *release.unlocked, *release.edits.values(), *(strays if release.lock else [])]
-
-
-def _is_promoted(tree: Plan, pointer: Plan, promote: bool | None) -> bool:
-    """Return True if the pointer must name the release after the write. By default only a newer release moves it."""
-    if not pointer.target.lock.files:
-        return False
-    if promote is not None:
-        return promote
-    ours, theirs = pointer.target.lock.version, pointer.on_disk.version
-    return theirs in {"", ours} or (tree.on_disk.lock is None and precedence(ours) > precedence(theirs))
-
-
-def _report(tree: Plan, pointer: Plan, *, moving: bool) -> Written:
-    old, new, before = tree.on_disk.ours, tree.target.lock.files, pointer.on_disk
-    status: Status = "unchanged" if tree.is_done else "created" if tree.on_disk.lock is None else "replaced"
-    at, edits = (pointer.target.lock.version, ()) if moving else (before.version, tuple(before.edits.values()))
-    named = Pointer(before.version, at, moving and not pointer.is_done, edits)
-    return Written(
-        folder=tree.on_disk.path,
-        status=status,
-        files=len(tree.target.files),
-        size=sum(map(len, tree.target.files.values())),
-        added=tuple(sorted(new.keys() - old.keys())),
-        changed=tuple(sorted(path for path in new.keys() & old.keys() if new[path] != old[path])),
-        removed=tuple(sorted(old.keys() - new.keys())),
-        kept=tree.on_disk.kept,
-        pointer=named if pointer.target.lock.files else None,
-    )

@@ -1,1 +1,1 @@
-"""Renderers for people, CI systems and other programs: one module per format, one table, one input."""
+"""Render the result of a command: one module for each output format, for people, CI systems and other programs."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from generator.documents.messages import shorten
+from generator.documents.messages import escape_control
 from generator.report import table
 from generator.simulate.access import Access, AccessRequest, Grant, Requester, Rule, Subject
 
@@ -15,16 +15,19 @@ _EVERYWHERE = "everywhere"
 
 
 def verdict(access: Access, requester: Requester, request: AccessRequest) -> tuple[dict[str, Any], list[str]]:
-    """Return whether RBAC allows a request, as JSON data and as lines."""
+    """Return the answer whether RBAC allows a request, as JSON data and as text lines.
+
+    If RBAC denies the request, `unknown` lists the bindings of which the files may lack rules.
+    """
     by = access.allowed(requester, request)
     gaps = () if by else access.gaps(requester, request.namespace)
     facts = {"allowed": bool(by), "by": by, "unknown": [*gaps]}
     lines = [f"yes: {by}" if by else "no", *(f"unknown: {gap}" for gap in gaps)]
-    return facts, [shorten(line, len(line)) for line in lines]
+    return facts, [escape_control(line) for line in lines]
 
 
 def text(access: Access, requester: Requester | None, width: int | None = None) -> Iterator[str]:
-    """Yield the bindings of one subject or of all subjects, and then the rules of their roles."""
+    """Yield a table of the bindings of a requester, or of all subjects, and a table of the rules of their roles."""
     grants = list(_grants(access, requester))
     rows = {
         (_name(subject), grant.namespace or _EVERYWHERE, grant.role, grant.binding)
@@ -38,7 +41,7 @@ def text(access: Access, requester: Requester | None, width: int | None = None) 
     rules_of_roles = [(role, *row) for role, rules in sorted(roles.items()) for row in _permissions(rules)]
     yield from table.table(_RULES, rules_of_roles, width)
     gaps = {f"unknown: {grant.binding}: {grant.gap}" for grant in grants if grant.gap}
-    yield from ["", *(shorten(gap, len(gap)) for gap in sorted(gaps))] if gaps else []
+    yield from ["", *(escape_control(gap) for gap in sorted(gaps))] if gaps else []
 
 
 def _name(subject: Subject) -> str:
@@ -73,12 +76,12 @@ def _targets(rule: Rule) -> Iterator[str]:
 
 
 def facts(access: Access, requester: Requester | None) -> dict[str, Any]:
-    """Return the grants with their rules as JSON data."""
+    """Return the bindings of a requester, or of all subjects, with the rules of their roles, as JSON data."""
     return {"grants": [_facts(grant) for grant in _grants(access, requester)]}
 
 
 def _grants(access: Access, requester: Requester | None) -> Iterable[Grant]:
-    """Return the grants of one subject in all namespaces, or all grants."""
+    """Return the grants of a requester in all namespaces; all grants if there is no requester."""
     return access.grants if requester is None else (grant for grant in access.grants if grant.applies_to(requester))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from generator.documents.messages import shorten
+from generator.documents.messages import escape_control
 from generator.report.result import Result, subject
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ _COMMANDS = {"error": "error", "warning": "warning", "info": "notice"}
 
 
 def render(result: Result) -> str:
-    """Render one workflow command per finding and problem, then the lines of the text format for the log."""
+    """Render one workflow command per finding and problem, then the closing lines of the text format for the log."""
     commands = [*map(_finding, result.findings), *map(_problem, result.problems)]
     return "\n".join([*commands, *(_plain(line) for line in result.lines)])
 
@@ -52,7 +52,7 @@ def _property(text: str) -> str:
 
 
 def _escape(text: str) -> str:
-    return shorten(text, len(text)).replace("%", "%25")
+    return escape_control(text).replace("%", "%25")
 
 
 def _plain(line: str) -> str:

@@ -21,7 +21,7 @@ def render(result: Result) -> str:
 
 
 def _entries(result: Result) -> Iterator[dict[str, Any]]:
-    seen: Counter[str] = Counter()  # GitLab shows one of several entries with the same fingerprint
+    seen: Counter[str] = Counter()  # GitLab shows only one entry per fingerprint
     for finding in result.findings:
         own = fingerprint(finding)
         seen[own] += 1

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from generator.report.result import Result, fingerprint, page_url
+from generator.report.result import Result, fingerprint
 
 if TYPE_CHECKING:
     from generator.checks.finding import Finding
@@ -23,7 +23,7 @@ def render(result: Result) -> str:
         {
             "version": VERSION,
             "summary": dict(result.summary),
-            "findings": [_finding(finding, result.docs) for finding in result.findings],
+            "findings": [_finding(finding, result.url_of(finding.check)) for finding in result.findings],
             "problems": [asdict(problem) for problem in result.problems],
         }
     )
@@ -35,5 +35,5 @@ def dump(content: Mapping[str, Any] | list[Any]) -> str:
     return text.encode(errors="backslashreplace").decode()
 
 
-def _finding(finding: Finding, docs: str) -> dict[str, Any]:
-    return {**asdict(finding), "fingerprint": fingerprint(finding), "url": page_url(finding.check, docs)}
+def _finding(finding: Finding, url: str) -> dict[str, Any]:
+    return {**asdict(finding), "fingerprint": fingerprint(finding), "url": url}

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape, quoteattr
 
-from generator.documents.messages import shorten
+from generator.documents.messages import escape_control
 from generator.report.result import Result, reaches, subject
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def render(result: Result) -> str:
-    """Render one test case per finding. A finding below `fail_on` passes, with its text as output."""
+    """Render one test case per finding and problem. Only the test cases of findings below `fail_on` pass."""
     cases = [*_cases(result)]
     counts = f'tests="{len(cases)}" failures="{len(result.failures)}" errors="{len(result.problems)}"'
     lines = [
@@ -63,5 +63,5 @@ def _text(text: str) -> str:
 
 
 def _printable(text: str) -> str:
-    """Return a text without characters that XML 1.0 forbids."""
-    return shorten(text, len(text))
+    """Escape all characters that are not printable, because XML 1.0 forbids most control characters."""
+    return escape_control(text)

@@ -8,7 +8,7 @@ from fractions import Fraction
 from itertools import compress
 from typing import Any
 
-from generator.documents.messages import shorten
+from generator.documents.messages import escape_control
 from generator.objects.queue import ClusterQueue, Cohort, FlavorResource, format_amount
 from generator.report import table
 from generator.simulate.kueue.capacity import Capacity, compute_capacity
@@ -23,7 +23,7 @@ _Row = tuple[str, ...]
 
 
 def text(tree: QueueTree, largest: Sequence[Largest], width: int | None = None) -> Iterator[str]:
-    """Yield the tree of cohorts and queues, then the largest jobs. `all` is an amount without a limit."""
+    """Yield the tree of cohorts and queues, then the largest jobs. In the columns of limits, `all` means no limit."""
     if not tree.queues and not tree.cohorts:
         yield "these files hold no ClusterQueue, so no namespace has quota"
         yield from _unreachable(tree)
@@ -36,11 +36,11 @@ def text(tree: QueueTree, largest: Sequence[Largest], width: int | None = None) 
     lines = table.table_rows(header, cells, width)
     yield from next(lines)
     for row in rows:
-        yield from next(lines) if len(row) > 1 else [shorten(row[0], len(row[0]))]
+        yield from next(lines) if len(row) > 1 else [escape_control(row[0])]
     if hidden:
         yield ""
-        yield f"{width} columns have no room for {', '.join(hidden)}."
-        yield "Widen the terminal, or pass `--format json`."
+        yield f"The terminal is too narrow for the columns {', '.join(hidden)}."
+        yield "Widen the terminal, or pass `--format json`, to see them."
     if largest:
         yield ""
         yield "The largest TrainJob, in nodes (`numNodes`):"
@@ -86,7 +86,7 @@ def _unknown(tree: QueueTree, nodes: Mapping[str, Node], largest: Iterable[Large
 
 
 def _largest(jobs: Sequence[Largest], width: int | None) -> Iterator[str]:
-    """Yield the table of the largest jobs. A narrow terminal has the reason of a job below its row."""
+    """Yield the table of the largest jobs. In a narrow terminal, the reason why no larger job fits is below its row."""
     rows = [_job(job) for job in jobs]
     if not table.hidden_columns(_JOBS, rows, width, _JOBS[-1:]):
         yield from table.table(_JOBS, rows, width)
@@ -99,11 +99,11 @@ def _largest(jobs: Sequence[Largest], width: int | None) -> Iterator[str]:
 
 
 def _job(job: Largest) -> _Row:
-    owned, reclaimable, idle = map(_size, (job.owned, job.reclaimable, job.idle))
+    owned, reclaimable, idle = map(_format_nodes, (job.owned, job.reclaimable, job.idle))
     return job.queue, job.namespace, job.runtime, owned, reclaimable, idle, job.reason
 
 
-def _size(nodes: int | None) -> str:
+def _format_nodes(nodes: int | None) -> str:
     if nodes is None:
         return "unknown"
     return "no limit" if nodes == NO_LIMIT else str(nodes)
@@ -136,9 +136,11 @@ def _cohort(tree: QueueTree, nodes: Mapping[str, Node], cohort: Cohort, depth: i
 
 
 def _note(tree: QueueTree, cohort: Cohort) -> str:
-    notes = [] if cohort.is_declared else ["there is no Cohort of this name, so it is a plain group"]
+    notes = [] if cohort.is_declared else ["no Cohort object has this name, so the cohort has no quota of its own"]
     if tree.is_cyclic(cohort.name):
-        notes.append(f"its parent is {cohort.parent}, which leads back to it: Kueue admits nothing here")
+        notes.append(
+            f"its parent is {cohort.parent}, which has this cohort as an ancestor, so Kueue admits nothing here"
+        )
     return f" ({'; '.join(notes)})" if notes else ""
 
 
@@ -155,7 +157,10 @@ def _queue(tree: QueueTree, nodes: Mapping[str, Node], queue: ClusterQueue, dept
 
 
 def visible_quotas(queue: ClusterQueue) -> list[FlavorResource]:
-    """Return the quotas to print: the devices of each flavor, or all its resources without devices. Omit zeros."""
+    """Return the quotas to print: of a flavor's devices, or of all its resources if it has no devices.
+
+    Quotas of 0 that cannot borrow are omitted. If no quota is left, the first one is returned.
+    """
     some = [key for key, quota in queue.quotas.items() if quota.nominal or quota.borrowing != 0]
     with_devices = {key.flavor for key in some if "/" in key.resource}
     return [key for key in some if key.flavor not in with_devices or "/" in key.resource] or list(queue.quotas)[:1]
@@ -171,7 +176,11 @@ def _amounts(tree: QueueTree, name: str, key: FlavorResource, own: Capacity, *, 
 
 
 def _in_nodes(tree: QueueTree, key: FlavorResource, own: Capacity, *, is_multi_kueue: bool) -> str:
-    """Return the nominal and the `idle` quota in nodes, such as `1 to 5 of 12`; empty if a node's size is unknown."""
+    """Return a quota in nodes, such as `1 to 5 of 12`; empty if the size of a node is unknown.
+
+    The first number is the nominal quota, the second the quota while the other queues are idle, and the third the
+    nodes of the flavor, if they are known. For a MultiKueue queue, `elsewhere` replaces the third.
+    """
     flavor = tree.flavors.get(key.flavor)
     per_node = tree.settings.counting.of(flavor.allocatable).get(key.resource) if flavor else None
     if not flavor or not per_node:
@@ -187,9 +196,10 @@ def _number(nodes: Fraction) -> str:
 
 
 def facts(tree: QueueTree, largest: Iterable[Largest]) -> dict[str, Any]:
-    """Return the quotas and largest jobs as JSON data, with every flavor and resource. Amounts are quantities.
+    """Return the quotas of the queues and the largest jobs as JSON data, with every flavor and resource.
 
-    None means no limit for `borrowing` and `lending`. For other amounts it means unknown, and `reason` gives the cause.
+    Quotas have the fields of `Capacity`, with amounts as quantities. Jobs have the fields of `Largest`. A queue in a
+    cycle of Cohorts has no quotas.
     """
     nodes = build_quota_tree(tree)
     return {

@@ -11,13 +11,15 @@ from generator.errors import ExitCode, Problem
 
 if TYPE_CHECKING:
     from generator.checks.finding import Finding
+    from generator.checks.registry import Check
 
 
 SEVERITIES = ("info", "warning", "error")
 """From harmless to fatal."""
 
 
-def _no_text(_file: str) -> str:
+def no_text(_file: str) -> str:
+    """Return an empty text for any file."""
     return ""
 
 
@@ -28,23 +30,25 @@ class Result:
     Attributes:
         summary: JSON data about the command.
         findings: the findings, by file and line.
-        problems: the invalid input.
+        problems: the invalid input; for `mpigen verify` the differences from the lock.
         lines: the closing lines of the text format.
         text_of: returns the text of a file that a finding names; empty if it cannot be read.
         problem_code: the exit code if there are problems.
         fail_on: the lowest severity that fails the run.
         docs: the base URL of the published docs; empty if they are not published.
+        own: the checks of the user's repository.
     """
 
     summary: Mapping[str, Any] = field(default_factory=dict)
     findings: Sequence[Finding] = ()
     problems: Sequence[Problem] = ()
     lines: Iterable[str] = ()
-    text_of: Callable[[str], str] = _no_text
+    text_of: Callable[[str], str] = no_text
     problem_code: ExitCode = ExitCode.INVALID_INPUT
     fail_on: str = "error"
     has_color: bool = False
     docs: str = ""
+    own: Sequence[Check] = ()
 
     @property
     def exit_code(self) -> ExitCode:
@@ -52,6 +56,13 @@ class Result:
         if self.problems:
             return self.problem_code
         return ExitCode.FINDINGS if self.failures else ExitCode.OK
+
+    def url_of(self, check: str) -> str:
+        """Return the URL of a check's page or, without `docs`, the path of the page in mpigen's repository.
+
+        For a check of the user's repository, return the path of its Python file.
+        """
+        return next((own.file for own in self.own if own.id == check), "") or page_url(check, self.docs)
 
     @property
     def failures(self) -> list[Finding]:
@@ -70,12 +81,12 @@ def subject(finding: Finding) -> str:
 
 
 def page_url(check: str, docs: str = "") -> str:
-    """Return the URL of a check's page: in the published docs, or else in mpigen's repository."""
+    """Return the URL of a check's page below the URL `docs`; without `docs`, its path in mpigen's repository."""
     return f"{docs.rstrip('/')}/checks/{check}/" if docs else f"docs/checks/{check}.md"
 
 
 def fingerprint(finding: Finding) -> str:
-    """Return an identifier of a finding that survives moved lines and new wording: 32 hexadecimal digits."""
+    """Return 32 hexadecimal digits that identify a finding, even after its line moves or mpigen words it anew."""
     from hashlib import sha256
 
     path = finding.generated.path if finding.generated else finding.path
@@ -94,4 +105,4 @@ def _renderer(module: str) -> Callable[[Result], str]:
 RENDERERS: Mapping[str, Callable[[Result], str]] = {
     name: _renderer(name) for name in ("text", "json", "sarif", "junit", "github", "gitlab")
 }
-"""Format → its renderer. Each one is imported when it is used, because every command lists the formats."""
+"""Format → its renderer, which imports the module of the format on first use: every command lists all formats."""

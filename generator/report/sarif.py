@@ -9,9 +9,9 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from generator.checks.registry import get
+from generator.checks.registry import Suite
 from generator.report.json import dump
-from generator.report.result import Result, fingerprint, page_url, subject
+from generator.report.result import Result, fingerprint, subject
 
 if TYPE_CHECKING:
     from generator.checks.finding import Finding
@@ -22,13 +22,13 @@ _LEVELS = {"error": "error", "warning": "warning", "info": "note"}
 
 
 def render(result: Result) -> str:
-    """Render one run with a rule for every check that has a finding."""
+    """Render a SARIF log with one run. The run has a rule for every check that has a finding."""
     rules = sorted({finding.check for finding in result.findings})
     numbers = {rule: number for number, rule in enumerate(rules)}
     driver = {
         "name": "mpigen",
         "version": version("mpigen"),
-        "rules": [_rule(rule, result.docs) for rule in rules],
+        "rules": [_rule(rule, result) for rule in rules],
     }
     run = {
         "tool": {"driver": driver},
@@ -39,14 +39,14 @@ def render(result: Result) -> str:
     return dump({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]})
 
 
-def _rule(check: str, docs: str) -> dict[str, Any]:
+def _rule(check: str, result: Result) -> dict[str, Any]:
     rule: dict[str, Any] = {"id": check}
-    if registered := get(check):
+    if registered := Suite(tuple(result.own)).get(check):
         rule["shortDescription"] = {"text": f"{registered.summary}."}
         rule["fullDescription"] = {"text": registered.why or f"{registered.summary}."}
         rule["defaultConfiguration"] = {"level": _LEVELS[registered.severity]}
-    if docs:
-        rule["helpUri"] = page_url(check, docs)
+    if result.docs and check not in {own.id for own in result.own}:
+        rule["helpUri"] = result.url_of(check)
     return rule
 
 

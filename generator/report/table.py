@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, zip_longest
 
-from generator.documents.messages import shorten
+from generator.documents.messages import escape_control
 
 _GAP = 2
 _COLUMNS = 80
@@ -26,7 +26,7 @@ def table_rows(header: Sequence[str], rows: Iterable[Sequence[str]], width: int 
         rows: a cell for each column.
         width: the columns of a line. Long cells are wrapped between words. None for one line per row.
     """
-    cells = [list(header), *([_safe(cell) or "-" for cell in row] for row in rows)]
+    cells = [list(header), *([escape_control(cell) or "-" for cell in row] for row in rows)]
     widths = _narrow(cells, width) if width else [max(map(len, column)) for column in zip(*cells, strict=True)]
     for row in cells:
         wrapped = [_wrap(cell, size) for cell, size in zip(row, widths, strict=True)]
@@ -39,7 +39,10 @@ def table_rows(header: Sequence[str], rows: Iterable[Sequence[str]], width: int 
 def hidden_columns(
     header: Sequence[str], rows: Iterable[Sequence[str]], width: int | None, optional: Sequence[str]
 ) -> list[str]:
-    """Return the optional columns to leave out, from the first, until a line has room for the words of the others."""
+    """Return the columns to hide: the fewest of `optional`, from the first, so that a row fits into `width` columns.
+
+    Rows may wrap between words. Without a width, no column is hidden.
+    """
     columns = dict(zip(header, zip(header, *rows, strict=True), strict=True))
     hidden: list[str] = []
     for name in optional:
@@ -51,7 +54,7 @@ def hidden_columns(
 
 
 def _minimal_widths(columns: Iterable[Sequence[str]]) -> list[int]:
-    """Return the longest word of each column, and the longest cell of the first: names there stay on one line."""
+    """Return the least width of each column: its longest word; for the first column, with names, its longest cell."""
     first, *others = columns
     return [max(map(len, first)), *(max(len(word) for cell in column for word in cell.split()) for column in others)]
 
@@ -59,7 +62,7 @@ def _minimal_widths(columns: Iterable[Sequence[str]]) -> list[int]:
 def _narrow(cells: Sequence[Sequence[str]], width: int) -> list[int]:
     """Return column widths that fit into `width` columns of a terminal.
 
-    The widest column shrinks first. A word breaks only if necessary, and names in the first column never break.
+    The widest column shrinks first. No column becomes narrower than its least width, even if the sum is too wide.
     """
     columns = list(zip(*cells, strict=True))
     sizes, least = [max(map(len, column)) for column in columns], _minimal_widths(columns)
@@ -70,18 +73,18 @@ def _narrow(cells: Sequence[Sequence[str]], width: int) -> list[int]:
 
 
 def topics(points: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """Yield lines with (topic, text) pairs in two columns; a topic is printed once."""
+    """Yield (topic, text) pairs in two columns. Consecutive pairs with one topic print the topic once."""
     grouped = [(topic, [point for _, point in group]) for topic, group in groupby(points, key=lambda point: point[0])]
     width = max((len(topic) for topic, _ in grouped), default=0) + _GAP
     for topic, texts in grouped:
-        lines = [line for text in texts for line in _wrap(_safe(text), _COLUMNS - width)]
+        lines = [line for text in texts for line in _wrap(escape_control(text), _COLUMNS - width)]
         for number, line in enumerate(lines):
             yield f"{'' if number else topic:{width}}{line}"
 
 
 def indent(text: str, width: int | None) -> list[str]:
-    """Return the indented lines of a text, in the columns of a terminal if there is one."""
-    return [f"    {line}" for line in _wrap(_safe(text), (width or len(text) + 4) - 4)]
+    """Return the indented lines of a text, wrapped at `width` columns; a single line without a width."""
+    return [f"    {line}" for line in _wrap(escape_control(text), (width or len(text) + 4) - 4)]
 
 
 def _wrap(text: str, width: int) -> list[str]:
@@ -89,8 +92,3 @@ def _wrap(text: str, width: int) -> list[str]:
     if len(text) <= width:
         return [text]
     return textwrap.wrap(text, width, break_on_hyphens=False, break_long_words=False)
-
-
-def _safe(text: str) -> str:
-    """Remove control characters of terminals, because names come from files of other people."""
-    return shorten(text, len(text))

@@ -1,4 +1,4 @@
-"""The text format: findings for people, grouped by cause, with an excerpt of the file that holds each one."""
+"""The text format: findings for people, grouped by cause. Each group shows the line of its first finding."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from generator.documents.credentials import describe_credential, names_credential
-from generator.documents.messages import shorten
+from generator.documents.messages import escape_control
 from generator.report.result import Result
 
 if TYPE_CHECKING:
     from generator.checks.finding import Finding
 
 _MOST = 1_000
-"""The most causes and problems that are printed; the JSON format has all."""
+"""The most groups of findings, and the most problems, that are printed; the JSON format has all."""
 _PLACES = 3
-"""The most places of one cause that are printed."""
+"""The most places of one group of findings that are printed."""
 _COLUMNS = 100
 _BOLD_RED, _YELLOW, _CYAN, _DIM = "1;31", "33", "36", "2"
 _COLORS = {"error": _BOLD_RED, "warning": _YELLOW, "info": _CYAN}
@@ -43,7 +43,7 @@ def render(result: Result) -> str:
 
 
 def by_cause(findings: Iterable[Finding]) -> list[list[Finding]]:
-    """Group findings of one check and one kind whose texts differ only in the names of the objects."""
+    """Group findings of one check, severity and kind whose texts differ only in the names of the objects."""
     causes: dict[tuple[str, ...], list[Finding]] = {}
     for finding in findings:
         causes.setdefault(_cause(finding), []).append(finding)
@@ -71,10 +71,10 @@ def _block(places: list[Finding], lines_of: Callable[[str], list[str]], paint: P
     finding = places[0]
     where = finding.path if finding.path != "$" else ""
     where = f"{finding.resource} {finding.path}" if finding.resource else where
-    headline = _safe(f"{finding.check}: {where}: {finding.message}" if where else f"{finding.check}: {finding.message}")
-    lines = [f"{_place(finding)}: {paint(finding.severity, _COLORS[finding.severity])}: {headline}"]
+    headline = escape_control(": ".join(part for part in (finding.check, where, finding.message) if part))
+    lines = [f"{_format_place(finding)}: {paint(finding.severity, _COLORS[finding.severity])}: {headline}"]
     lines += [paint(line, _DIM) for line in _excerpt(finding, lines_of)]
-    lines += [paint(f"    {name}: {_safe(text)}", _DIM) for name, text in _advice(finding) if text]
+    lines += [paint(f"    {name}: {escape_control(text)}", _DIM) for name, text in _advice(finding) if text]
     lines += _others(places)
     return "\n".join(lines)
 
@@ -85,8 +85,8 @@ def _advice(finding: Finding) -> tuple[tuple[str, str], ...]:
     return ("why", finding.why), ("fix", finding.fix), ("generated", place)
 
 
-def _place(finding: Finding) -> str:
-    return _safe(":".join(str(part) for part in (finding.file, finding.line, finding.column) if part))
+def _format_place(finding: Finding) -> str:
+    return escape_control(":".join(str(part) for part in (finding.file, finding.line, finding.column) if part))
 
 
 def _others(places: list[Finding]) -> Iterator[str]:
@@ -94,7 +94,7 @@ def _others(places: list[Finding]) -> Iterator[str]:
         return
     yield f"    in {len(places)} places, also:"
     for finding in places[1:_PLACES]:
-        yield _safe(f"      {_place(finding)}: {finding.resource or finding.path}")
+        yield escape_control(f"      {_format_place(finding)}: {finding.resource or finding.path}")
     if len(places) > _PLACES:
         yield f"      and {len(places) - _PLACES:,} more; pass `--format json` to see all"
 
@@ -109,14 +109,9 @@ def _excerpt(finding: Finding, lines_of: Callable[[str], list[str]]) -> Iterator
     column = max(finding.column - 1, 0)
     start = max(column - _COLUMNS // 2, 0) if len(line) > _COLUMNS else 0
     margin = f"{finding.line:>6}"
-    yield f"{margin} | {_safe(line[start : start + _COLUMNS])}"
+    yield f"{margin} | {escape_control(line[start : start + _COLUMNS])}"
     if finding.column:
-        yield f"{'':{len(margin)}} | {' ' * len(_safe(line[start:column]))}^"
-
-
-def _safe(text: str) -> str:
-    """Remove control characters of terminals, because names come from files of other people."""
-    return shorten(text, len(text))
+        yield f"{'':{len(margin)}} | {' ' * len(escape_control(line[start:column]))}^"
 
 
 def _color(text: str, code: str) -> str:

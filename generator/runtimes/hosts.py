@@ -1,7 +1,9 @@
-"""The hosts of a runtime: ranks, resources and shared memory, and the devices, networks and annotations of a fabric.
+"""The hosts of a runtime, which are the pods that run ranks: their ranks, resources, shared memory and fabric networks.
 
-Sources: multus-cni pkg/k8sclient/k8sclient.go (parsePodNetworkAnnotation; a network named twice is attached twice, as
-net1, net2, …, and takes the devices of its resource in this order); resource.k8s.io/v1 ResourceClaimTemplate.
+The numbers that `platform.yaml` does not set come first, each with its reason.
+
+If the annotation of a pod names a network twice, Multus attaches two interfaces, net1 and net2, and assigns the devices
+of the network's resource in this order (multus-cni pkg/k8sclient/k8sclient.go parsePodNetworkAnnotation).
 """
 
 from __future__ import annotations
@@ -10,133 +12,116 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
-from generator import quantities
 from generator.config.model.fabrics import Fabric
 from generator.config.model.pools import Pool
 from generator.config.model.runtimes import Runtime, fabric_of
-from generator.facts.names import FABRIC, NETWORKS
-from generator.manifests import Body
+from generator.quantities import ZERO, Quantity, parse
 
-_SHARE_OF_NODE = Fraction(9, 10)  # if the requests of DaemonSets are unknown
-_SHARED_MEMORY = Fraction(1, 8)  # of the container's memory, which it counts against
-# Whole cores, so that the static CPU manager can pin them, and whole GiB; smaller units on nodes smaller than that.
-_UNITS = {"cpu": (Fraction(1), Fraction(1, 100)), "memory": (Fraction(1024**3), Fraction(1024**2))}
+DEFAULT_HOSTS = 2
+"""Pods with ranks if neither the runtime nor the TrainJob sets their number: the smallest job that uses the network."""
+
+SHARE_OF_NODE = Fraction(9, 10)
+"""The part of a node's cpu and memory that a pod with ranks requests if the pool does not set `daemons`, which are the
+requests of DaemonSets. If the pool sets `daemons`, the pod requests all that the DaemonSets leave."""
+REQUEST_UNITS = {"cpu": (Fraction(1), Fraction(1, 100)), "memory": (Fraction(1024**3), Fraction(1024**2))}
+"""Resource → the unit to which a request is rounded down, and a smaller unit for requests below the first. The unit of
+cpu is a whole core, so that the static CPU manager can pin cores."""
+SHARED_MEMORY_SHARE = Fraction(1, 8)
+"""The size of /dev/shm as a part of a pod's memory. The kubelet counts files in /dev/shm as memory of the container."""
+
+LAUNCHER_REQUESTS = {"cpu": parse("1"), "memory": parse("2Gi")}
+"""Requests of a separate launcher pod, which runs `mpirun` and one ssh for each worker pod, but no rank."""
+INIT_CONTAINER_REQUESTS = {"cpu": parse("100m"), "memory": parse("64Mi")}
+"""Requests of an init container, without which the pod is not Guaranteed. They do not add to the pod's requests, which
+are the larger of the largest init container and the sum of the other containers."""
+
+DEFAULT_USER = 1000
+"""User and group id of all pods outside OpenShift. It must not be root: the file of Trainer's ssh key belongs to root
+and has mode 0640, and ssh rejects a key that belongs to its user and is readable for others."""
+DEFAULT_PATIENCE = 1800
+"""Seconds that a launcher pod, started by a gang scheduler, waits for the worker pods. The default of
+`queues.waitForPodsReady.timeout` is equal."""
+
+_ONE = Quantity(Fraction(1))
 
 
 @dataclass(frozen=True, slots=True)
 class NodeSize:
-    """The size of the pod on one node.
+    """The size of one pod that runs ranks.
 
     Attributes:
-        slots: ranks on the node.
+        slots: ranks in the pod.
         threads: cores for each rank.
         resources: name → quantity of the requests, which are also the limits.
-        shared_memory: size limit of /dev/shm, where ranks of one node exchange data (64 MiB is too small for NCCL).
+        shared_memory: size limit of /dev/shm, through which ranks of one pod exchange data. The usual 64 MiB are too
+            little for NCCL.
     """
 
     slots: int
     threads: int
-    resources: dict[str, str]
-    shared_memory: str
+    resources: dict[str, Quantity]
+    shared_memory: Quantity
 
 
 def node_size(runtime: Runtime, pool: Pool) -> NodeSize:
-    """Return the declared size. Default: all devices and NICs of a node, and nine tenths of its cpu and memory."""
+    """Return the size of a pod that runs ranks: the defaults for a node of the pool, overridden by the runtime."""
     amounts = {**_default_resources(pool), **_fabric_resources(runtime, pool), **runtime.resources}
-    resources = {resource: amount for resource, amount in amounts.items() if quantities.parse(amount).value}
+    resources = {resource: amount for resource, amount in amounts.items() if amount.value}
     slots = runtime.processes_per_node or _ranks(runtime, resources, pool)
-    shared = (quantities.parse(resources.get("memory", "0")) * _SHARED_MEMORY).floor(1024**2)
+    shared = (resources.get("memory", ZERO) * SHARED_MEMORY_SHARE).floor(1024**2)
     return NodeSize(
         slots=slots,
-        threads=max(int(quantities.parse(resources.get("cpu", "1")).value / slots), 1),
+        threads=max(int(resources.get("cpu", _ONE).value / slots), 1),
         resources=resources,
-        shared_memory=runtime.shared_memory or str(shared),
+        shared_memory=runtime.shared_memory or shared,
     )
 
 
-def launcher_resources(runtime: Runtime, size: NodeSize) -> dict[str, str]:
-    """Return the resources of the launcher: of a host if the launcher is a host, else little cpu and no device."""
-    if not runtime.has_separate_launcher:
-        return size.resources
-    return {"cpu": "1", "memory": "2Gi", **runtime.launcher_resources}
+def launcher_resources(runtime: Runtime, size: NodeSize) -> dict[str, Quantity]:
+    """Return the resources of the launcher pod: small if it is separate, else equal to the other pods with ranks."""
+    return {**LAUNCHER_REQUESTS, **runtime.launcher_resources} if runtime.has_separate_launcher else size.resources
 
 
-def _default_resources(pool: Pool) -> dict[str, str]:
-    """Return all accelerators, cpu and memory of a node; for a MIG slice its part of the node.
+def _default_resources(pool: Pool) -> dict[str, Quantity]:
+    """Return all accelerators of a node and a share of its cpu and memory; with MIG, one slice and its part of these.
 
-    A runtime requests other extended resources by name.
+    The result lacks the other extended resources of a pool, which a runtime requests in `resources`.
     """
-    share, devices = Fraction(1) if pool.daemons else _SHARE_OF_NODE, pool.devices_per_host
+    share = Fraction(1) if pool.daemons else SHARE_OF_NODE
     if pool.device == "nvidia-mig":
-        share /= quantities.parse(pool.offered[pool.accelerator]).value
-    resources = {resource: _share_of(pool.offered[resource], share, *units) for resource, units in _UNITS.items()}
-    return {**resources, **({pool.accelerator: devices} if pool.accelerator else {})}
+        share /= pool.offered[pool.accelerator].value
+    resources = {}
+    for resource, (unit, smaller) in REQUEST_UNITS.items():
+        amount = pool.offered[resource] * share
+        resources[resource] = amount.floor(unit if amount.value >= unit else smaller)
+    return {**resources, **({pool.accelerator: pool.devices_per_host} if pool.accelerator else {})}
 
 
-def _fabric_resources(runtime: Runtime, pool: Pool) -> dict[str, str]:
-    """Return one virtual function of each NIC; with MIG one per network, because a node has more slices than NICs."""
-    wiring = fabric_of(runtime, pool)
-    requests = wiring.requests if wiring else {}
-    return {name: "1" if pool.device == "nvidia-mig" else str(count) for name, count in requests.items()}
+def _fabric_resources(runtime: Runtime, pool: Pool) -> dict[str, Quantity]:
+    """Return the NIC resources of a pod; with MIG, one of each resource, because a node has more slices than NICs."""
+    fabric = fabric_of(runtime, pool)
+    requests = fabric.requests if fabric else {}
+    is_slice = pool.device == "nvidia-mig"
+    return {name: _ONE if is_slice else Quantity(Fraction(count)) for name, count in requests.items()}
 
 
-def _share_of(amount: str, share: Fraction, unit: Fraction, smaller: Fraction) -> str:
-    part = quantities.parse(amount) * share
-    return str(part.floor(unit if part.value >= unit else smaller))
-
-
-def _ranks(runtime: Runtime, resources: dict[str, str], pool: Pool) -> int:
+def _ranks(runtime: Runtime, resources: dict[str, Quantity], pool: Pool) -> int:
     if pool.device == "cpu" and runtime.family.cpu_ranks:
         return runtime.family.cpu_ranks
-    counted = resources.get(pool.accelerator) or resources.get("cpu", "1")
-    return max(int(quantities.parse(counted).value), 1)
+    counted = resources.get(pool.accelerator) or resources.get("cpu", _ONE)
+    return max(int(counted.value), 1)
 
 
-_CLAIM = "fabric"
-
-
-def fabric_annotations(runtime: Runtime, pool: Pool, size: NodeSize) -> dict[str, str]:
-    """Return the annotations with the networks and the fabric of a host; `none` if ranks use TCP despite a fabric."""
-    fabric = fabric_of(runtime, pool)
-    if fabric is None:
-        return {FABRIC: "none"} if pool.wiring else {}
-    networks = attached_networks(fabric, size.resources)
-    return {**({NETWORKS: ", ".join(networks)} if networks else {}), FABRIC: fabric.name}
-
-
-def attached_networks(fabric: Fabric, resources: Mapping[str, str]) -> list[str]:
-    """Return the network of each interface of a host, one for each device that the host requests."""
+def attached_networks(fabric: Fabric, resources: Mapping[str, Quantity]) -> list[str]:
+    """Return the network of each fabric interface of a pod: one for each requested device, else for each NIC."""
     return [
         rail.network
         for rail in fabric.all_rails
         if rail.network
-        for _ in range(int(resources.get(rail.resource, "0")) if rail.resource else rail.count)
+        for _ in range(int(resources.get(rail.resource, ZERO).value) if rail.resource else rail.count)
     ]
 
 
-def fabric_interfaces(fabric: Fabric, resources: Mapping[str, str]) -> list[str]:
-    """Return the names of a host's fabric interfaces in its pod: `net1`, `net2` and so on."""
+def fabric_interfaces(fabric: Fabric, resources: Mapping[str, Quantity]) -> list[str]:
+    """Return the names of the fabric interfaces in a pod that runs ranks: `net1`, `net2` and so on."""
     return [f"net{number}" for number, _ in enumerate(attached_networks(fabric, resources), start=1)]
-
-
-def fabric_claims(runtime: Runtime, pool: Pool) -> list[Body]:
-    """Return the claim of a host on devices of a DRA driver."""
-    fabric = fabric_of(runtime, pool)
-    is_claimed = fabric is not None and fabric.attached == "dra"
-    return [{"name": _CLAIM, "resourceClaimTemplateName": fabric.name}] if fabric and is_claimed else []
-
-
-def container_resources(runtime: Runtime, pool: Pool, requested: Mapping[str, str], *, is_node: bool) -> Body:
-    """Return the resources of a container, with limits equal to requests. A claim replaces the resources of a fabric.
-
-    Args:
-        runtime: the runtime.
-        pool: the pool of the runtime.
-        requested: resource → quantity that the container requests.
-        is_node: True if ranks run in the container.
-    """
-    fabric = fabric_of(runtime, pool) if is_node else None
-    if fabric is None or fabric.attached != "dra":
-        return {"requests": dict(requested), "limits": dict(requested)}
-    counted = {name: amount for name, amount in requested.items() if name not in fabric.requests}
-    return {"requests": counted, "limits": dict(counted), "claims": [{"name": _CLAIM}]}

@@ -1,21 +1,27 @@
-"""The pods of a runtime: on the pool, with the least privileges, alike for launcher and nodes.
+"""The pods of the jobs `node` and `launcher` of a runtime. A field is absent if its value is None.
 
-They meet Pod Security `restricted`, unless their ranks lock memory by a capability. On OpenShift they set no user: the
-SCC restricted-v2, which all users may use, gives each namespace a user.
+A host is a pod that runs ranks: every pod of the job `node`, and the launcher pod unless it is separate. Pods meet Pod
+Security `restricted`, unless their ranks need the capability to lock memory. On OpenShift, pods set no user, because
+the SCC restricted-v2, which every user may use, assigns them a user of their namespace.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from generator.config.model.cluster import Cluster
+from generator.config.model.fabrics import Fabric
 from generator.config.model.pools import Pool
-from generator.config.model.runtimes import HOME, Placement, Runtime, RuntimeVolume
+from generator.config.model.runtimes import HOME, RUN, Placement, Runtime, RuntimeVolume
+from generator.facts.devices import DeviceKind
 from generator.facts.names import (
+    FABRIC,
     IPC_LOCK,
     MEMLOCK_SCC,
+    MPI_FOLDER,
     NET_BIND_SERVICE,
+    NETWORKS,
     OUT_OF_THE_MESH,
     PODSET_GROUP,
     REQUIRED_SCC,
@@ -24,17 +30,35 @@ from generator.facts.names import (
     SHARED_MEMORY,
     SSH_PORT,
 )
+from generator.kueue.flavors import tolerations
 from generator.manifests import Body
-from generator.runtimes import hosts, init_containers
-from generator.runtimes.hosts import NodeSize
-from generator.runtimes.init_containers import preflight_containers
-
-_USER = 1000  # any but root: Trainer's key files are 0640, and OpenSSH refuses such a key to its owner
+from generator.quantities import Quantity
+from generator.runtimes.hosts import (
+    DEFAULT_USER,
+    INIT_CONTAINER_REQUESTS,
+    NodeSize,
+    attached_networks,
+    launcher_resources,
+)
+from generator.runtimes.pod_scripts import (
+    devices_script,
+    fabric_script,
+    hosts_script,
+    prepare_script,
+    script,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Volume:
-    """A volume of every pod: its name, its source as in a pod spec (`{"emptyDir": {}}`), and its mount path."""
+    """A volume of all pods of a runtime.
+
+    Attributes:
+        name: the name, unique in the pod.
+        source: the source as in a pod spec, such as `{"emptyDir": {"sizeLimit": "20Gi"}}`.
+        mount_path: the absolute path of the mount in the main container of every pod.
+        read_only: True to mount the volume read-only.
+    """
 
     name: str
     source: Mapping[str, object]
@@ -42,115 +66,155 @@ class Volume:
     read_only: bool = False
 
 
+def declared_volume(volume: RuntimeVolume) -> Volume:
+    """Return the Volume for an entry of `runtimes[].volumes`."""
+    claim = {"claimName": volume.claim, "readOnly": volume.read_only or None}
+    source = {"persistentVolumeClaim": claim} if volume.claim else {"emptyDir": {"sizeLimit": str(volume.scratch)}}
+    return Volume(volume.name, source, volume.mount_path, volume.read_only)
+
+
 @dataclass(frozen=True, slots=True)
 class PodParts:
-    """The settings that the pods of launcher and hosts share."""
+    """The declarations from which both pods of a runtime are built.
+
+    Attributes:
+        runtime: the runtime.
+        pool: its pool.
+        cluster: the cluster of the pool.
+        fabric: the fabric that ranks use; None for TCP on the pod network.
+        size: the size of a pod that runs ranks.
+        environment: the variables of the launcher pod.
+        volumes: the volumes of both pods.
+        patience: seconds that a launcher pod, started by a gang scheduler, waits for the worker pods.
+        residency: key of the node label for the location of all pods; empty if the platform sets none.
+    """
 
     runtime: Runtime
     pool: Pool
     cluster: Cluster
-    image: str
-    volumes: Sequence[Volume] = ()
-    patience: int = 1800
-    """Seconds that the launcher of a gang waits for its hosts."""
-    residency: str = ""
-    """The label of nodes with the location of all pods; empty if the platform sets none."""
+    fabric: Fabric | None
+    size: NodeSize
+    environment: Mapping[str, str]
+    volumes: Sequence[Volume]
+    patience: int
+    residency: str
+
+    @property
+    def image(self) -> str:
+        """Return the image of all containers."""
+        return self.runtime.image or self.runtime.family.default_image
+
+    @property
+    def claimed(self) -> Fabric | None:
+        """Return the fabric if pods claim its NICs from a DRA driver (resource.k8s.io/v1 ResourceClaim); else None."""
+        return self.fabric if self.fabric and self.fabric.attached == "dra" else None
 
 
-def node_pod(parts: PodParts, size: NodeSize) -> Body:
-    """Return the pod of a host, which runs sshd."""
+def node_pod(parts: PodParts) -> Body:
+    """Return the pod template of the job `node`, whose main container runs sshd.
+
+    If init containers check the pod, its restartPolicy is Never, as a pod failure policy requires (batch/v1 JobSpec).
+    """
+    checks = host_checks(parts)
     container = {
-        **_container(parts, size.resources, is_node=True),
-        "env": [{"name": "HOME", "value": HOME}],
-        "command": ["/bin/sh", "-c", init_containers.script("sshd.sh")],
-        # `dependsOn: Ready` of the launcher means nothing without it.
+        **_main_container(parts, parts.size.resources, {"HOME": HOME}, is_host=True),
+        "command": ["/bin/sh", "-c", script("sshd.sh")],
+        # Without a probe, the pod would be Ready before sshd accepts connections of the launcher.
         "readinessProbe": {"tcpSocket": {"port": SSH_PORT}, "initialDelaySeconds": 2, "periodSeconds": 5},
     }
-    return _pod(parts, size, container, is_launcher=False)
+    return _pod(
+        parts,
+        is_host=True,
+        selector=parts.pool.labels,
+        init_containers=[_prepare(parts, is_launcher=False), *checks],
+        container=container,
+        restart_policy="Never" if checks else None,
+    )
 
 
-def launcher_pod(parts: PodParts, size: NodeSize, environment: Mapping[str, str], resources: Mapping[str, str]) -> Body:
-    """Return the pod of `mpirun`. The TrainJob sets the command. A failed pod does not restart, so its log remains."""
-    container = {
-        **_container(parts, resources, is_node=not parts.runtime.has_separate_launcher),
+def launcher_pod(parts: PodParts) -> Body:
+    """Return the pod template of the job `launcher`. A TrainJob sets its command, which runs `mpirun`.
+
+    A failed pod does not restart, so that its log remains.
+    """
+    is_host, is_in_gang = not parts.runtime.has_separate_launcher, parts.runtime.gang != "kueue"
+    resources = launcher_resources(parts.runtime, parts.size)
+    return _pod(
+        parts,
+        is_host=is_host,
+        # Kueue may admit a separate launcher with the flavor of another pool: only the residency label selects its node
+        selector={key: value for key, value in parts.pool.labels.items() if is_host or key == parts.residency},
+        init_containers=[
+            _prepare(parts, is_launcher=True),
+            *(host_checks(parts) if is_host else []),
+            *([_wait_for_hosts(parts)] if is_in_gang else []),
+        ],
+        container=_main_container(parts, resources, parts.environment, is_host=is_host),
+        restart_policy="Never",
+    )
+
+
+def _pod(
+    parts: PodParts,
+    *,
+    is_host: bool,
+    selector: Mapping[str, str],
+    init_containers: Sequence[Body],
+    container: Body,
+    restart_policy: str | None,
+) -> Body:
+    """Return a pod template: everything that both pods have in common, in the order of a pod."""
+    return {
+        "metadata": _metadata(parts, is_host=is_host),
+        "spec": {
+            "serviceAccountName": SERVICE_ACCOUNT,
+            "automountServiceAccountToken": False,
+            "enableServiceLinks": False,
+            "securityContext": _pod_security(parts, is_host=is_host),
+            "terminationGracePeriodSeconds": parts.runtime.termination_grace_period_seconds,
+            "nodeSelector": dict(selector) or None,
+            "tolerations": tolerations(parts.pool) or None,
+            "resourceClaims": _resource_claims(parts) if is_host else None,
+            "schedulerName": parts.runtime.pod_scheduler or None,
+            "initContainers": list(init_containers),
+            "containers": [container],
+            "volumes": _volumes(parts, is_host=is_host),
+            "restartPolicy": restart_policy,
+        },
+    }
+
+
+def _main_container(
+    parts: PodParts, resources: Mapping[str, Quantity], environment: Mapping[str, str], *, is_host: bool
+) -> Body:
+    return {
+        "name": "node",
+        "image": parts.image,
+        "securityContext": _security(parts.runtime, locks_memory=parts.runtime.locks_memory),
+        "resources": _resources(parts, resources, is_host=is_host),
+        "volumeMounts": _volume_mounts(parts, is_host=is_host),
         "env": [{"name": name, "value": value} for name, value in environment.items()],
     }
-    pod = _pod(parts, size, container, is_launcher=True)
-    pod["spec"]["restartPolicy"] = "Never"
-    return pod
 
 
-def runtime_volumes(declared: Sequence[RuntimeVolume]) -> list[Volume]:
-    """Return the volumes of the platform file, as in a pod spec."""
-    return [
-        Volume(
-            volume.name,
-            {"persistentVolumeClaim": {"claimName": volume.claim, **({"readOnly": True} if volume.read_only else {})}}
-            if volume.claim
-            else {"emptyDir": {"sizeLimit": volume.scratch}},
-            volume.mount_path,
-            read_only=volume.read_only,
-        )
-        for volume in declared
-    ]
-
-
-def _pod(parts: PodParts, size: NodeSize, container: Body, *, is_launcher: bool) -> Body:
-    runtime, pool = parts.runtime, parts.pool
-    is_node = not (is_launcher and runtime.has_separate_launcher)
+def _metadata(parts: PodParts, *, is_host: bool) -> Body:
     mesh = OUT_OF_THE_MESH if parts.cluster.mesh else {}
-    metadata: Body = {"labels": {**runtime.labels, **mesh, RUNTIME_LABEL: runtime.name}}
-    if annotations := _annotations(parts, size, is_node=is_node):
-        metadata["annotations"] = annotations
-    spec: Body = {
-        "serviceAccountName": SERVICE_ACCOUNT,
-        "automountServiceAccountToken": False,
-        "enableServiceLinks": False,
-        "securityContext": _pod_security(parts.cluster, pool.device_groups if is_node else ()),
-    }
-    if runtime.termination_grace_period_seconds is not None:
-        spec["terminationGracePeriodSeconds"] = runtime.termination_grace_period_seconds
-    # A separate launcher goes where Kueue has room for it: the flavor that it chooses may be another pool's.
-    selected = {key: value for key, value in pool.labels.items() if is_node or key == parts.residency}
-    if selected:
-        spec["nodeSelector"] = selected
-    if pool.taints:
-        spec["tolerations"] = _tolerations(pool)
-    if is_node and (claims := hosts.fabric_claims(runtime, pool)):
-        spec["resourceClaims"] = claims
-    if runtime.pod_scheduler:
-        spec["schedulerName"] = runtime.pod_scheduler
-    spec["initContainers"] = [
-        init_containers.prepare_container(parts.image, runtime, _security(runtime), is_launcher=is_launcher)
-    ]
-    if is_node:
-        spec["initContainers"] += preflight_containers(parts.image, runtime, pool, size, _security(runtime))
-    if is_launcher and runtime.gang != "kueue":
-        spec["initContainers"].append(init_containers.hosts_container(parts.image, _security(runtime), parts.patience))
-    spec["containers"] = [container]
-    shared_memory = {"name": "shared-memory", "emptyDir": {"medium": "Memory", "sizeLimit": size.shared_memory}}
-    spec["volumes"] = [
-        *init_containers.volumes(),
-        *([shared_memory] if is_node else []),
-        *({"name": volume.name, **volume.source} for volume in parts.volumes),
-    ]
-    return {"metadata": metadata, "spec": spec}
-
-
-def _annotations(parts: PodParts, size: NodeSize, *, is_node: bool) -> dict[str, str]:
-    """Return the annotations of a pod: topology, SecurityContextConstraints, networks and fabric."""
     scc = MEMLOCK_SCC if parts.runtime.locks_memory else "restricted-v2"
-    return {
-        **_closeness(parts),
+    annotations = {
+        **_topology_request(parts),
         **({REQUIRED_SCC: scc} if parts.cluster.is_openshift else {}),
-        **(hosts.fabric_annotations(parts.runtime, parts.pool, size) if is_node else {}),
+        **(_fabric_annotations(parts) if is_host else {}),
+    }
+    return {
+        "labels": {**parts.runtime.labels, **mesh, RUNTIME_LABEL: parts.runtime.name},
+        "annotations": annotations or None,
     }
 
 
-def _closeness(parts: PodParts) -> dict[str, str]:
-    """Return the annotations with the topology request to Kueue.
+def _topology_request(parts: PodParts) -> Body:
+    """Return the annotations that request a topology from Kueue; empty if the pool has no topology.
 
-    Launcher and nodes are one PodSet group, so Kueue gives them one flavor and one topology domain (kueue v0.19.2
+    The launcher and worker pods are one PodSet group, so Kueue gives them one flavor and topology domain (kueue v0.19.2
     pkg/cache/scheduler/tas_*.go). A flavor with a topology admits no pod without a topology request
     (flavorassigner/tas_flavorassigner.go).
     """
@@ -158,60 +222,156 @@ def _closeness(parts: PodParts) -> dict[str, str]:
         return {}
     placement = parts.runtime.placement or Placement(preferred=parts.pool.neighbourhood)
     how = "required" if placement.required else "preferred"
+    return {PODSET_GROUP: "hosts", f"kueue.x-k8s.io/podset-{how}-topology": placement.level}
+
+
+def _fabric_annotations(parts: PodParts) -> Body:
+    """Return the annotations that name the networks and the fabric of a pod that runs ranks.
+
+    The fabric is `none` if the pool has a fabric, but ranks use TCP on the pod network.
+    """
+    if parts.fabric is None:
+        return {FABRIC: "none"} if parts.pool.wiring else {}
+    networks = ", ".join(attached_networks(parts.fabric, parts.size.resources))
+    return {NETWORKS: networks or None, FABRIC: parts.fabric.name}
+
+
+def _pod_security(parts: PodParts, *, is_host: bool) -> Body:
+    """Return the pod's security context. Pod Security `restricted` and SCC restricted-v2 allow its supplemental groups.
+
+    Source: cluster-kube-apiserver-operator bindata/bootkube/scc-manifests/…scc-restricted-v2.yaml.
+    """
+    user = None if parts.cluster.is_openshift else DEFAULT_USER
     return {
-        PODSET_GROUP: "hosts",
-        f"kueue.x-k8s.io/podset-{how}-topology": placement.level,
+        "runAsNonRoot": True,
+        "runAsUser": user,
+        "fsGroup": user,
+        "supplementalGroups": list(parts.pool.device_groups) or None if is_host else None,
+        "seccompProfile": {"type": "RuntimeDefault"},
     }
 
 
-def _pod_security(cluster: Cluster, device_groups: Sequence[int]) -> Body:
-    """Return the pod's security context. Pod Security `restricted` and SCC restricted-v2 allow additional groups.
-
-    cluster-kube-apiserver-operator bindata/bootkube/scc-manifests/…scc-restricted-v2.yaml: supplementalGroups RunAsAny
-    """
-    identity: Body = {} if cluster.is_openshift else {"runAsUser": _USER, "fsGroup": _USER}
-    if device_groups:
-        identity["supplementalGroups"] = list(device_groups)
-    return {"runAsNonRoot": True, **identity, "seccompProfile": {"type": "RuntimeDefault"}}
-
-
 def _security(runtime: Runtime, *, locks_memory: bool = False) -> Body:
-    """Return the security context of a container. Capabilities of files need `allowPrivilegeEscalation`."""
+    """Return the security context of a container. Capabilities from files require `allowPrivilegeEscalation`."""
     return {
         "allowPrivilegeEscalation": locks_memory,
-        **({"readOnlyRootFilesystem": True} if runtime.read_only_root_filesystem else {}),
-        # The MPI Operator's images give sshd this file capability; without it in the bounding set exec fails.
-        # Pod Security `restricted` and the SCC restricted-v2 both allow it.
+        "readOnlyRootFilesystem": runtime.read_only_root_filesystem or None,
+        # In images of the MPI Operator, the file of sshd has NET_BIND_SERVICE: without this capability, sshd does not
+        # start. Pod Security `restricted` and the SCC restricted-v2 both allow it.
         "capabilities": {"drop": ["ALL"], "add": [*([IPC_LOCK] if locks_memory else []), NET_BIND_SERVICE]},
     }
 
 
-def _tolerations(pool: Pool) -> list[Body]:
+_CLAIM = "fabric"
+
+
+def _resource_claims(parts: PodParts) -> list[Body] | None:
+    return [{"name": _CLAIM, "resourceClaimTemplateName": parts.claimed.name}] if parts.claimed else None
+
+
+def _resources(parts: PodParts, requested: Mapping[str, Quantity], *, is_host: bool = False) -> Body:
+    """Return the resources of a container, with limits equal to requests, so that the pod is Guaranteed.
+
+    In a pod that runs ranks, a ResourceClaim replaces the resources of a fabric that a DRA driver attaches.
+    """
+    claimed = parts.claimed if is_host else None
+    counted = {name: str(amount) for name, amount in requested.items() if not claimed or name not in claimed.requests}
+    return {"requests": counted, "limits": dict(counted), "claims": [{"name": _CLAIM}] if claimed else None}
+
+
+_RUN_MOUNTS: tuple[Body, ...] = (
+    {"name": "run", "mountPath": RUN},
+    {"name": "run", "mountPath": "/etc/passwd", "subPath": "passwd", "readOnly": True},
+    {"name": "run", "mountPath": "/etc/ssh/ssh_config", "subPath": "ssh_config", "readOnly": True},
+    {"name": "home", "mountPath": HOME},
+    {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - of the pod
+)
+"""The mounts of the files that the container `prepare` writes, and of the folders that programs write to."""
+_HOSTFILE_MOUNT: Body = {"name": "mpi-hostfile", "mountPath": MPI_FOLDER}
+_KEY_MOUNT: Body = {"name": "mpi-ssh-auth", "mountPath": f"{HOME}/.ssh"}
+"""The mounts of volumes that Trainer adds to every pod."""
+
+
+def _volume_mounts(parts: PodParts, *, is_host: bool) -> list[Body]:
     return [
-        {
-            "key": taint.key,
-            **({"operator": "Equal", "value": taint.value} if taint.value else {"operator": "Exists"}),
-            "effect": taint.effect,
-        }
-        for taint in pool.taints
+        *_RUN_MOUNTS,
+        *([{"name": "shared-memory", "mountPath": SHARED_MEMORY}] if is_host else []),
+        *(
+            {"name": volume.name, "mountPath": volume.mount_path, "readOnly": volume.read_only or None}
+            for volume in parts.volumes
+        ),
     ]
 
 
-def _container(parts: PodParts, resources: Mapping[str, str], *, is_node: bool) -> Body:
-    shared_memory = [{"name": "shared-memory", "mountPath": SHARED_MEMORY}]
+def _volumes(parts: PodParts, *, is_host: bool) -> list[Body]:
+    shared_memory = {"medium": "Memory", "sizeLimit": str(parts.size.shared_memory)}
+    return [
+        {"name": "run", "emptyDir": {}},
+        {"name": "home", "emptyDir": {}},
+        {"name": "tmp", "emptyDir": {}},
+        *([{"name": "shared-memory", "emptyDir": shared_memory}] if is_host else []),
+        *({"name": volume.name, **volume.source} for volume in parts.volumes),
+    ]
+
+
+def _init_container(parts: PodParts, name: str, text: str, requested: Mapping[str, Quantity] | None = None) -> Body:
+    """Return an init container. It uses the ranks' image, to read its users and shell."""
+    resources = {**INIT_CONTAINER_REQUESTS, **(requested or {})}
     return {
-        "name": "node",
+        "name": name,
         "image": parts.image,
-        "securityContext": _security(parts.runtime, locks_memory=parts.runtime.locks_memory),
-        "resources": hosts.container_resources(parts.runtime, parts.pool, resources, is_node=is_node),
-        "volumeMounts": [
-            *init_containers.volume_mounts(),
-            *(shared_memory if is_node else []),
-            *map(_mount, parts.volumes),
-        ],
+        "securityContext": _security(parts.runtime),
+        "resources": _resources(parts, resources, is_host=name == "fabric"),
+        "command": ["/bin/sh", "-c", text],
     }
 
 
-def _mount(volume: Volume) -> Body:
-    read_only = {"readOnly": True} if volume.read_only else {}
-    return {"name": volume.name, "mountPath": volume.mount_path, **read_only}
+def _prepare(parts: PodParts, *, is_launcher: bool) -> Body:
+    """Return the container that writes the files in /run/mpi."""
+    reads_hostfile = is_launcher and parts.runtime.family.mpi != "openmpi"
+    return {
+        **_init_container(parts, "prepare", prepare_script(parts.runtime, is_launcher=is_launcher)),
+        "volumeMounts": [{"name": "run", "mountPath": RUN}, *([_HOSTFILE_MOUNT] if reads_hostfile else [])],
+    }
+
+
+def _wait_for_hosts(parts: PodParts) -> Body:
+    """Return the container that waits for ssh to every worker pod, because a gang scheduler starts all pods at once."""
+    return {
+        **_init_container(parts, "hosts", hosts_script(parts.patience)),
+        "volumeMounts": [*_RUN_MOUNTS, _HOSTFILE_MOUNT, _KEY_MOUNT],
+    }
+
+
+_GROUP_OWNED: tuple[DeviceKind, ...] = ("amd", "intel")
+"""Accelerators whose files only root and a group can open (systemd rules.d/50-udev-default.rules.in: `render`)."""
+
+
+def host_checks(parts: PodParts) -> list[Body]:
+    """Return the init containers that check the GPUs and the fabric of a pod that runs ranks, in their order.
+
+    Only AMD and Intel GPUs have a check: their device files belong to a group of the node, whose id no image contains.
+    Without the group,
+    ranks report missing GPUs or train on CPUs (ROCm/k8s-device-plugin issue 39). A fabric has no check if the platform
+    file turns `preflight` off or allows a fallback to TCP.
+
+    A check and the container of the ranks request the same devices. The kubelet reuses the devices of an init container
+    for the next container (kubernetes v1.34.2 pkg/kubelet/cm/devicemanager/manager.go, `devicesToReuse`) and reports
+    only the devices of the main container to Multus (pkg/kubelet/apis/podresources/server_v1.go). Quota counts the
+    larger request, not the sum.
+    """
+    pool, fabric, amounts = parts.pool, parts.fabric, parts.size.resources
+    checks = []
+    if pool.device in _GROUP_OWNED and pool.accelerator in amounts:
+        checks.append(_host_check(parts, "devices", [pool.accelerator], devices_script(pool)))
+    if fabric is not None and fabric.preflight and not fabric.fallback:
+        checks.append(_host_check(parts, "fabric", fabric.requests, fabric_script(parts.runtime, fabric, parts.size)))
+    return checks
+
+
+def _host_check(parts: PodParts, name: str, devices: Collection[str], text: str) -> Body:
+    requested = {resource: amount for resource, amount in parts.size.resources.items() if resource in devices}
+    return {
+        **_init_container(parts, name, text, requested),
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+    }

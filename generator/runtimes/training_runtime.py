@@ -1,15 +1,16 @@
-"""The ClusterTrainingRuntime or TrainingRuntime of one family on one pool, for Trainer v2.3.
+"""The ClusterTrainingRuntime or TrainingRuntime of one MPI family on one pool of nodes, for Trainer v2.3.
 
 Trainer accepts runtimes that it cannot run, so the builder follows these rules (trainer v2.3.0
 pkg/runtime/framework/plugins/mpi and pkg/runtime/core/trainingruntime.go; jobset v0.12.0
 pkg/webhooks/jobset_webhook.go):
 
-- The jobs are called `node` and `launcher`, in this order, and their container is called `node`. Trainer mounts the key
-  and the hostfile only there, and JobSet rejects a dependency on a later job.
-- The launcher has the `trainer` step as a label of its Job template, not of its pods.
-- `numNodes` is 1, because a larger value multiplies the launcher. If the launcher is a node, `trainer.numNodes` of a
-  TrainJob includes the launcher, and both jobs request the same resources.
-- `mpiImplementation` is OpenMPI for every family. Trainer rejects the others, and never reconciles an empty one.
+- The jobs are called `node` and `launcher`, and their container is called `node`. Trainer mounts the ssh key and the
+  hostfile only into jobs and containers with these names.
+- The job `node` comes first, because the launcher depends on it, and JobSet rejects a dependency on a later job.
+- The label of the `trainer` step is on the Job template of the launcher, not on its pods.
+- `mlPolicy.numNodes` is 1, because a larger value multiplies the launcher. If the launcher runs ranks
+  (`runLauncherAsNode`), `trainer.numNodes` of a TrainJob includes the launcher, and both jobs request equal resources.
+- `mpiImplementation` is OpenMPI for every family. Trainer rejects other values, and never reconciles an empty value.
 - `network.subdomain` is unset. Otherwise all TrainJobs would share one Service and one DNS name.
 """
 
@@ -18,21 +19,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from generator.config.model.cluster import Cluster
+from generator.config.model.fabrics import Fabric
 from generator.config.model.pools import Pool
 from generator.config.model.runtimes import HOME, Runtime, fabric_of
+from generator.facts.devices import DeviceKind
+from generator.facts.env import Case, data_library, job_environment
 from generator.facts.names import FRAMEWORK, STEP, SUPPORT
-from generator.manifests import Body
-from generator.runtimes.environment import launcher_environment
-from generator.runtimes.hosts import NodeSize, launcher_resources, node_size
-from generator.runtimes.init_containers import DEVICES, PREFLIGHT
-from generator.runtimes.pods import PodParts, Volume, launcher_pod, node_pod, runtime_volumes
-
-_GANGS: Mapping[str, Body] = {
-    # Trainer's own default, written out, so that Argo CD finds nothing that the API server added.
-    "coscheduling": {"podGroupPolicy": {"coscheduling": {"scheduleTimeoutSeconds": 60}}},
-    # No field is set: a topology would need HyperNodes, and Kueue already places the pods by the pool's topology.
-    "volcano": {"podGroupPolicy": {"volcano": {}}},
-}
+from generator.manifests import Body, omit_none
+from generator.runtimes.hosts import DEFAULT_HOSTS, DEFAULT_PATIENCE, NodeSize, fabric_interfaces, node_size
+from generator.runtimes.pod_scripts import HOSTFILE, HYDRA_HOSTFILE, LOCK, PATH, RANK
+from generator.runtimes.pods import (
+    PodParts,
+    Volume,
+    declared_volume,
+    host_checks,
+    launcher_pod,
+    node_pod,
+)
 
 
 def training_runtimes(  # noqa: PLR0913 - parts of several sections of the platform file
@@ -43,7 +46,7 @@ def training_runtimes(  # noqa: PLR0913 - parts of several sections of the platf
     namespaces: Sequence[str] = (),
     variables: Mapping[str, str] | None = None,
     volumes: Sequence[Volume] = (),
-    patience: int = 1800,
+    patience: int = DEFAULT_PATIENCE,
     residency: str = "",
 ) -> list[Body]:
     """Return the ClusterTrainingRuntime of a runtime, or a TrainingRuntime for each namespace of its tenants.
@@ -53,119 +56,160 @@ def training_runtimes(  # noqa: PLR0913 - parts of several sections of the platf
         pool: the pool of the runtime.
         cluster: the cluster of the pool.
         namespaces: namespaces of the runtime's tenants. Default: the names of the tenants.
-        variables: more environment variables of the launcher and the ranks.
-        volumes: more volumes of launcher and hosts.
-        patience: seconds that the launcher of a gang waits for its hosts, equal to Kueue's wait for pods.
-        residency: the node label with the location of all pods; empty if the platform sets none.
+        variables: environment variables of the launcher and the ranks, in addition to the variables of the runtime.
+        volumes: volumes of all pods, in addition to the volumes of the runtime.
+        patience: seconds that a launcher pod, started by a gang scheduler, waits for the worker pods.
+        residency: key of the node label for the location of all pods; empty if the platform sets none.
     """
-    size = node_size(runtime, pool)
+    size, fabric = node_size(runtime, pool), fabric_of(runtime, pool)
     parts = PodParts(
         runtime,
         pool,
         cluster,
-        runtime.image or runtime.family.default_image,
-        (*runtime_volumes(runtime.volumes), *volumes),
-        patience,
-        residency,
-    )
-    env = {**launcher_environment(runtime, size, pool.device, fabric_of(runtime, pool)), **(variables or {})}
-    spec = _spec(
-        runtime,
+        fabric,
         size,
-        node_pod(parts, size),
-        launcher_pod(parts, size, env, launcher_resources(runtime, size)),
+        environment={**launcher_environment(runtime, size, pool.device, fabric), **(variables or {})},
+        volumes=(*map(declared_volume, runtime.volumes), *volumes),
+        patience=patience,
+        residency=residency,
     )
-    return [_object(runtime, namespace, spec) for namespace in namespaces or runtime.tenants or ("",)]
+    return [
+        omit_none(_training_runtime(parts, namespace or None)) for namespace in namespaces or runtime.tenants or ("",)
+    ]
 
 
-def _object(runtime: Runtime, namespace: str, spec: Body) -> Body:
-    labels = {FRAMEWORK: runtime.family.framework}
-    if runtime.deprecated:
-        labels[SUPPORT] = "deprecated"  # Trainer's webhook warns users of it
+def launcher_environment(
+    runtime: Runtime, size: NodeSize, device: DeviceKind, fabric: Fabric | None = None
+) -> dict[str, str]:
+    """Return the variables of a launcher pod: facts/environment.yaml, overridden by `environment` of the runtime.
+
+    ssh carries the whole environment to every rank, so no command needs `mpirun -x`.
+    """
+    family = runtime.family
+    networks = fabric_interfaces(fabric, size.resources) if fabric else []
+    agents = [*([RANK] if family.rank_variables else []), *([LOCK] if runtime.locks_memory else [])]
+    case: Case = {
+        "mpi": family.mpi,
+        "framework": family.framework,
+        "family": family.name,
+        "library": data_library(family.framework, device),
+        "device": device,
+        "fabric": fabric.type if fabric else "none",
+        "fallback": bool(fabric and fabric.fallback),
+        "gpuDirect": bool(fabric and fabric.gpu_direct),
+        "binding": runtime.binding,
+        "agents": bool(agents),
+    }
+    values = {
+        "interface": runtime.interface,
+        "networks": ",".join(networks),
+        "network": "".join(networks[:1]),
+        "hostfile": HOSTFILE,
+        "hydraHostfile": HYDRA_HOSTFILE,
+        "slots": str(size.slots),
+        "threads": str(size.threads),
+        "home": HOME,
+        "path": PATH,
+        "binding": runtime.binding,
+        "agents": " ".join(agents),  # each program starts the next, and the last starts the rank
+    }
+    return job_environment(case, values) | runtime.environment
+
+
+_POD_GROUP_POLICIES: Mapping[str, Body] = {
+    # Trainer's own default, written out, so that Argo CD finds nothing that the API server added.
+    "coscheduling": {"coscheduling": {"scheduleTimeoutSeconds": 60}},
+    # No field is set: a topology would need HyperNodes, and Kueue already places the pods by the pool's topology.
+    "volcano": {"volcano": {}},
+}
+
+
+def _training_runtime(parts: PodParts, namespace: str | None) -> Body:
+    runtime = parts.runtime
     return {
         "apiVersion": "trainer.kubeflow.org/v1alpha1",
         "kind": "TrainingRuntime" if namespace else "ClusterTrainingRuntime",
-        "metadata": {"name": runtime.name, **({"namespace": namespace} if namespace else {}), "labels": labels},
-        "spec": spec,
+        "metadata": {
+            "name": runtime.name,
+            "namespace": namespace,
+            "labels": {
+                FRAMEWORK: runtime.family.framework,
+                SUPPORT: "deprecated" if runtime.deprecated else None,  # Trainer's webhook warns users of it
+            },
+        },
+        "spec": {
+            "podGroupPolicy": _POD_GROUP_POLICIES.get(runtime.gang),
+            "mlPolicy": {
+                "numNodes": 1,
+                "mpi": {
+                    "numProcPerNode": parts.size.slots,
+                    "mpiImplementation": "OpenMPI",
+                    "sshAuthMountPath": f"{HOME}/.ssh",
+                    "runLauncherAsNode": not runtime.has_separate_launcher,
+                },
+            },
+            "template": {
+                "spec": {
+                    "network": {"publishNotReadyAddresses": True},
+                    "successPolicy": {"operator": "All", "targetReplicatedJobs": ["launcher"]},
+                    "failurePolicy": _failure_policy(runtime),
+                    "ttlSecondsAfterFinished": runtime.ttl_seconds_after_finished,
+                    "replicatedJobs": [_node_job(parts), _launcher_job(parts)],
+                }
+            },
+        },
     }
 
 
-def _spec(runtime: Runtime, size: NodeSize, node: Body, launcher: Body) -> Body:
+def _failure_policy(runtime: Runtime) -> Body | None:
+    """Return the JobSet policy that restarts a failed job, but not after its deadline; None for no restarts."""
+    at_deadline = {"name": "deadline", "action": "FailJobSet", "onJobFailureReasons": ["DeadlineExceeded"]}
+    return {"maxRestarts": runtime.restarts, "rules": [at_deadline]} if runtime.restarts else None
+
+
+def _node_job(parts: PodParts) -> Body:
+    """Return the job `node`, with the default number of worker pods, which a TrainJob overrides."""
+    hosts = parts.runtime.nodes or DEFAULT_HOSTS
+    pods = hosts if parts.runtime.has_separate_launcher else hosts - 1
     return {
-        **_GANGS.get(runtime.gang, {}),
-        "mlPolicy": {
-            "numNodes": 1,
-            "mpi": {
-                "numProcPerNode": size.slots,
-                "mpiImplementation": "OpenMPI",
-                "sshAuthMountPath": f"{HOME}/.ssh",
-                "runLauncherAsNode": not runtime.has_separate_launcher,
-            },
-        },
+        "name": "node",
+        "groupName": "default",
+        "replicas": 1,
         "template": {
             "spec": {
-                "network": {"publishNotReadyAddresses": True},
-                "successPolicy": {"operator": "All", "targetReplicatedJobs": ["launcher"]},
-                **_life(runtime),
-                "replicatedJobs": [_node_job(runtime, node), _launcher_job(runtime, launcher)],
+                "parallelism": pods if pods > 1 else None,
+                "completions": pods if pods > 1 else None,
+                "podFailurePolicy": _pod_failure_policy(parts),
+                "template": node_pod(parts),
             }
         },
     }
 
 
-def _life(runtime: Runtime) -> Body:
-    """Return the number of restarts after a failure, and the time until deletion after the end."""
-    life: Body = {}
-    if runtime.restarts:
-        life["failurePolicy"] = {
-            "maxRestarts": runtime.restarts,
-            "rules": [{"name": "deadline", "action": "FailJobSet", "onJobFailureReasons": ["DeadlineExceeded"]}],
-        }
-    if runtime.ttl_seconds_after_finished is not None:
-        life["ttlSecondsAfterFinished"] = runtime.ttl_seconds_after_finished
-    return life
+def _pod_failure_policy(parts: PodParts) -> Body | None:
+    """Return the policy that fails the Job at once if a check in an init container fails; None without checks.
 
-
-def _node_job(runtime: Runtime, pod: Body) -> Body:
-    """Return the job of the hosts with the default number of hosts, which a TrainJob overrides."""
-    hosts = runtime.nodes or 2
-    pods = hosts if runtime.has_separate_launcher else hosts - 1
-    count = {"parallelism": pods, "completions": pods} if pods > 1 else {}
-    return {
-        "name": "node",
-        "groupName": "default",
-        "replicas": 1,
-        "template": {"spec": {**count, **_end_by_preflight(pod), "template": pod}},
-    }
-
-
-def _end_by_preflight(pod: Body) -> Body:
-    """Return a pod failure policy that fails the job if a host fails its checks: retries would block other hosts.
-
-    Kubernetes v1.34.2 pkg/controller/job/pod_failure_policy.go also reads init containers, and requires
-    `restartPolicy: Never`.
+    Retries would block the nodes of the other pods. The rules of a policy also match init containers (kubernetes
+    v1.34.2 pkg/controller/job/pod_failure_policy.go).
     """
-    names = [
-        container["name"] for container in pod["spec"]["initContainers"] if container["name"] in (DEVICES, PREFLIGHT)
-    ]
-    if not names:
-        return {}
-    pod["spec"]["restartPolicy"] = "Never"
-    failed = [{"containerName": name, "operator": "NotIn", "values": [0]} for name in names]
-    return {"podFailurePolicy": {"rules": [{"action": "FailJob", "onExitCodes": codes} for codes in failed]}}
+    failed = [{"containerName": check["name"], "operator": "NotIn", "values": [0]} for check in host_checks(parts)]
+    return {"rules": [{"action": "FailJob", "onExitCodes": codes} for codes in failed]} if failed else None
 
 
-def _launcher_job(runtime: Runtime, pod: Body) -> Body:
-    """Return the job of `mpirun`, which starts when the hosts are ready; in a gang with the hosts."""
-    waiting = {"dependsOn": [{"name": "node", "status": "Ready"}]} if runtime.gang == "kueue" else {}
-    deadline = {"activeDeadlineSeconds": runtime.active_deadline_seconds} if runtime.active_deadline_seconds else {}
+def _launcher_job(parts: PodParts) -> Body:
+    """Return the job `launcher`. It starts when the worker pods are ready; with a gang scheduler, at the same time."""
+    runtime = parts.runtime
     return {
         "name": "launcher",
         "groupName": "default",
         "replicas": 1,
-        **waiting,
+        "dependsOn": [{"name": "node", "status": "Ready"}] if runtime.gang == "kueue" else None,
         "template": {
             "metadata": {"labels": {STEP: "trainer"}},
-            "spec": {"backoffLimit": 0, **deadline, "template": pod},
+            "spec": {
+                "backoffLimit": 0,
+                "activeDeadlineSeconds": runtime.active_deadline_seconds,
+                "template": launcher_pod(parts),
+            },
         },
     }

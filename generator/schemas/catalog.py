@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from generator.errors import EngineError, Problem
+
+if TYPE_CHECKING:
+    from generator.schemas.json_schema import Schema
+    from generator.schemas.local import LocalSchemas
 
 FILE = "catalog.json"
 _NOT_CUSTOM = ("kubernetes", "mpigen")
@@ -43,10 +47,12 @@ class Catalog:
 
         Args:
             folder: the folder of `catalog.json`.
-            targets: component → minor version. A component without a known version gets the newest one.
+            targets: component → minor version. A component without a version here, or with a version that has no
+                schemas, gets its newest version.
         """
         self.folder = folder
         self._targets = targets or {}
+        self._local: LocalSchemas | None = None
 
     @classmethod
     def bundled(cls, targets: Mapping[str, str] | None = None) -> Self:
@@ -59,6 +65,58 @@ class Catalog:
             if (folder / FILE).is_file():
                 return cls(folder, targets)
         raise EngineError((Problem("the bundled schemas are missing", "run `mpigen schemas compile`"),))
+
+    def with_local(self, local: LocalSchemas | None) -> Self:
+        """Return this catalog with the schemas of a repository, which take precedence."""
+        catalog = type(self)(self.folder, self._targets)
+        catalog._local = local  # noqa: SLF001 - the same class
+        return catalog
+
+    def read_local_schemas(self, texts: Mapping[str, bytes], locations: Sequence[str]) -> LocalSchemas | None:
+        """Return the schemas of a repository; None if it has none.
+
+        Args:
+            texts: name → a text with manifests, such as CustomResourceDefinitions.
+            locations: folders with JSON Schemas or CustomResourceDefinitions, or templates of paths as for kubeconform.
+
+        Raises:
+            ConfigError: a location is a URL, or does not exist.
+        """
+        if not (texts or locations):
+            return None
+        from generator.schemas.local import (
+            LocalSchemas,  # importing a parser of YAML takes as long as reading a catalog
+        )
+
+        return LocalSchemas(texts, locations, self._built_ins)
+
+    def _built_ins(self) -> Schema:
+        """Return the definitions of the built-in types that all objects share, such as ObjectMeta."""
+        file = self.find("v1", "ConfigMap")
+        definitions: Schema = json.loads(file.read_bytes())["definitions"] if file else {}
+        return definitions
+
+    def has(self, api_version: str, kind: str) -> bool:
+        """Return True if a kind has a schema."""
+        return (api_version, kind) in self.entries or self.read_local(api_version, kind) is not None
+
+    def read(self, api_version: str, kind: str) -> str | None:
+        """Return the JSON Schema of a kind as text; None if there is none.
+
+        Raises:
+            EngineError: a schema of the repository is no JSON Schema.
+        """
+        local = self.read_local(api_version, kind)
+        file = self.find(api_version, kind)
+        return file.read_text("utf-8") if file and local is None else local
+
+    def read_local(self, api_version: str, kind: str) -> str | None:
+        """Return the JSON Schema of a kind from the repository of the user; None if it has none."""
+        return self._local.read(api_version, kind) if self._local else None
+
+    def explain_unusable(self, api_version: str, kind: str) -> str:
+        """Return why mpigen has no schema from a definition in the repository of the user; empty if it has one."""
+        return self._local.explain_unusable(api_version, kind) if self._local else ""
 
     @cached_property
     def entries(self) -> Mapping[tuple[str, str], Entry]:
@@ -92,12 +150,14 @@ class Catalog:
         return self.folder / entry.path if entry else None
 
     def scope(self, api_version: str, kind: str) -> str | None:
-        """Return `Namespaced` or `Cluster`; None for a kind without a schema."""
+        """Return `Namespaced` or `Cluster`; None for a kind without a bundled schema."""
         entry = self.entries.get((api_version, kind))
         return entry.scope if entry else None
 
     def is_custom(self, api_version: str, kind: str) -> bool:
         """Return True if a CustomResourceDefinition defines the kind."""
+        if self._local and self._local.find(api_version, kind):
+            return True
         entry = self.entries.get((api_version, kind))
         return entry is not None and entry.path.partition("/")[0] not in _NOT_CUSTOM
 

@@ -44,11 +44,11 @@ _FORMS = {
     "pool-type": ("^(([iI][pP]|[cC][iI][dD][rR])[pP][oO][oO][lL])?$", "ippool or cidrpool"),
     "resource-name": (
         "^([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$",
-        "the name of a resource: letters, digits and inner `-`, `_`, `.`",
+        "a resource name: letters, digits and inner `-`, `_` and `.`",
     ),
     "resource-name-without-hyphen": (
         "^([A-Za-z0-9][A-Za-z0-9_.]*)?[A-Za-z0-9]$",
-        "the name of a resource of this plugin: letters, digits and inner `_`, `.`, and no hyphen",
+        "a resource name for this plugin: letters, digits and inner `_` and `.`, but no hyphen",
     ),
 }
 MEANINGS = dict(_FORMS.values())
@@ -92,7 +92,7 @@ OF_PLUGINS: dict[str, Schema] = {
 
 
 FOLDER = Path(__file__).parent / "cni_schemas"
-"""<sort>/<name>.json: for `plugin` and `ipam`, NAME is the `type` of the plugin; for `whole`, it is the document."""
+"""<sort>/<name>.json. NAME is the `type` of a plugin for the sorts `plugin` and `ipam`, and a document for `whole`."""
 _TYPED: Mapping[str, Mapping[str, Schema]] = {"plugin": OF_PLUGINS, "ipam": {}}
 _TYPE: Schema = {"type": "string", "minLength": 1}
 
@@ -102,8 +102,8 @@ def find_violations(sort: str, name: str, body: object) -> list[Violation] | Non
 
     Args:
         sort: `plugin`, `ipam` or `whole`.
-        name: the plugin, such as `sriov`; for `whole` `list`, `capabilities`, `rdmaSharedDevicePlugin` or
-            `sriovDevicePlugin`.
+        name: the plugin, such as `sriov`. For the sort `whole`, the name is `list`, `capabilities`,
+            `rdmaSharedDevicePlugin` or `sriovDevicePlugin`.
         body: the value of the JSON text.
     """
     if (sort, name) not in _names():

@@ -1,9 +1,11 @@
 """Compile the schemas of all pinned upstream modules, and write them with their catalog.
 
-Two kinds have no upstream schema. kube-apiserver reads the audit policy from a file at startup. k8s.io/apiserver
-v0.34.2 and v0.33.4: pkg/apis/audit/v1/types.go has the fields, pkg/apis/audit/validation/validation.go the values. The
-server only logs a line for an unknown field (pkg/audit/policy/reader.go). The second kind is the lock of a release,
-which tools validate like the manifests beside it.
+Two kinds have no upstream schema:
+
+- the audit policy, a file that kube-apiserver reads at startup. The server only logs a line for an unknown field.
+  Sources: k8s.io/apiserver v0.34.2 and v0.33.4, pkg/apis/audit/v1/types.go (fields),
+  pkg/apis/audit/validation/validation.go (values), pkg/audit/policy/reader.go (unknown fields);
+- release.json, the lock of a release of mpigen. Tools that validate the manifests of a release read it as well.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ _OPERATORS = Path(__file__).parent / "operators"
 
 
 def operator_files(name: str, minor: str) -> list[Path]:
-    """Return the bundled definitions of a component's kinds that no Go module has, such as OpenShift's operators."""
+    """Return mpigen's files of CustomResourceDefinitions that no Go module has, such as NVIDIA's."""
     return sorted((_OPERATORS / name / minor).glob("*.yaml"))
 
 
@@ -103,7 +105,9 @@ def _kinds(components: Sequence[Component]) -> dict[Component, list[Kind]]:
             kinds[component] = [*built_ins.kinds(), *file_kinds(built_ins)]
         else:
             files = component.definition_files(modules[component]) if component in modules else []
-            kinds[component] = custom_kinds([*files, *operator_files(component.name, component.minor)], newest)
+            kinds[component] = custom_kinds(
+                [*files, *operator_files(component.name, component.minor)], newest.definitions
+            )
     kinds[OWN] = own_kinds()
     return kinds
 

@@ -14,13 +14,12 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from generator.documents.load import load
 from generator.errors import EngineError, Problem
 from generator.schemas.json_schema import (
     NULLABLE,
@@ -31,10 +30,9 @@ from generator.schemas.json_schema import (
     observed_shape,
     reference,
 )
-from generator.schemas.openapi import BuiltIns
 from generator.schemas.patterns import add_name_rules, format_keywords
-from generator.schemas.updates import MAP_TYPE, transition_rules
-from generator.schemas.updates import VALIDATIONS as TRANSITIONS
+from generator.schemas.rules import VALIDATIONS, keep_rules
+from generator.schemas.updates import MAP_TYPE
 
 _FILLED_IN: Mapping[tuple[str, str], tuple[tuple[str, ...], ...]] = {
     # jobset v0.12.0 and v0.11.1 pkg/webhooks/jobset_webhook.go Default: `failurePolicyRule` and the rule's number
@@ -44,7 +42,7 @@ _FILLED_IN: Mapping[tuple[str, str], tuple[tuple[str, ...], ...]] = {
 
 
 def relax_defaulted_fields(group: str, kind: str, upstream: Schema) -> Schema:
-    """Return a kind's structural schema, which no longer requires the fields that mutating webhooks set."""
+    """Return the structural schema of a kind, in which the fields that mutating webhooks set are optional."""
     paths = _FILLED_IN.get((group, kind), ())
     schema = deepcopy(upstream) if paths else upstream
     for *parents, field in paths:
@@ -59,7 +57,7 @@ _WORTH_SHARING = 160  # characters; a reference costs about 40
 
 
 def share_repeats(properties: Schema) -> tuple[Schema, Schema]:
-    """Replace repeated subtrees of `properties` by references; return the new properties and the definitions."""
+    """Replace repeated subtrees of `properties` by references. Return the new properties and the definitions."""
     sharer = _Sharer()
     for name, schema in properties.items():
         sharer.count(name, schema)
@@ -67,7 +65,10 @@ def share_repeats(properties: Schema) -> tuple[Schema, Schema]:
 
 
 class _Sharer:
-    """A counter of the parents of each schema, which shares a repeated schema, but not each schema inside it."""
+    """Counts the parents of each schema, and moves long schemas with several parents to `definitions`.
+
+    Equal schemas count as one, so a schema inside a repeated schema has a single parent and is not moved as well.
+    """
 
     def __init__(self) -> None:
         self.definitions: Schema = {}
@@ -75,6 +76,7 @@ class _Sharer:
         self._names: dict[str, str] = {}
 
     def count(self, name: str, schema: Schema) -> None:
+        """Count one more parent of a schema. At its first parent, count the schemas inside it as well."""
         text = _canonical(schema)
         self._uses[text] += 1
         if self._uses[text] == 1:
@@ -82,6 +84,7 @@ class _Sharer:
                 self.count(name, child)
 
     def shared(self, name: str, schema: Schema) -> Schema:
+        """Return a reference to the definition of a long schema with several parents; any other schema itself."""
         text = _canonical(schema)
         if self._uses[text] < 2 or len(text) < _WORTH_SHARING:  # noqa: PLR2004
             return self._with_shared_children(name, schema)
@@ -123,47 +126,65 @@ _METADATA = "meta.v1.ObjectMeta"
 _LIMITS = {"minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"}
 _KEPT = _LIMITS | {"default", "enum", NULLABLE}
 _CHOICES = {"anyOf", "oneOf"}
-_READ = {"type", "format", "pattern", "properties", "required", "items", "additionalProperties", *_CHOICES}
+_JUNCTIONS = {"allOf", *_CHOICES, "not"}
+_NUMBERS = {"multipleOf", "exclusiveMinimum", "exclusiveMaximum"}
+_READ = {"type", "format", "pattern", "properties", "required", "items", "additionalProperties", "uniqueItems"}
 _PROSE = {"description", "title", "example", "externalDocs"}
 _INT_OR_STRING = "x-kubernetes-int-or-string"
 _PRESERVE = "x-kubernetes-preserve-unknown-fields"
+_EMBEDDED = "x-kubernetes-embedded-resource"
 _LISTS = {"x-kubernetes-list-type", "x-kubernetes-list-map-keys"}
-# Of the CEL rules, only transition rules are kept.
-_HANDLED = {MAP_TYPE, TRANSITIONS}
-_KNOWN = _KEPT | _READ | _PROSE | _LISTS | _HANDLED | {_INT_OR_STRING, _PRESERVE}
+_HANDLED = {MAP_TYPE, VALIDATIONS}
+_KNOWN = _KEPT | _READ | _PROSE | _LISTS | _HANDLED | _JUNCTIONS | _NUMBERS | {_INT_OR_STRING, _PRESERVE, _EMBEDDED}
+
+Definitions = Callable[[Schema], Schema]
+"""Returns the definitions of built-in types, such as ObjectMeta, that a schema references."""
 
 
-def custom_kinds(files: Iterable[Path], built_ins: BuiltIns) -> list[Kind]:
+def custom_kinds(files: Iterable[Path], definitions: Definitions) -> list[Kind]:
     """Return every served version of every CustomResourceDefinition in files.
 
     Raises:
-        EngineError: a definition uses an unknown keyword.
+        EngineError: the schema of a definition has a keyword that mpigen does not know.
     """
     kinds: list[Kind] = []
     for file in files:
-        for definition in yaml.load_all(file.read_bytes(), yaml.CSafeLoader):
-            if definition["kind"] == "CustomResourceDefinition":
-                spec = definition["spec"]
-                kinds += [_kind(spec, version, built_ins) for version in spec["versions"] if version["served"]]
+        for document in load(file.read_bytes()):
+            if document.data and document.data["kind"] == "CustomResourceDefinition":
+                spec = document.data["spec"]
+                kinds += [compile_kind(spec, version, definitions) for version in spec["versions"] if version["served"]]
     return kinds
 
 
-def _kind(spec: Mapping[str, Any], version: Mapping[str, Any], built_ins: BuiltIns) -> Kind:
+def compile_kind(spec: Mapping[str, Any], version: Mapping[str, Any], definitions_of: Definitions) -> Kind:
+    """Compile one version of a CustomResourceDefinition.
+
+    Args:
+        spec: the `spec` of the definition.
+        version: the item of `spec.versions`.
+        definitions_of: returns the definitions of built-in types.
+
+    Raises:
+        EngineError: the schema has a keyword that mpigen does not know.
+    """
     group, names, name = spec["group"], spec["names"], version["name"]
     root = node(relax_defaulted_fields(group, names["kind"], version["schema"]["openAPIV3Schema"]))
     required = set(root.get("required", ()))
-    if "status" in version.get("subresources", {}):
-        root["properties"]["status"] = observed_shape(root["properties"]["status"])
+    declared = root.get("properties", {})
+    if "status" in version.get("subresources", {}) and "status" in declared:
+        declared["status"] = observed_shape(declared["status"])
         required.discard("status")
-    properties, definitions = share_repeats(root["properties"])
+    properties, definitions = share_repeats(declared)
     properties["metadata"] = add_name_rules(group, names["kind"], reference(_METADATA))
-    definitions |= built_ins.definitions(properties["metadata"])
+    definitions |= definitions_of(properties["metadata"])
     struct = {
         "properties": properties,
         "required": required,
-        **{key: root[key] for key in (TRANSITIONS,) if key in root},
+        **{key: root[key] for key in (VALIDATIONS, *sorted(_JUNCTIONS)) if key in root},
     }
     schema = object_schema(f"{group}/{name}", names["kind"], struct, definitions)
+    if "additionalProperties" not in root:  # the kind preserves unknown fields
+        del schema["additionalProperties"]
     return Kind(group, name, names["kind"], names["plural"], spec["scope"], schema)
 
 
@@ -182,8 +203,8 @@ def node(upstream: Schema, *, is_nullable: bool = False) -> Schema:
     if upstream.get(_INT_OR_STRING):
         kinds = ["integer", "string"]
     result = {keyword: upstream[keyword] for keyword in _KEPT if keyword in upstream}
-    if rules := transition_rules(upstream):
-        result[TRANSITIONS] = rules
+    if rules := keep_rules(upstream):
+        result[VALIDATIONS] = rules
     if upstream.get(MAP_TYPE) == "atomic":  # a mapping that is replaced as a whole
         result[MAP_TYPE] = upstream[MAP_TYPE]
     if "pattern" in upstream:
@@ -195,6 +216,9 @@ def node(upstream: Schema, *, is_nullable: bool = False) -> Schema:
         result |= _fields(upstream)
     elif kinds and "array" not in kinds:
         result |= _within(result, format_keywords(kinds[0], upstream.get("format", "")))
+    if _INT_OR_STRING not in upstream:
+        result |= _junctions(upstream)
+    result |= _number_limits(upstream)
     return _typed(result, kinds, is_nullable=is_nullable or upstream.get(NULLABLE, False))
 
 
@@ -207,26 +231,70 @@ def _fields(upstream: Schema) -> Schema:
         result["properties"] = {
             name: node(schema, is_nullable=name not in required) for name, schema in properties.items()
         }
+    if upstream.get(_EMBEDDED):
+        result["properties"] = {**_OBJECT_FIELDS, **result.get("properties", {})}
+        result["required"] = sorted({*result.get("required", ()), "apiVersion", "kind"})
     others = upstream.get("additionalProperties", upstream.get(_PRESERVE, False))
     if others is not True:
         result["additionalProperties"] = others and node(others, is_nullable=True)
-    return result | _choices(upstream)
+    return result
 
 
-def _choices(upstream: Schema) -> Schema:
-    """Convert `oneOf` or `anyOf` over required fields: exactly one of these fields, or at least one."""
-    return {
-        keyword: [{"required": branch["required"]} for branch in upstream[keyword]]
-        for keyword in sorted(_CHOICES & set(upstream))
+_OBJECT_FIELDS: Schema = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"}}
+"""Fields that an object inside a custom resource has without a declaration."""
+
+
+def _junctions(upstream: Schema) -> Schema:
+    """Convert `allOf`, `anyOf`, `oneOf` and `not`, whose branches only restrict values of declared fields."""
+    result: Schema = {}
+    for keyword in sorted(_JUNCTIONS & set(upstream)):
+        branches = upstream[keyword]
+        restrictions = [_restriction(branch, upstream) for branch in ([branches] if keyword == "not" else branches)]
+        result[keyword] = restrictions[0] if keyword == "not" else restrictions
+    return result
+
+
+def _restriction(upstream: Schema, declared: Schema) -> Schema:
+    """Convert a branch of a junction: the keywords that restrict values, at any depth, without types and defaults.
+
+    Args:
+        upstream: the branch.
+        declared: the schema of the same value with its properties. A property with a default is never missing.
+
+    Source: k8s.io/apiextensions-apiserver v0.34.2 pkg/apiserver/schema/structural.go NestedValueValidation
+
+    Raises:
+        EngineError: the branch uses an unknown keyword.
+    """
+    _refuse_unknown(upstream)
+    result = {keyword: upstream[keyword] for keyword in (*_LIMITS, "enum") if upstream.get(keyword)}
+    result |= {keyword: 0 for keyword in _LIMITS if upstream.get(keyword) == 0}
+    if "pattern" in upstream:
+        result["pattern"] = _portable(upstream["pattern"])
+    if kinds := upstream.get("type"):  # int-or-string only: `anyOf: [{type: integer}, {type: string}]`
+        result["type"] = kinds
+    fields = declared.get("properties", {})
+    if required := [name for name in upstream.get("required", ()) if "default" not in fields.get(name, {})]:
+        result["required"] = required
+    properties = {
+        name: _restriction(schema, fields.get(name, {})) for name, schema in upstream.get("properties", {}).items()
     }
+    if any(properties.values()):
+        result["properties"] = {name: schema for name, schema in properties.items() if schema}
+    for keyword in ("items", "additionalProperties"):
+        if isinstance(upstream.get(keyword), dict):
+            below = declared.get(keyword)
+            result[keyword] = _restriction(upstream[keyword], below if isinstance(below, dict) else {})
+    return result | _junctions(upstream) | _number_limits(upstream)
 
 
-def _is_choice(branches: list[Schema]) -> bool:
-    """Return True if each branch only requires fields."""
-    return all(
-        branch == {"properties": {name: {} for name in branch.get("required", ())}, "required": branch.get("required")}
-        for branch in branches
-    )
+def _number_limits(upstream: Schema) -> Schema:
+    """Convert `multipleOf`, and the boolean `exclusiveMinimum` and `exclusiveMaximum` of OpenAPI 3.0."""
+    result = {"multipleOf": upstream["multipleOf"]} if "multipleOf" in upstream else {}
+    for exclusive, limit in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
+        if upstream.get(exclusive) and limit in upstream:
+            result[exclusive] = upstream[limit]
+    return result
 
 
 def _typed(result: Schema, kinds: list[str], *, is_nullable: bool) -> Schema:
@@ -248,22 +316,37 @@ def _within(limits: Schema, demanded: Schema) -> Schema:
 
 
 def _portable(pattern: str) -> str:
-    r"""Return a Go pattern in a form that all engines support: only Go supports `(?i)` in mid-pattern and `\PC`.
+    r"""Return a Go pattern in a form that Python and JavaScript also support, without `(?i)` in mid-pattern and `\PC`.
 
-    One deviation: `\PC` excludes all invisible characters, and its replacement only control characters.
+    One deviation: `\PC` also excludes format and private-use characters, and its replacement only control characters.
+
+    Raises:
+        EngineError: the pattern cannot have such a form.
     """
     pattern = pattern.replace(r"\PC", r"[^\x00-\x1f\x7f-\x9f]")
-    before, ignore_case, after = pattern.partition("(?i)")
-    if not ignore_case:
-        return pattern
-    if re.search("[a-zA-Z]", after.replace("a-z", "")):
-        raise EngineError((Problem(f"the pattern `{pattern}` ignores case", "support it in generator/schemas/crd.py"),))
-    return before + after.replace("a-z", "a-zA-Z")
+    before, ignores_case, after = pattern.partition("(?i)")
+    return before + _TOKEN.sub(_both_cases, after.replace("a-z", "a-zA-Z")) if ignores_case else pattern
+
+
+_TOKEN = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]|[a-zA-Z]")
+"""An escape, a character class, or a letter."""
+
+
+def _both_cases(match: re.Match[str]) -> str:
+    """Return a token of a pattern that accepts both cases of a letter.
+
+    Raises:
+        EngineError: a character class has letters in other forms than `a-z`.
+    """
+    token = match[0]
+    if len(token) == 1:
+        return f"[{token.lower()}{token.upper()}]"
+    if token.startswith("[") and re.search("[a-zA-Z]", token.replace("a-zA-Z", "")):
+        raise EngineError((Problem(f"the pattern `{token}` ignores case", "support it in generator/schemas/crd.py"),))
+    return token
 
 
 def _refuse_unknown(upstream: Schema) -> None:
     unknown = sorted(set(upstream) - _KNOWN)
-    if _INT_OR_STRING not in upstream:
-        unknown += [keyword for keyword in sorted(_CHOICES & set(upstream)) if not _is_choice(upstream[keyword])]
     if unknown:
         raise EngineError((Problem(f"a CRD uses {', '.join(unknown)}", "support them in generator/schemas/crd.py"),))

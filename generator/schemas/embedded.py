@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from generator.documents.messages import format_names
+from generator.documents.scalars import resolve
 from generator.schemas.catalog import Catalog
 from generator.schemas.json_schema import (
     UNIQUE_ITEMS_BY,
@@ -19,13 +21,14 @@ from generator.schemas.json_schema import (
     reject_nulls,
 )
 from generator.schemas.patterns import MEANINGS
+from generator.schemas.rules import VALIDATIONS, Rule, find_rules
 
 if TYPE_CHECKING:
     from jsonschema_rs import Draft7Validator, ValidationError
 
 
 class Engine:
-    """An engine that compiles the schema of each kind once."""
+    """The embedded validation engine. It compiles the schema of a kind on first use."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
@@ -35,6 +38,14 @@ class Engine:
     def targets(self) -> Mapping[str, str]:
         """Component → minor version of the schemas."""
         return self._catalog.targets
+
+    def has_schema(self, api_version: str, kind: str) -> bool:
+        """Return True if a kind of the target versions has a schema."""
+        return self._catalog.has(api_version, kind)
+
+    def explain_unusable(self, api_version: str, kind: str) -> str:
+        """Return why mpigen cannot use the CustomResourceDefinition of a kind in the files; empty if there is none."""
+        return self._catalog.explain_unusable(api_version, kind)
 
     def violations(self, body: dict[str, Any]) -> list[Violation] | None:
         """Return the violations of the schema of an object's kind; None if its kind has no schema.
@@ -46,9 +57,20 @@ class Engine:
         return judge.violations(body) if judge else None
 
     def nulls(self, body: dict[str, Any]) -> list[Violation]:
-        """Return every null of a custom resource that a create request drops and a server-side apply rejects."""
+        """Return a violation for each null in a custom resource that a server-side apply would reject.
+
+        A create request drops these nulls instead. The list is empty for built-in kinds.
+        """
         judge = self._judge(body)
         return judge.nulls(body) if judge and judge.is_custom and contains_null(body) else []
+
+    def rules(self, body: dict[str, Any]) -> list[Rule]:
+        """Return the CEL rules of a custom resource, except transition rules, which read `oldSelf`.
+
+        The list is empty for built-in kinds and for kinds without a schema.
+        """
+        judge = self._judge(body)
+        return judge.rules(body) if judge and judge.is_custom else []
 
     def _judge(self, body: dict[str, Any]) -> _Judge | None:
         identity = body.get("apiVersion"), body.get("kind")
@@ -61,27 +83,35 @@ class Engine:
             return None
 
     def _compile(self, api_version: Any, kind: Any) -> _Judge | None:
-        file = self._catalog.find(api_version, kind)
-        return _Judge(file, is_custom=self._catalog.is_custom(api_version, kind)) if file else None
+        if not isinstance(api_version, str) or not isinstance(kind, str):
+            return None
+        text = self._catalog.read(api_version, kind)
+        return _Judge(text, is_custom=self._catalog.is_custom(api_version, kind)) if text else None
 
 
 class _Judge:
     """A compiled schema."""
 
-    def __init__(self, file: Path, *, is_custom: bool) -> None:
+    def __init__(self, text: str, *, is_custom: bool) -> None:
         self.is_custom = is_custom
-        self._text = file.read_text(encoding="utf-8")
-        self._validator = _compiled(self._text)
+        self._text = text
+        self._validator = _compiled(text)
 
     def violations(self, body: dict[str, Any]) -> list[Violation]:
+        """Return the violations for which the API server would reject a create request with this object."""
         if self._validator.is_valid(body):
             return []
         return explain(self._validator.iter_errors(body), self._schema, body)
 
     def nulls(self, body: dict[str, Any]) -> list[Violation]:
+        """Return the fields whose null server-side apply rejects."""
         schema, validator = self._strict
         violations = explain(validator.iter_errors(body), schema, body)
         return [violation for violation in violations if violation.value is None and violation.keyword == "type"]
+
+    def rules(self, body: dict[str, Any]) -> list[Rule]:
+        """Return the CEL rules of the schema at each place of an object, except transition rules."""
+        return find_rules(body, self._schema) if VALIDATIONS in self._text else []
 
     @cached_property
     def _schema(self) -> Schema:
@@ -119,7 +149,7 @@ class Violation:
             `anyOf` for a choice of at least one field,
             `type`, `enum`, `const`, `pattern`, `minimum`, …
         message: the sentence for the user.
-        value: the value at the place; for a missing field the object that lacks it, for a key the key.
+        value: the value at the place; the object, if a field is missing; the key itself, if it is not allowed.
         expected: the value of the keyword: the missing name, the allowed types, values or fields, the pattern, the
             limit; None for an unknown field.
         candidates: the fields of the object's schema, for an unknown or missing field; else empty.
@@ -134,18 +164,49 @@ class Violation:
 
     @property
     def is_superfluous(self) -> bool:
-        """Return True if the fix is to remove the value."""
+        """Return True if the schema allows no value at this place, so the fix is to remove the value."""
         return self.keyword in _EMPTY and not self.expected
+
+    @property
+    def fix(self) -> str:
+        """Return the change to make, in the imperative."""
+        match self.keyword:
+            case "additionalProperties":
+                return _suggest(self.path[-1], self.candidates) or "remove the field"
+            case "required":
+                return "add the field"
+            case "uniqueItems" | "uniqueItemsBy":
+                return "keep one of the two items"
+            case "type":
+                is_unquoted = isinstance(self.value, bool | int | float) and "string" in self.expected
+                types = list_types(self.expected).replace("a boolean", "true or false")
+                return "put the value in quotes" if is_unquoted else f"write {types}"
+        if self.is_superfluous:
+            return "remove the value"
+        if isinstance(self.expected, tuple):
+            allowed = [str(value) for value in self.expected]
+            return _suggest(self.value, allowed) or f"write one of: {', '.join(map(_quoted, self.expected))}"
+        return "correct the key" if self.keyword == "propertyNames" else "correct the value"
+
+
+def _quoted(value: object) -> str:
+    """Return a value as YAML: in quotes if it is a string that YAML reads as another type without quotes."""
+    return value if isinstance(value, str) and value and resolve(value) == value else json.dumps(value)
+
+
+def _suggest(word: object, candidates: Sequence[str]) -> str:
+    close = difflib.get_close_matches(str(word), candidates, n=1)
+    return f"did you mean `{close[0]}`?" if close else ""
 
 
 def explain(
     errors: Iterable[ValidationError], schema: Schema, body: Any, meanings: Mapping[str, str] | None = None
 ) -> list[Violation]:
-    """Return the engine's errors about `body` as violations: one per unknown field, and one per place and keyword.
+    """Convert the errors of jsonschema-rs into violations: one per unknown field, and one per place and keyword.
 
     Args:
-        errors: the errors of the engine.
-        schema: the schema that it judged by.
+        errors: the errors of jsonschema-rs about `body`.
+        schema: the schema of `body`.
         body: the object.
         meanings: pattern → its meaning in words, in addition to the patterns of Kubernetes.
     """
@@ -166,12 +227,9 @@ def _violations(
 ) -> Iterator[Violation]:
     keyword, details = error.kind.name, error.kind.as_dict()
     if keyword == "additionalProperties":
-        known = _fields(error, schema)
-        for name in details["unexpected"]:
-            yield Violation((*path, name), keyword, f"unknown field `{name}`", value[name], None, known)
-    elif keyword == "falseSchema" and isinstance(value, dict):  # fields of an object whose schema has none
-        for name in value:
-            yield Violation((*path, name), "additionalProperties", f"unknown field `{name}`", value[name], None)
+        yield from _unknown_fields(path, value, details["unexpected"], _fields(error, schema))
+    elif keyword == "falseSchema" and isinstance(value, dict):  # the schema of the object declares no field
+        yield from _unknown_fields(path, value, value, ())
     elif keyword == "required":
         name = details["property"]
         yield Violation(path, keyword, f"`{name}` is missing", value, name, _fields(error, schema))
@@ -181,23 +239,39 @@ def _violations(
         message = _message(about.name, "the key", name, expected, meanings) or details["error"].message
         yield Violation((*path, name), keyword, message, name, expected)
     elif keyword == UNIQUE_ITEMS_BY:
-        keys = _at(schema, error.schema_path)
-        for index, before in find_repeated_items(value, keys):
-            alike = " and ".join(f"`{key}`" for key in keys)
-            yield Violation(
-                (*path, index),
-                keyword,
-                f"item [{index}] has the same {alike} as item [{before}]",
-                value[index],
-                tuple(keys),
-            )
-    elif keyword in _CHOICES and all("required" in branch for branch in _at(schema, error.schema_path)):
-        choice = tuple(name for branch in _at(schema, error.schema_path) for name in branch["required"])
+        yield from _repeated_items(path, value, _at(schema, error.schema_path))
+    elif choice := _required_choice(error, schema):
         yield Violation(path, keyword, f"{_CHOICES[keyword]} one of {_listed(choice)} is required", value, choice)
     else:
-        expected = _expected(next(iter(details.values()), None))
+        # jsonschema-rs gives no detail about `contains`
+        demand = (
+            _at(schema, error.schema_path).get("enum") if keyword == "contains" else next(iter(details.values()), None)
+        )
+        expected = _expected(demand)
         message = _message(keyword, _subject(path), value, expected, meanings) or error.message
         yield Violation(path, keyword, message, value, expected)
+
+
+def _unknown_fields(
+    path: tuple[str | int, ...], value: Mapping[str, Any], names: Iterable[str], known: tuple[str, ...]
+) -> Iterator[Violation]:
+    for name in names:
+        yield Violation((*path, name), "additionalProperties", f"unknown field `{name}`", value[name], None, known)
+
+
+def _required_choice(error: ValidationError, schema: Schema) -> tuple[str, ...]:
+    """Return the fields of which `oneOf` or `anyOf` requires one; empty for any other keyword or choice."""
+    branches = _at(schema, error.schema_path) if error.kind.name in _CHOICES else ()
+    branches = [branch for branch in branches if branch != {"type": "null"}]
+    is_choice = all("required" in branch for branch in branches)
+    return tuple(name for branch in branches for name in branch["required"]) if is_choice else ()
+
+
+def _repeated_items(path: tuple[str | int, ...], items: Any, keys: Mapping[str, Any]) -> Iterator[Violation]:
+    alike = format_names(keys)
+    for index, before in find_repeated_items(items, keys):
+        message = f"item [{index}] has the same {alike} as item [{before}]"
+        yield Violation((*path, index), UNIQUE_ITEMS_BY, message, items[index], tuple(keys))
 
 
 def _fields(error: ValidationError, schema: Schema) -> tuple[str, ...]:
@@ -221,7 +295,11 @@ def _steps(node: Any, path: Sequence[str | int]) -> tuple[str | int, ...]:
 
 
 def _expected(demand: Any) -> Any:
-    """Return a list of allowed values as a tuple without null and '', which only stand for an absent field."""
+    """Return the value that a keyword of the schema demands, for a message.
+
+    The values of `enum` become a tuple without null and '', which Kubernetes lists only for an absent field. Any other
+    value stays as it is.
+    """
     if isinstance(demand, list):
         return tuple(item for item in demand if item not in (None, "", "null"))
     return demand
@@ -235,7 +313,7 @@ def _subject(path: tuple[str | int, ...]) -> str:
 
 
 def _message(keyword: str, subject: str, value: Any, expected: Any, meanings: Mapping[str, str]) -> str:
-    """Return the message for a failed keyword; empty if the message of the engine must do."""
+    """Return the message for a failed keyword; empty if there is none, so the caller uses the engine's message."""
     if keyword in _EMPTY and not expected:
         return f"`{_format(value)}` is not allowed here"
     if keyword == "type":
@@ -309,5 +387,6 @@ _MESSAGES: dict[str, Callable[[str, Any], str]] = {
     "maxItems": lambda _, limit: f"the list has more than {limit} item{_plural(limit)}",
     "minProperties": lambda _, limit: f"the mapping needs at least {limit} key{_plural(limit)}",
     "uniqueItems": lambda text, _: f"`{text}` contains an item twice",
+    "contains": lambda text, values: f"`{text}` has none of {_listed(values)}",
     "maxProperties": lambda _, limit: f"the mapping has more than {limit} key{_plural(limit)}",
 }

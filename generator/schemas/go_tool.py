@@ -44,12 +44,12 @@ def run_go(arguments: list[str], folder: Path) -> str:
     result = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)  # noqa: S603
     if result.returncode:
         output = (result.stderr or result.stdout).strip()
-        raise EngineError((Problem(f"`go {' '.join(arguments)}` failed: {output}", "see what Go says above"),))
+        raise EngineError((Problem(f"`go {' '.join(arguments)}` failed: {output}", "fix the error that Go reports"),))
     return result.stdout
 
 
 def fetch_modules(components: Iterable[Component]) -> dict[Component, Path]:
-    """Download the Go modules of components that the module cache lacks, and return their folders.
+    """Return component → the folder of its Go module. Go downloads the modules that its module cache lacks.
 
     Raises:
         EngineError: Go is not installed, a module is unavailable, or its hash differs from its pin.
@@ -74,6 +74,6 @@ def _checked(module: dict[str, str], component: Component) -> Path:
     if module["Sum"] != component.sum:
         name = f"{component.module}@{component.version}"
         raise EngineError(
-            (Problem(f"{name} has the hash {module['Sum']}, not {component.sum}", "clean Go's module cache"),)
+            (Problem(f"{name} has the hash {module['Sum']}, not {component.sum}", "run `go clean -modcache`"),)
         )
     return Path(module["Dir"])

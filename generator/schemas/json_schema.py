@@ -1,10 +1,11 @@
 """JSON Schema nodes: build them, narrow them, follow their references, and write them.
 
-Two keywords are not part of JSON Schema. The API server rejects repeated items of a list with
-`x-kubernetes-list-type: map` or `set`: in custom resources always (k8s.io/apiextensions-apiserver v0.34.2
-pkg/apiserver/schema/listtype/validation.go), in built-in kinds on server-side apply
-(sigs.k8s.io/structured-merge-diff v6 typed), and often on other requests too. JSON Schema has no keyword for the keys
-of a `map`, so the schemas use `uniqueItemsBy`, which only the embedded engine evaluates.
+Two keywords are not part of JSON Schema: `uniqueItemsBy` and `nullable`.
+
+The API server rejects repeated items of a list with `x-kubernetes-list-type: map` or `set`: in custom resources on
+every request (k8s.io/apiextensions-apiserver v0.34.2 pkg/apiserver/schema/listtype/validation.go), in built-in kinds on
+server-side apply (sigs.k8s.io/structured-merge-diff v6 typed), and often on other requests. JSON Schema has no keyword
+for the keys of a `map`, so the schemas use `uniqueItemsBy`, which only the embedded engine evaluates.
 
 `nullable` comes from OpenAPI. A create request drops a null that its field does not allow, before validation
 (pkg/apiserver/schema/defaulting/prunenulls.go). Server-side apply validates the object with its nulls. Both requests
@@ -61,6 +62,15 @@ def object_schema(api_version: str, kind: str, struct: Schema, definitions: Sche
     }
 
 
+def node_of_key(node: Schema, key: str) -> Schema:
+    """Return the schema of one key of an object; empty if the schema of the object does not restrict the key."""
+    if key in (properties := node.get("properties", {})):
+        below: Schema = properties[key]
+        return below
+    others = node.get("additionalProperties")
+    return others if isinstance(others, dict) else {}
+
+
 def reference(name: str) -> Schema:
     """Return a reference to a definition of the same document."""
     return {"$ref": _DEFINITIONS + name}
@@ -92,7 +102,7 @@ def find_references(node: Any) -> Iterator[str]:
 
 
 def write_schema(schema: Schema) -> str:
-    """Return compact JSON with sorted keys and one line per definition, so that diffs between releases are readable."""
+    """Return a schema as compact JSON with sorted keys and one line per definition, for readable diffs."""
     definitions = ",\n".join(f"{_json(name)}:{_json(body)}" for name, body in sorted(schema["definitions"].items()))
     rest = {key: value for key, value in schema.items() if key != "definitions"}
     return f'{_json(rest)[:-1]},\n"definitions":{{\n{definitions}\n}}}}\n'
@@ -163,7 +173,10 @@ def list_keywords(upstream: Schema, fields: Schema) -> Schema:
 
 
 def find_repeated_items(items: Any, keys: Mapping[str, Any]) -> Iterator[tuple[int, int]]:
-    """Yield (index, first index) of each item with the same keys as an earlier item."""
+    """Yield (index, first index) of each item with the same keys as an earlier item.
+
+    `keys` has each key field with its default. Items with a list or mapping in a key field are ignored.
+    """
     first: dict[tuple[Any, ...], int] = {}
     for index, item in enumerate(items if isinstance(items, list) else ()):
         if isinstance(item, dict):
@@ -199,7 +212,10 @@ def contains_null(value: Any) -> bool:
 
 
 def reject_nulls(schema: Schema) -> Schema:
-    """Return the schema of a custom kind for server-side apply, which rejects nulls."""
+    """Return the schema of a custom kind for server-side apply.
+
+    It rejects null in fields without a default that are not `nullable`, except in `metadata` and `status`.
+    """
     kept = {name: schema["properties"][name] for name in ("metadata", "status") if name in schema["properties"]}
     strict = _strict(schema)
     definitions = {

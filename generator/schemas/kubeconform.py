@@ -11,7 +11,7 @@ import platform
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -26,18 +26,19 @@ _PINS = Path(__file__).parent / "go"  # go.mod and go.sum: Go refuses any module
 _CHECKOUT = Path(__file__).parent.parent.parent
 
 
-def cache_folder(chosen: str | None = None, user_caches: str | None = None) -> Path:
-    """Return the folder for built tools: `chosen`, `.cache` of a source checkout, or `mpigen` in the user's caches.
+def cache_folder(environment: Mapping[str, str], home: Path, root: Path = _CHECKOUT) -> Path:
+    """Return the folder for built tools: `MPIGEN_CACHE`, `.cache` of a checkout, or `mpigen` in the user's caches.
 
     Args:
-        chosen: the value of `MPIGEN_CACHE`; may be empty.
-        user_caches: the value of `XDG_CACHE_HOME`; `~/.cache` if empty.
+        environment: the variables of the process. `XDG_CACHE_HOME` has the user's caches.
+        home: the user's home; the caches are in its `.cache` by default.
+        root: the folder above the package.
     """
-    if chosen:
+    if chosen := environment.get("MPIGEN_CACHE"):
         return Path(chosen)
-    if (_CHECKOUT / "pyproject.toml").is_file() and (_CHECKOUT / "schemas").is_dir():
-        return _CHECKOUT / ".cache"
-    return (Path(user_caches) if user_caches else Path.home() / ".cache") / "mpigen"
+    if (root / "pyproject.toml").is_file() and (root / "schemas").is_dir():
+        return root / ".cache"
+    return Path(environment.get("XDG_CACHE_HOME") or home / ".cache") / "mpigen"
 
 
 def ensure_kubeconform(cache: Path) -> Path:

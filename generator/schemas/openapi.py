@@ -89,7 +89,13 @@ _CUSTOM_JSON: dict[str, Schema] = {
 
 
 class EnforcedRules(NamedTuple):
-    """The rules of enforced.yaml: schemas to add by type or by (group, kind), and (type, field) of optional fields."""
+    """The rules of enforced.yaml.
+
+    Attributes:
+        types: OpenAPI type → the schema to add to it.
+        kinds: (group, kind) → the schema to add to it.
+        optional: (OpenAPI type, field) of each field that the documents require, but the API server does not.
+    """
 
     types: dict[str, Schema]
     kinds: dict[tuple[str, str], Schema]
@@ -117,7 +123,8 @@ def _expand(node: Any) -> Any:
         case {"isOneOf": {**values}}:
             return {"properties": {field: {"enum": values[field]} for field in values}, "required": list(values)}
         case {"exactlyOne": fields, **rest}:
-            return {"oneOf": [_expand({"isSet": field}) for field in fields], **_expand(rest)}
+            choices = [{"type": "object", **_expand({"isSet": field})} for field in fields]
+            return {"oneOf": [*choices, {"type": "null"}], **_expand(rest)}
         case {"pattern": str(name), **rest} if name.startswith("$"):
             return {"pattern": getattr(patterns, name[1:]), **_expand(rest)}
         case dict():
@@ -165,7 +172,10 @@ class BuiltIns:
         return definitions
 
     def _creations(self) -> Iterator[tuple[str, Any]]:
-        """Yield (path, operation) for each URL path with a create operation. The path of a subresource has `{name}`."""
+        """Yield (path, operation) for each URL path that creates an object.
+
+        Skip subresources, such as `pods/{name}/eviction`: their paths contain `{name}`.
+        """
         for path, operations in sorted(self._paths.items()):
             if "post" in operations and "{name}" not in path:
                 yield path, operations["post"]

@@ -32,8 +32,19 @@ _COUNTED = (
     r"|services(\.loadbalancers|\.nodeports)?"
 )
 
+_SEGMENT_OF_FILE = r"(\.|\.[^./][^/]*|[^./][^/]*)"
+_FIRST_SEGMENT = rf"({_SEGMENT_OF_FILE}|\.\.[^/]+)"
+_SYSCTL = "[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
+_SEARCHED = "_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
+_KEYED = (
+    rf"metadata\.(labels\['({SUBDOMAIN}/)?{_WORD}'\]"
+    rf"|annotations\['({SUBDOMAIN.replace('a-z', 'A-Za-z')}/)?{_WORD}'\])"
+)
+
 LABEL_NAME = f"^{LABEL}$"
+LABEL_OR_NOTHING = f"^({LABEL})?$"
 SUBDOMAIN_NAME = f"^{SUBDOMAIN}$"
+SUBDOMAIN_OR_NOTHING = f"^({SUBDOMAIN})?$"
 KEY = rf"^({SUBDOMAIN}/)?{_WORD}$"
 KEY_OR_NOTHING = rf"^(({SUBDOMAIN}/)?{_WORD})?$"
 ANNOTATION = rf"^({SUBDOMAIN.replace('a-z', 'A-Za-z')}/)?{_WORD}$"
@@ -41,17 +52,49 @@ VALUE = rf"^({_WORD})?$"
 PORT_NAME = f"^{_PORT}$"
 PORT_NAME_OR_NOTHING = f"^({_PORT})?$"
 VARIABLE = "^[ -<>-~]+$"
+VARIABLE_OR_NOTHING = "^[ -<>-~]*$"
+NOT_PADDED = r"^\S(.*\S)?$"
 FILE_KEY = r"^\.?[-_a-zA-Z0-9][-._a-zA-Z0-9]*$"
 PERCENT = "^[0-9]+%$"
+PERCENT_TO_100 = "^0*(100|[1-9]?[0-9])%$"
+POSITIVE = r"^ *\+?[0-9.]*[1-9]"
 NOT_NEGATIVE = "^ *[^ -]"
 NETWORK = (
     rf"^(({_OCTET}\.){{3}}{_OCTET}/([12]?[0-9]|3[0-2])"
     r"|[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*/([1-9]?[0-9]|1[01][0-9]|12[0-8]))$"
 )
+ADDRESS = rf"^(({_OCTET}\.){{3}}{_OCTET}|[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*)$"
+NO_STEP_UP = rf"^{_FIRST_SEGMENT}?(/{_FIRST_SEGMENT}?)*$"
+RELATIVE = rf"^({_FIRST_SEGMENT}(/{_FIRST_SEGMENT}?)*)?$"
+FILE = rf"^{_SEGMENT_OF_FILE}(/{_FIRST_SEGMENT}?)*$"
+ABSOLUTE = "^/"
+ISCSI_NAME = "^(iqn|eui|naa)"
+VARIABLE_OF_POD = (
+    r"^(metadata\.(name|namespace|uid)|spec\.(nodeName|host|serviceAccountName)|status\.(hostIPs?|podIPs?)"
+    rf"|{_KEYED})$"
+)
+FILE_OF_POD = rf"^(metadata\.(name|namespace|uid|labels|annotations)|{_KEYED})$"
+AMOUNT_OF_CONTAINER = r"^(limits|requests)\.(cpu|memory|ephemeral-storage|hugepages-.*)$"
+HEADER = "^[-A-Za-z0-9]+$"
+SEARCH_DOMAIN = rf"^({_SEARCHED}(\.{_SEARCHED})*\.?|\.)$"
+SYSCTL_NAME = rf"^({_SYSCTL}[./])*{_SYSCTL}$"
+ENV_SOURCE = rf"^({SUBDOMAIN}|({SUBDOMAIN}(-*|\.))?.-)$"
+CSI_DRIVER = rf"^{SUBDOMAIN.replace('a-z', 'A-Za-z')}$"
 OF_CONTAINERS = f"^({_PLAIN}|hugepages-.+|{_DOMAIN})$"
 OF_LIMITS = f"^(storage|{_COMPUTED}|{_COUNTED}|{_DOMAIN})$"
 OF_QUOTAS = f"^({_COMPUTED}|{_COUNTED}|{_DOMAIN})$"
 LIMIT_TYPE = f"^(Container|PersistentVolumeClaim|Pod|{_DOMAIN})$"
+ADDRESS_OR_NONE = rf"^(None|{ADDRESS[1:-1]})?$"
+DNS_NAME_OR_NOTHING = rf"^({SUBDOMAIN}\.?)?$"
+SERVICE_LABEL = "^[a-z]([-a-z0-9]*[a-z0-9])?$"
+WEBHOOK_NAME = rf"^{LABEL}(\.{LABEL}){{2,}}$"
+HTTPS_URL = r"^[hH][tT][tT][pP][sS]://[^/?#@]+(/[^?#]*)?\??#?$"
+URL_PATH = f"^(/?|(/{SUBDOMAIN})+/?)$"
+# The API server checks the parts of `a/b` alone, and accepts a name with more parts.
+ATTRIBUTE = rf"^({SUBDOMAIN.replace('a-z', 'A-Za-z')}/[A-Za-z_][A-Za-z0-9_]*|[^/]*/[^/]*/.*)$"
+HTTPS = "^https://"
+MANAGED_DISK = "^/subscriptions/"
+ALL_OR_SUBRESOURCE = r"^\*$|/"
 POLICY_VERSION = r"^(latest|v1\.(0|[1-9][0-9]*))$"
 
 _FORM = "at most 63 letters, digits and inner `-`, `_`, `.`"
@@ -65,10 +108,40 @@ MEANINGS = {
     VALUE: f"a label value: {_FORM}",
     PORT_NAME: _PORT_FORM,
     PORT_NAME_OR_NOTHING: _PORT_FORM,
+    LABEL_OR_NOTHING: "a name of lower-case letters, digits and inner hyphens",
+    SUBDOMAIN_OR_NOTHING: "a name of lower-case letters, digits, and inner hyphens and dots",
+    ADDRESS: "an IP address",
+    NO_STEP_UP: "a path without `..`",
+    RELATIVE: "a relative path without `..`",
+    FILE: "a relative path without `..`",
+    ABSOLUTE: "an absolute path",
+    ISCSI_NAME: "a name that starts with `iqn`, `eui` or `naa`",
+    VARIABLE_OF_POD: "a field of the pod that a variable can have, such as metadata.name or metadata.labels['app']",
+    FILE_OF_POD: "a field of the pod that a file can have, such as metadata.labels",
+    AMOUNT_OF_CONTAINER: "a resource of a container, such as limits.cpu or requests.memory",
+    HEADER: "a header name: letters, digits and hyphens",
+    SEARCH_DOMAIN: "a DNS domain such as example.com",
+    SYSCTL_NAME: "a kernel parameter such as net.core.somaxconn",
+    ENV_SOURCE: "a name of lower-case letters, digits, and inner hyphens and dots",
+    CSI_DRIVER: "a driver name of letters, digits, and inner hyphens and dots",
     VARIABLE: "an environment variable name: printable ASCII without `=`",
+    VARIABLE_OR_NOTHING: "the start of an environment variable name: printable ASCII without `=`",
+    NOT_PADDED: "a value without blanks at its start and its end",
     FILE_KEY: "a file key: letters, digits, `-`, `_` and `.`, but no `..` at the start",
     PERCENT: "a percentage such as 25%",
+    PERCENT_TO_100: "a percentage of at most 100%",
     NOT_NEGATIVE: "zero or greater",
+    POSITIVE: "greater than zero",
+    ADDRESS_OR_NONE: "an IP address or `None`",
+    DNS_NAME_OR_NOTHING: "a DNS name such as storage.example.com",
+    SERVICE_LABEL: "a name of lower-case letters, digits and inner hyphens that begins with a letter",
+    WEBHOOK_NAME: "a domain name with at least three parts, such as jobs.mpi.example.com",
+    HTTPS_URL: "a URL such as https://example.com/path, without user, query and fragment",
+    URL_PATH: "a path such as /validate, with segments of lower-case letters, digits, and inner hyphens and dots",
+    HTTPS: "a URL that starts with `https://`",
+    MANAGED_DISK: "the ID of a managed disk, which starts with `/subscriptions/`",
+    ALL_OR_SUBRESOURCE: "`*` or a subresource such as pods/log",
+    ATTRIBUTE: "an attribute with its domain, such as gpu.example.com/numa",
     NETWORK: "a network such as 10.20.0.0/16 or fd00::/8",
     OF_CONTAINERS: "a container resource such as cpu, memory, hugepages-2Mi or example.com/device",
     OF_LIMITS: "a resource such as cpu, storage or example.com/device",
@@ -96,7 +169,7 @@ BASE64 = (
     r"(([A-Za-z0-9+/][\r\n]*){2}=[\r\n]*=[\r\n]*|([A-Za-z0-9+/][\r\n]*){3}=[\r\n]*)?$"
 )
 
-# What controller-gen writes for a quantity.
+# The pattern that controller-gen writes for a quantity.
 CUSTOM_QUANTITY = (
     r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"
 )
@@ -109,8 +182,8 @@ MEANINGS |= {
     BASE64: "base64",
 }
 
-# Of custom resources the server ignores int32 (pkg/apiserver/validation/formats.go), but their controllers, written in
-# Go, cannot read larger numbers: so the schemas check int32 there, too.
+# In custom resources the server ignores int32 (pkg/apiserver/validation/formats.go), but their controllers, written in
+# Go, cannot read larger numbers. So the schemas check int32 in custom resources as well.
 _RANGES = {
     ("integer", "int32"): {"minimum": -(2**31), "maximum": 2**31 - 1},
     ("integer", "int64"): {"minimum": -(2**63), "maximum": 2**63 - 1},
@@ -125,7 +198,7 @@ _UNCHECKED |= {("string", "idn-hostname")}
 
 
 def format_keywords(kind: str, name: str) -> Schema:
-    """Return the keywords that replace a `format` of an upstream schema.
+    """Return the keywords that replace a `format` of an upstream schema; empty if the API server does not check it.
 
     Raises:
         EngineError: the format is unknown, so the schemas would accept more than the API server.
@@ -137,7 +210,7 @@ def format_keywords(kind: str, name: str) -> Schema:
     if (kind, name) in _UNCHECKED:
         return {}
     raise EngineError(
-        (Problem(f"upstream uses the format `{name}` of {kind}", "support it in generator/schemas/patterns.py"),)
+        (Problem(f"mpigen does not know the format `{name}`", "support it in generator/schemas/patterns.py"),)
     )
 
 

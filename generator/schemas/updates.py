@@ -1,4 +1,4 @@
-"""Updates of an object: its stored form, the result of server-side apply, and the transition rules of its kind.
+"""Updates of an object: its stored form, and the result of server-side apply.
 
 Stored form: the API server drops nulls, sets defaults and normalizes quantities, so two manifests with the same stored
 form are the same object. Sources: k8s.io/apiextensions-apiserver v0.34.2 pkg/apiserver/schema/
@@ -7,11 +7,6 @@ defaulting/{algorithm,prunenulls}.go for custom resources; generator/facts/defau
 Server-side apply removes the fields of the older manifest that the new one lacks, with everything below them. It keeps
 fields that no manifest sets, such as defaults. Source: sigs.k8s.io/structured-merge-diff v6.3.0 merge/update.go `prune`
 and typed/remove.go.
-
-Transition rules are the CEL rules of a CustomResourceDefinition that compare an object with the stored one. Source:
-k8s.io/apiextensions-apiserver v0.34.2 pkg/apiserver/schema/cel/validation.go. The API server skips a rule that reads
-`oldSelf` where the stored object has no value, unless the rule sets `optionalOldSelf`. It correlates the items of a
-list with `x-kubernetes-list-type: map` by their keys, and no items of other lists.
 """
 
 from __future__ import annotations
@@ -19,7 +14,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -30,7 +25,7 @@ import yaml
 from generator import quantities
 from generator.documents.load import Path
 from generator.objects.fields import mapping
-from generator.schemas.json_schema import NULLABLE, Schema, reference, resolve
+from generator.schemas.json_schema import NULLABLE, Schema, node_of_key, reference, resolve
 from generator.schemas.json_schema import UNIQUE_ITEMS_BY as LIST_KEYS
 from generator.schemas.patterns import QUANTITY
 
@@ -43,7 +38,13 @@ _BUILT_IN = "meta.v1."
 
 @dataclass(frozen=True, slots=True)
 class _Type:
-    """The defaults of a built-in type, and the fields whose zero value equals an absent field."""
+    """The defaults of a built-in type, and the fields in which the API server treats a zero value as absent.
+
+    Attributes:
+        defaults: field → its default.
+        zeros: fields in which 0, false and an empty mapping equal an absent field.
+        pointers: fields in which an empty string differs from an absent field. In other fields it equals an absent one.
+    """
 
     defaults: Mapping[str, Any]
     zeros: frozenset[str]
@@ -63,27 +64,31 @@ def _types() -> Mapping[str, _Type]:
 
 
 def normalize_custom(value: Any, node: Schema, schema: Schema) -> Any:
-    """Return a custom resource without the nulls that the API server drops, and with the defaults of its schema."""
+    """Return a custom resource, or a part of one, without the nulls that the API server drops and with its defaults.
+
+    Args:
+        value: the object or the part.
+        node: the schema of `value`.
+        schema: the schema of the whole object, with the definitions that `node` references.
+    """
     name, node = resolve(node, schema)
     if name.startswith(_BUILT_IN):
         return value
-    if isinstance(value, dict):
-        properties = node.get("properties", {})
-        others = node.get("additionalProperties")
-        result = {}
-        for key, child in value.items():
-            _, below = resolve(properties.get(key, others if isinstance(others, dict) else {}), schema)
-            if child is not None or below.get(NULLABLE):
-                result[key] = normalize_custom(child, below, schema)
-        for key, below in properties.items():
-            if key not in result and ("default" in below or "$ref" in below):
-                _, child = resolve(below, schema)
-                if "default" in child:
-                    result[key] = normalize_custom(child["default"], child, schema)
-        return result
     if isinstance(value, list):
         return [normalize_custom(item, node.get("items", {}), schema) for item in value]
-    return value
+    if not isinstance(value, dict):
+        return value
+    result = {}
+    for key, child in value.items():
+        _, below = resolve(node_of_key(node, key), schema)
+        if child is not None or below.get(NULLABLE):
+            result[key] = normalize_custom(child, below, schema)
+    for key, below in node.get("properties", {}).items():
+        if key not in result and ("default" in below or "$ref" in below):
+            _, child = resolve(below, schema)
+            if "default" in child:
+                result[key] = normalize_custom(child["default"], child, schema)
+    return result
 
 
 def normalize_built_in(body: Mapping[str, Any], schema: Schema) -> Any:
@@ -117,22 +122,23 @@ def _built_in(value: Any, node: Schema, schema: Schema, name: str = "", *, has_d
 
 def _struct(value: Mapping[str, Any], node: Schema, schema: Schema, name: str, *, has_defaults: bool) -> dict[str, Any]:
     type_ = _types().get(name, _PLAIN)
-    others = node.get("additionalProperties")
-    properties = node.get("properties")
+    properties = node.get("properties") or {}
     result: dict[str, Any] = {}
     for key, child in value.items():
-        below = (properties or {}).get(key, others if isinstance(others, dict) else {})
+        below = node_of_key(node, key)
         known = _built_in(child, below, schema, has_defaults=has_defaults)
-        if not (below and properties and _is_absent(known, key, type_, _is_struct(below, schema))):
+        is_struct = "properties" in resolve(below, schema)[1]
+        if not (below and properties and _is_absent(known, key, type_, is_struct)):
             result[key] = known
     if not has_defaults:
         return result
     for key, default in type_.defaults.items():
-        result.setdefault(key, _built_in(default, (properties or {}).get(key, {}), schema))
-    for key, below in (properties or {}).items():
+        result.setdefault(key, _built_in(default, properties.get(key, {}), schema))
+    for key, below in properties.items():
         if "default" in below:
             result.setdefault(key, below["default"])
-    _COMPUTED.get(name, _nothing)(result)
+    if compute := _COMPUTED.get(name):
+        compute(result)
     return result
 
 
@@ -145,12 +151,11 @@ def _is_absent(value: Any, key: str, type_: _Type, is_struct: bool) -> bool:
     return value in ([], {}) and not is_struct
 
 
-def _is_struct(node: Schema, schema: Schema) -> bool:
-    return "properties" in resolve(node, schema)[1]
-
-
 def normalize_quantity(value: str | float) -> str:
-    """Return the same spelling for equal amounts, with binary suffixes from 1Mi on."""
+    """Return one spelling for equal amounts: multiples of 1Mi get a binary suffix.
+
+    A text that is not a quantity stays unchanged.
+    """
     try:
         amount = quantities.parse(str(value).strip()).value
     except ValueError:
@@ -158,12 +163,8 @@ def normalize_quantity(value: str | float) -> str:
     return str(quantities.Quantity(amount, is_binary=amount >= _MEBI and amount % _MEBI == 0))
 
 
-def _nothing(_: dict[str, Any]) -> None:
-    return
-
-
 def _container(container: dict[str, Any]) -> None:
-    """Set the pull policy by the tag: kubernetes v1.34.2 pkg/util/parsers/parsers.go ParseImageName."""
+    """Set an absent pull policy by the image's tag: kubernetes v1.34.2 pkg/util/parsers/parsers.go ParseImageName."""
     match = _TAG.fullmatch(str(container.get("image", "")).rpartition("/")[2])
     is_latest = match is not None and not match["digest"] and (match["tag"] or "latest") == "latest"
     container.setdefault("imagePullPolicy", "Always" if is_latest else "IfNotPresent")
@@ -191,7 +192,7 @@ def _pod_spec(spec: dict[str, Any]) -> None:
 
 
 def _job(spec: dict[str, Any]) -> None:
-    """Set the completions of a Job that sets neither `completions` nor `parallelism`."""
+    """Set an absent `parallelism` to 1, and also `completions` if both are absent."""
     if "completions" not in spec and "parallelism" not in spec:
         spec["completions"] = 1
     spec.setdefault("parallelism", 1)
@@ -266,6 +267,7 @@ _COMPUTED = {
 MAP_TYPE = "x-kubernetes-map-type"
 _ATOMIC = "atomic"
 _ABSENT = object()
+_Key = tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,8 +276,8 @@ class ApplyResult:
 
     Attributes:
         body: the object.
-        emptied: (path, old value) of each mapping whose last key the apply removes although the new manifest has the
-            mapping. The apply sets it to null, which the API server rejects in custom resources.
+        emptied: (path, old value) of each mapping that the new manifest sets to `{}`, if the older manifest set all its
+            keys. The apply sets the mapping to null, which the API server rejects in custom resources.
     """
 
     body: Any
@@ -304,6 +306,7 @@ class _Merge:
     emptied: list[tuple[Path, Any]]
 
     def merged(self, written: Any, stored: Any, new: Any, node: Schema, path: Path) -> Any:
+        """Return the value at a path after the apply; `_ABSENT` if the apply removes it."""
         _, node = resolve(node, self.schema)
         if isinstance(new, dict) and node.get(MAP_TYPE) != _ATOMIC:
             before, live = (value if isinstance(value, dict) else {} for value in (written, stored))
@@ -317,11 +320,10 @@ class _Merge:
     def _mapping(
         self, written: Mapping[str, Any], stored: Mapping[str, Any], new: Mapping[str, Any], node: Schema, path: Path
     ) -> Any:
-        properties, others = node.get("properties", {}), node.get("additionalProperties")
-        result = {}
-        for key, value in new.items():
-            below = properties.get(key, others if isinstance(others, dict) else {})
-            result[key] = self.merged(written.get(key), stored.get(key), value, below, (*path, key))
+        result = {
+            key: self.merged(written.get(key), stored.get(key), value, node_of_key(node, key), (*path, key))
+            for key, value in new.items()
+        }
         kept = {key: value for key, value in stored.items() if key not in written and key not in new}
         if written and not (new or kept) and not _may_be_null(node):
             self.emptied.append((path, written))
@@ -331,11 +333,11 @@ class _Merge:
         keys = node.get(LIST_KEYS)
         if not keys:
             return new
-        before, live = (_by_key(items, keys) for items in (written, stored))
+        before, live = (by_key(items, keys) for items in (written, stored))
         return [
             self.merged(before.get(key), live.get(key), item, node.get("items", {}), (*path, index))
             for index, item in enumerate(new)
-            for key in [_key(item, keys)]
+            for key in [key_of(item, keys)]
         ]
 
 
@@ -343,101 +345,13 @@ def _may_be_null(node: Schema) -> bool:
     return bool(node.get(NULLABLE)) or "default" in node or "object" not in node.get("type", ())
 
 
-VALIDATIONS = "x-kubernetes-validations"
-_READS_OLD = re.compile(r"\boldSelf\b")
-_KEPT = ("rule", "optionalOldSelf")
-_SET = "uniqueItems"
-_Key = tuple[Any, ...]
+def by_key(items: Any, keys: Mapping[str, Any] | None) -> dict[_Key, Any]:
+    """Return key (see `key_of`) → item of a list; empty if `keys` is empty or None, or if `items` is not a list."""
+    return {key_of(item, keys): item for item in items} if keys and isinstance(items, list) else {}
 
 
-@dataclass(frozen=True, slots=True)
-class Transition:
-    """A CEL rule that compares `self` with `oldSelf`, and the values of both at one place of an updated object.
-
-    Attributes:
-        path: the place in the new object.
-        rule: the CEL expression.
-        old: the value of `oldSelf`; None if the stored object has none, which requires `optionalOldSelf`.
-        new: the value of `self`.
-        is_optional: the rule's `optionalOldSelf`: True if the type of `oldSelf` is optional.
-    """
-
-    path: Path
-    rule: str
-    old: Any
-    new: Any
-    is_optional: bool = False
-
-
-def transition_rules(upstream: Schema) -> list[Schema]:
-    """Return the rules of one node of a CustomResourceDefinition that read `oldSelf`, without their messages."""
-    rules = [rule for rule in upstream.get(VALIDATIONS, ()) if _READS_OLD.search(rule["rule"])]
-    return [{keyword: rule[keyword] for keyword in _KEPT if keyword in rule} for rule in rules]
-
-
-def find_transitions(old: Any, new: Any, schema: Schema) -> Iterator[Transition]:
-    """Yield every transition rule that the API server evaluates when `new` replaces `old`.
-
-    Args:
-        old: the stored object, with its defaults.
-        new: the new object, with its defaults.
-        schema: the JSON Schema of the kind.
-    """
-    yield from _transitions(old, new, schema, schema, ())
-
-
-def _transitions(old: Any, new: Any, node: Schema, schema: Schema, path: Path) -> Iterator[Transition]:
-    _, node = resolve(node, schema)
-    for rule in node.get(VALIDATIONS, ()):
-        is_optional = rule.get("optionalOldSelf", False)
-        if old is not None or is_optional:
-            yield Transition(path, rule["rule"], _in_order_of(new, old, node, schema), new, is_optional)
-    if isinstance(new, dict):
-        others = node.get("additionalProperties")
-        before = old if isinstance(old, dict) else {}
-        for key, value in new.items():
-            below = node.get("properties", {}).get(key, others)
-            if isinstance(below, dict):
-                yield from _transitions(before.get(key), value, below, schema, (*path, key))
-    elif isinstance(new, list) and "items" in node:
-        stored = _by_key(old, node.get(LIST_KEYS))
-        for index, item in enumerate(new):
-            was = stored.get(_key(item, node[LIST_KEYS])) if LIST_KEYS in node else None
-            yield from _transitions(was, item, node["items"], schema, (*path, index))
-
-
-def _in_order_of(new: Any, old: Any, node: Schema, schema: Schema) -> Any:
-    """Return `old` with the items of its sets and maps in the order of `new`, because `==` in CEL ignores the order.
-
-    Source: k8s.io/apiserver v0.34.2 pkg/cel/common/values.go, `unstructuredMapList` and `unstructuredSetList`.
-    """
-    _, node = resolve(node, schema)
-    if isinstance(old, dict) and isinstance(new, dict):
-        others = node.get("additionalProperties")
-        below = {key: node.get("properties", {}).get(key, others) for key in old}
-        return {
-            key: _in_order_of(new.get(key), value, below[key], schema) if isinstance(below[key], dict) else value
-            for key, value in old.items()
-        }
-    if not (isinstance(old, list) and isinstance(new, list)):
-        return old
-    if LIST_KEYS in node:
-        after = _by_key(new, node[LIST_KEYS])
-        order = {key: index for index, key in enumerate(after)}
-        result = sorted(old, key=lambda item: order.get(_key(item, node[LIST_KEYS]), len(order)))
-        return [_in_order_of(after.get(_key(item, node[LIST_KEYS])), item, node["items"], schema) for item in result]
-    if node.get(_SET):
-        return sorted(old, key=lambda item: new.index(item) if item in new else len(new))
-    pairs = zip(old, [*new, *[None] * len(old)], strict=False)
-    return [_in_order_of(now, was, node.get("items", {}), schema) for was, now in pairs]
-
-
-def _by_key(items: Any, keys: Mapping[str, Any] | None) -> dict[_Key, Any]:
-    return {_key(item, keys): item for item in items} if keys and isinstance(items, list) else {}
-
-
-def _key(item: Any, keys: Mapping[str, Any]) -> _Key:
-    """Return the key of a list item: the values of its key fields."""
+def key_of(item: Any, keys: Mapping[str, Any]) -> _Key:
+    """Return the key of a list item: the values of its key fields. `keys` has each key field with its default."""
     values = item if isinstance(item, dict) else {}
     result = (values.get(name, default) for name, default in keys.items())
     return tuple(str(value) if isinstance(value, dict | list) else value for value in result)

@@ -1,7 +1,8 @@
-"""RBAC: the grants of the bindings in a set of files, and the requests that these grants allow.
+"""RBAC: the grants of the RoleBindings and ClusterRoleBindings in files, and the requests that they allow.
 
 Source: kubernetes v1.34.2 plugin/pkg/auth/authorizer/rbac/rbac.go, pkg/apis/rbac/v1/evaluation_helpers.go,
-pkg/registry/rbac/validation/rule.go. The API server also asks its webhooks and, for kubelets, the node authorizer.
+pkg/registry/rbac/validation/rule.go. Webhooks and the
+node authorizer of the API server, which can also allow requests, are not simulated.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class Resource:
 
 
 def find_resource(catalog: Catalog, text: str) -> Resource:
-    """Return the resource of `trainjobs`, `trainjob`, `TrainJob` or `trainjobs.trainer.kubeflow.org`.
+    """Return the resource of a name such as `trainjobs`, `trainjob`, `TrainJob` or `trainjobs.trainer.kubeflow.org`.
 
     If several groups have a resource of this name, return the first in the API server's order: the core group, then the
     other groups by name. If no resource has this name, return a Resource with the name as given.
@@ -67,9 +68,14 @@ class Kind:
         """Group and version, such as `batch/v1`."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
+    def is_named_by(self, rule: Mapping[str, object]) -> bool:
+        """Return True if `apiGroups` and `resources` of an admission rule contain the resource."""
+        resources = {*strings(rule.get("resources"))} & {"*", "*/*", self.resource, f"{self.resource}/*"}
+        return bool(resources) and bool({*strings(rule.get("apiGroups"))} & {"*", self.group})
+
 
 def defined_kinds(definition: Manifest) -> Iterator[Kind]:
-    """Yield the kind of a CustomResourceDefinition in each served version."""
+    """Yield the kind that a CustomResourceDefinition defines, once for each served version."""
     spec = mapping(definition.body, "spec")
     names = mapping(spec, "names")
     for version in mappings(spec.get("versions")):
@@ -84,7 +90,7 @@ def defined_kinds(definition: Manifest) -> Iterator[Kind]:
 
 
 def catalog_kinds(catalog: Catalog) -> Iterator[Kind]:
-    """Yield the kinds of a catalog."""
+    """Yield the kinds of a catalog of schemas."""
     for entry in catalog.entries.values():
         group, _, version = entry.api_version.rpartition("/")
         yield Kind(group, version, entry.kind, entry.plural, entry.scope == "Namespaced")
@@ -96,7 +102,7 @@ _SUPERUSERS = "system:masters"
 
 @dataclass(frozen=True, slots=True)
 class Requester:
-    """A user with groups. An empty user name stands for any member of the groups."""
+    """A user and its groups. An empty user name stands for any member of the groups."""
 
     user: str
     groups: frozenset[str]
@@ -127,7 +133,7 @@ class AccessRequest:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A policy rule: verbs on resources (restricted to `names` if there are any) or on URLs."""
+    """A rule of a role: verbs on resources or on URLs. A rule with `names` allows only objects with these names."""
 
     verbs: tuple[str, ...]
     groups: tuple[str, ...]
@@ -168,7 +174,7 @@ class Subject:
     Attributes:
         is_group: True for a group.
         name: name of the user or group, as the API server authenticates it.
-        written: notation of the API server: `User "ada"`, `ServiceAccount "name/namespace"`.
+        written: the subject as the API server writes it: `User "ada"`, `ServiceAccount "name/namespace"`.
     """
 
     is_group: bool
@@ -176,13 +182,13 @@ class Subject:
     written: str = ""
 
     def matches(self, requester: Requester) -> bool:
-        """Return True if the subject is the user, or one of the groups."""
+        """Return True if the subject is the user of the requester, or one of its groups."""
         return self.name in requester.groups if self.is_group else bool(requester.user) and self.name == requester.user
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """A binding, with the rules that it grants.
+    """A RoleBinding or ClusterRoleBinding, with the rules that it grants.
 
     Attributes:
         binding: such as `RoleBinding team-a/mpigen-edit`.
@@ -190,7 +196,7 @@ class Grant:
         namespace: the namespace of the grant; empty for all namespaces and cluster-scoped resources.
         subjects: the subjects of the binding.
         rules: the rules of the role.
-        gap: why rules may be missing; empty if they are complete.
+        gap: why the files lack rules of the role; empty if `rules` is complete.
         file: the file of the binding.
     """
 
@@ -203,7 +209,7 @@ class Grant:
     file: str
 
     def applies_to(self, requester: Requester) -> bool:
-        """Return True if a subject of the binding matches."""
+        """Return True if a subject of the binding matches the requester."""
         return any(subject.matches(requester) for subject in self.subjects)
 
     def reason(self, requester: Requester) -> str:
@@ -222,15 +228,15 @@ class Access:
     grants: tuple[Grant, ...]
 
     def of(self, requester: Requester, namespace: str = "") -> Iterator[Grant]:
-        """Yield the grants of a requester in a namespace, including cluster-wide ones."""
+        """Yield the cluster-wide grants of a requester, and its grants in a namespace."""
         for grant in self.grants:
             if grant.namespace in ("", namespace) and grant.applies_to(requester):
                 yield grant
 
     def allowed(self, requester: Requester, request: AccessRequest) -> str:
-        """Return the binding and role that allow a request; empty if none does.
+        """Return the binding and role that allow a request; empty if the request is denied.
 
-        Superusers need no role: pkg/kubeapiserver/authorizer/reload.go.
+        Members of `system:masters` need no role (pkg/kubeapiserver/authorizer/reload.go): the result names this group.
         """
         if _SUPERUSERS in requester.groups:
             return f"the group {_SUPERUSERS} may do anything"
@@ -239,8 +245,8 @@ class Access:
     def reasons(self, requester: Requester, request: AccessRequest) -> tuple[str, ...]:
         """Return the reasons that the API server may give for allowing a request; none if it denies the request.
 
-        The API server evaluates cluster-wide bindings first, and bindings of one kind in any order. It gives the reason
-        of the first binding that allows the request.
+        The API server evaluates ClusterRoleBindings first, and bindings of one kind in any order. It gives the reason
+        of the first binding that allows the request. For members of `system:masters` the reason is an empty string.
         """
         if _SUPERUSERS in requester.groups:
             return ("",)
@@ -253,14 +259,16 @@ class Access:
         return (grant for grant in self.of(requester, namespace) if any(rule.allows(request) for rule in grant.rules))
 
     def gaps(self, requester: Requester, namespace: str = "") -> tuple[str, ...]:
-        """Return why the cluster may allow a requester more than the files grant."""
+        """Return, for each grant of a requester whose rules are incomplete, the binding and the reason."""
         return tuple(
             dict.fromkeys(f"{grant.binding}: {grant.gap}" for grant in self.of(requester, namespace) if grant.gap)
         )
 
 
 def parse_requester(text: str, groups: Iterable[str] = ()) -> Requester:
-    """Parse `group:NAME`, `user:NAME` or `serviceaccount:NAMESPACE/NAME`, and add the groups of authentication.
+    """Parse `group:NAME`, `user:NAME` or `serviceaccount:NAMESPACE/NAME`.
+
+    The result includes `groups`, and groups that the API server adds, such as `system:authenticated`.
 
     Source: apiserver v0.34.2 pkg/authentication/serviceaccount/util.go `MakeGroupNames`, pkg/authentication/group.
 
@@ -284,7 +292,7 @@ def parse_requester(text: str, groups: Iterable[str] = ()) -> Requester:
 
 
 def _groups_of(user: str) -> list[str]:
-    """Return the groups that the API server adds to a user."""
+    """Return the groups that the API server adds to an anonymous user or a ServiceAccount; empty for other users."""
     if user == "system:anonymous":
         return ["system:unauthenticated"]
     match user.split(":"):
@@ -329,7 +337,7 @@ Source: kubernetes v1.34.2 plugin/pkg/auth/authorizer/rbac/bootstrappolicy/polic
 
 
 def with_default_grants(access: Access) -> Access:
-    """Add to these grants the default grants that the files do not redefine."""
+    """Return these grants, and before them the default grants whose bindings they do not contain."""
     bindings = {grant.binding for grant in access.grants}
     return Access((*(grant for grant in GRANTS if grant.binding not in bindings), *access.grants))
 
@@ -341,7 +349,7 @@ _Roles = Mapping[tuple[str, str, str], Manifest]
 
 
 def read_access(manifests: Iterable[Manifest]) -> Access:
-    """Read the grants of all bindings; other objects are ignored.
+    """Read the grants of all RoleBindings and ClusterRoleBindings in manifests.
 
     Raises:
         SimulationError: two objects of the same name differ.
@@ -352,7 +360,11 @@ def read_access(manifests: Iterable[Manifest]) -> Access:
 
 
 def _index(manifests: Iterable[Manifest]) -> _Roles:
-    """Index the RBAC objects by kind, namespace and name."""
+    """Return the RBAC objects by (kind, namespace, name).
+
+    Raises:
+        SimulationError: two objects of the same kind, namespace and name differ.
+    """
     objects: dict[tuple[str, str, str], Manifest] = {}
     for manifest in manifests:
         if manifest.group == _RBAC and manifest.kind in _KINDS and manifest.name:
@@ -404,9 +416,9 @@ def _read_rules(role: Manifest, roles: _Roles) -> Iterator[Rule]:
 
 
 def _sources(role: Manifest, roles: _Roles) -> Iterator[Manifest]:
-    """Yield the roles that are aggregated into a role, or the role alone.
+    """Yield the roles whose rules a role has: the roles that it aggregates, or the role itself if it aggregates none.
 
-    A controller overwrites the rules of an aggregated role whenever one of its sources changes: kubernetes v1.34.2
+    A controller overwrites the own rules of an aggregated ClusterRole: kubernetes v1.34.2
     pkg/controller/clusterroleaggregation/clusterroleaggregation_controller.go `syncClusterRole`.
     """
     waiting, seen = [role], {role.name}
@@ -438,5 +450,5 @@ def _find_gap(role: Manifest | None, roles: _Roles) -> str:
     if role is None:
         return "its role is not among the files"
     if _selectors(role) is not None and not list(_sources(role, roles)):
-        return "the roles that are aggregated into its role are not among the files"
+        return "its role aggregates ClusterRoles that are not among the files"
     return ""

@@ -54,8 +54,8 @@ def test_a_written_baseline_hides_its_findings(mpigen: Run, tmp_path: Path) -> N
     (tmp_path / "tree/a/pod.yaml").write_text(f"# a comment\n{POD}")
     assert files(mpigen, "./tree", "--baseline", "known.json") == (1, ["tree/b/pod.yaml"])
     for arguments, words in (
-        (["--write-baseline"], "name its file with --baseline"),
-        (["--baseline", "x.json", "--write-baseline", "--changed-since", "main"], "from all files"),
+        (["--write-baseline"], "name the file with --baseline"),
+        (["--baseline", "x.json", "--write-baseline", "--changed-since", "main"], "findings of all files"),
         (["--baseline", "nope.json"], "nope.json: cannot be read"),
     ):
         ran = mpigen("validate", "tree", *arguments)
@@ -105,7 +105,7 @@ def test_synth_writes_output_with_waived_findings(mpigen: Run, tmp_path: Path) -
     (tmp_path / "mpigen_platform.py").write_text(source.read_text().replace('"/value"', '"/valeu"'))
     refused = mpigen("synth", "mpigen_platform.py", "--format", "github")
     assert refused.returncode == 1
-    file = "output/custom-python/1.0.0/custom/cluster/priorityclass-urgent.yaml"
+    file = "output/custom-python/custom/cluster/priorityclass-urgent.yaml"
     assert refused.stdout.startswith(f"::error file={file},line=10,col=1,title=schema/unknown-field::")
     waiver = f'[[waivers]]\ncheck = "schema/unknown-field"\npath = "{file}"\nreason = "a test"\nuntil = 2026-01-01\n'
     (tmp_path / "mpigen.toml").write_text(waiver)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.conftest import EXAMPLES, ROOT, Run
 
-RELEASE = ROOT / "output" / "openshift-h100" / "1.0.0"
+RELEASE = ROOT / "output" / "openshift-h100"
 HOSTILE = """\
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
@@ -115,14 +115,17 @@ def test_an_incomplete_question_is_rejected(words: list[str], mpigen: Run) -> No
     [
         (
             ["create", "trajnobs"],
-            ("no schema of mpigen has the resource `trajnobs`, so its name may be misspelt; did you mean `trainjobs`?"),
+            (
+                "mpigen has no schema for the resource `trajnobs`, so the name may be misspelt; "
+                "did you mean `trainjobs`?"
+            ),
         ),
         (
             ["get", "frobnicators.example.com"],
-            "no schema of mpigen has the resource `frobnicators.example.com`, so its name may be misspelt",
+            "mpigen has no schema for the resource `frobnicators.example.com`, so the name may be misspelt",
         ),
-        (["creat", "trainjobs"], "`creat` is no verb that Kubernetes uses; did you mean `create`?"),
-        (["gett", "/metrics"], "`gett` is no verb that Kubernetes uses; did you mean `get`?"),
+        (["creat", "trainjobs"], "Kubernetes has no verb `creat`; did you mean `create`?"),
+        (["gett", "/metrics"], "Kubernetes has no verb `gett`; did you mean `get`?"),
     ],
 )
 def test_a_negative_answer_suggests_spelling_corrections(question: list[str], note: str, mpigen: Run) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -31,7 +32,22 @@ def test_a_family_is_listed_in_a_table(mpigen: Run) -> None:
 def test_explain_prints_the_page_of_every_check(mpigen: Run) -> None:
     assert [check.id for check in checks() if not (ROOT / "docs" / check.page).is_file()] == []
     page = (ROOT / "docs/checks/waiver/unused.md").read_text()
-    assert mpigen("explain", "waiver/unused").stdout == page
+    (code,) = re.findall(r"^`generator/adoption/waivers.py`$", page, re.MULTILINE)
+    explained = mpigen("explain", "waiver/unused").stdout
+    (place,) = re.findall(r"^`generator/adoption/waivers.py:(\d+)`$", explained, re.MULTILINE)
+    assert explained.replace(f":{place}`", "`") == page
+    assert "declare(" in (ROOT / code.strip("`")).read_text().splitlines()[int(place) - 1]
+
+
+def test_every_check_is_listed_with_the_line_of_its_function(mpigen: Run) -> None:
+    for entry in json.loads(mpigen("checks", "--format", "json").stdout):
+        lines = (ROOT / entry["file"]).read_text().splitlines()[entry["line"] - 1 :]
+        name = entry["id"].partition("/")[2].replace("-", "_")
+        if entry["function"]:
+            assert entry["function"] == name
+            assert any(line.startswith(f"def {name}(") for line in lines[:4])
+        else:
+            assert lines[0] == "declare("
 
 
 @pytest.mark.parametrize("arguments", [["explain", "waiver/unusd"], ["validate", ".", "--select", "waiver/unusd"]])

@@ -164,16 +164,15 @@ def test_a_finding_in_rendered_manifests_leaves_the_output_unchanged(tmp_path: P
     assert not (tmp_path / "output").exists()
 
 
-def test_an_existing_release_with_other_content_requires_replace(tmp_path: Path, mpigen: Run) -> None:
+def test_an_edited_file_is_overwritten_only_on_request(tmp_path: Path, mpigen: Run) -> None:
     file = tmp_path / "platform.yaml"
     shutil.copy(EXAMPLES["cpu-kubernetes"], file)
     mpigen("synth", file)
-    file.write_text(file.read_text().replace("nodes: 3", "nodes: 4"))
-    file.write_text(file.read_text().replace("{cpu: 3}", "{cpu: 4}"))
+    (tmp_path / "output/cpu-kubernetes/tenants/team-sim/queue.yaml").write_text("mine\n")
     refused = mpigen("synth", file)
     assert refused.returncode == 2
-    assert "--replace" in refused.stderr
-    assert mpigen("synth", file, "--replace").returncode == 0
+    assert "--discard-edits" in refused.stderr
+    assert mpigen("synth", file, "--discard-edits").returncode == 0
 
 
 @pytest.mark.parametrize("flavour", FLAVOURS)
@@ -242,11 +241,11 @@ def test_an_internal_error_is_reported_as_a_bug_and_debug_prints_the_traceback(t
     (tmp_path / "pod.yaml").write_text(POD)
     path = str(tmp_path / "modules")
     ran = mpigen("validate", "pod.yaml", PYTHONPATH=path)
-    assert (ran.returncode, "a bug of ours: RuntimeError: broken" in ran.stderr) == (3, True)
+    assert (ran.returncode, "mpigen has a bug: RuntimeError: broken" in ran.stderr) == (3, True)
     assert "Traceback" not in ran.stderr
     assert "Traceback" in mpigen("--debug", "validate", "pod.yaml", PYTHONPATH=path).stderr
     told = json.loads(mpigen("validate", "pod.yaml", "--format", "json", PYTHONPATH=path).stdout)
-    assert told["problems"][0]["message"] == "a bug of ours: RuntimeError: broken"
+    assert told["problems"][0]["message"] == "mpigen has a bug: RuntimeError: broken"
 
 
 def test_json_results_exist_for_all_commands(mpigen: Run) -> None:

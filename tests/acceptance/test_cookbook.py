@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
+import subprocess
+import sys
+import textwrap
 from pathlib import Path
 
 import pytest
 
 from generator import manifests
 from tests.conftest import EXAMPLES, ROOT, Run
+from tests.docs.pages import blocks
 
 PAGE = (ROOT / "docs/tasks/add-a-runtime.md").read_text("utf-8")
 (RECIPE,) = re.findall(r"```python title=\"mpigen_platform.py\"\n(.*?)```", PAGE, flags=re.DOTALL)
+BLOCKS = {block.title: block.text for block in blocks(ROOT / "docs/tasks/add-a-check.md") if block.title}
 
 
 @pytest.mark.slow
@@ -29,3 +35,40 @@ def test_a_runtime_in_python_has_fewer_than_30_lines(tmp_path: Path, mpigen: Run
     assert {"name": "TRITON_CACHE_DIR", "value": "/kernels/triton"} in environment
     mounts = node["template"]["spec"]["template"]["spec"]["containers"][0]["volumeMounts"]
     assert {"name": "kernels", "mountPath": "/kernels"} in mounts
+
+
+def test_a_check_and_its_setting_have_fewer_than_30_lines(tmp_path: Path, mpigen: Run) -> None:
+    check, setting = (textwrap.dedent(BLOCKS[name]) for name in ("checks/company.py", "mpigen.toml"))
+    assert len(check.splitlines()) + len(setting.splitlines()) < 30
+    (tmp_path / "checks").mkdir()
+    (tmp_path / "checks/company.py").write_text(check)
+    (tmp_path / "mpigen.toml").write_text(setting)
+    namespace = "apiVersion: v1\nkind: Namespace\nmetadata: {name: a, labels: {mpigen.dev/tenant: a}}\n"
+    ran = mpigen("validate", "-", "--format", "json", stdin=namespace)
+    (finding,) = json.loads(ran.stdout)["findings"]
+    assert (ran.returncode, finding["check"], finding["url"]) == (1, "acme/cost-center", "checks/company.py")
+    assert "acme/cost-center" in mpigen("validate", "-", "--profile", stdin=namespace).stderr
+    assert mpigen("validate", "-", "--ignore", "acme", stdin=namespace).returncode == 0
+    explained = mpigen("explain", "acme/cost-center").stdout
+    assert re.search(r"^`cost_center` in `checks/company.py:\d+`$", explained, re.MULTILINE)
+
+
+def test_a_check_that_fails_writes_nothing(tmp_path: Path, mpigen: Run) -> None:
+    broken = textwrap.dedent(BLOCKS["checks/company.py"]).replace(
+        "in manifest.labels\n", "in manifest.body['labels']\n"
+    )
+    (tmp_path / "company.py").write_text(broken)
+    (tmp_path / "mpigen.toml").write_text('checks = ["company.py"]\n')
+    shutil.copyfile(EXAMPLES["cpu-kubernetes"], tmp_path / "platform.yaml")
+    before = sorted(tmp_path.rglob("*"))
+    ran = mpigen("synth", "platform.yaml")
+    assert ran.returncode == 2
+    assert re.fullmatch(r"error: company.py:\d+: acme/cost-center: KeyError: 'labels'; correct the check\n", ran.stderr)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_the_check_of_the_guide_is_typed(tmp_path: Path) -> None:
+    (tmp_path / "company.py").write_text(textwrap.dedent(BLOCKS["checks/company.py"]))
+    command = [sys.executable, "-m", "mypy", "--strict", "--no-incremental", "--follow-imports=silent", "company.py"]
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stdout

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from generator import Platform, pipeline
-from generator.app import App
+from generator import App, Platform, pipeline
 from generator.documents.emit import Emitter
 from generator.manifests import write
 from tests.acceptance.test_examples import tree
@@ -57,8 +56,7 @@ def shuffled(value: Any, chance: random.Random) -> Any:
 
 
 def rendered(platform: Platform) -> dict[str, str]:
-    tree, pointer = pipeline.render(platform, App(platform))
-    return {**write(tree), **write(pointer)}
+    return write(pipeline.render(platform, App(platform)))
 
 
 @settings(max_examples=20, deadline=None)
@@ -80,8 +78,8 @@ def test_output_does_not_depend_on_the_order_of_the_file(
     file = folder / "platform.yaml"
     file.write_text(Emitter().emit([shuffled(small_platform(), chance)]))
     platform, app = pipeline.load(file)
-    first, _ = pipeline.render(platform, app)
-    assert write(first) == write(pipeline.render(platform, App(Platform.model_validate(small_platform())))[0])
+    first = pipeline.render(platform, app)
+    assert write(first) == write(pipeline.render(platform, App(Platform.model_validate(small_platform()))))
 
 
 def test_a_new_team_changes_only_its_own_files_and_the_slack_queue() -> None:

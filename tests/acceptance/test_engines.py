@@ -23,7 +23,7 @@ OUTPUT = ROOT / "output"
 @pytest.fixture(scope="module")
 def kubeconform() -> Kubeconform:
     """Return the real kubeconform, built on first use."""
-    cache = cache_folder(os.environ.get("MPIGEN_CACHE"), os.environ.get("XDG_CACHE_HOME"))
+    cache = cache_folder(os.environ, Path.home())
     return Kubeconform(ensure_kubeconform(cache), Catalog.bundled().locations())
 
 

@@ -59,7 +59,7 @@ def test_a_platform_without_fabrics_prints_a_note(mpigen: Run, tmp_path: Path) -
     ran = mpigen("fabrics", EXAMPLES["cpu-kubernetes"], cwd=tmp_path)
     assert (ran.returncode, ran.stdout) == (
         0,
-        "this platform declares no fabric: ranks use the network of pods\n",
+        "this platform declares no fabric, so ranks use the pod network\n",
     )
 
 

@@ -39,12 +39,12 @@ def test_job_new_prints_a_short_manifest(mpigen: Run) -> None:
 
 
 def test_job_new_options_appear_in_the_manifest(mpigen: Run) -> None:
-    line = "--runtime openmpi-h100 --tenant team-cv --name run-7 --nodes 4 --queue night -- mpirun python train.py"
+    line = "--runtime openmpi-h100 --tenant team-cv --name run-7 --nodes 4 --queue default -- mpirun python train.py"
     ran = mpigen("job", "new", H100, *shlex.split(line))
     assert yaml.safe_load(ran.stdout) == {
         "apiVersion": "trainer.kubeflow.org/v1alpha1",
         "kind": "TrainJob",
-        "metadata": {"name": "run-7", "namespace": "team-cv", "labels": {"kueue.x-k8s.io/queue-name": "night"}},
+        "metadata": {"name": "run-7", "namespace": "team-cv", "labels": {"kueue.x-k8s.io/queue-name": "default"}},
         "spec": {
             "runtimeRef": {"name": "openmpi-h100"},
             "trainer": {"numNodes": 4, "command": ["mpirun", "python", "train.py"]},
@@ -97,7 +97,7 @@ def test_output_writes_a_new_file_and_overwrites_none(tmp_path: Path, mpigen: Ru
         (
             "--runtime openmpi --nodes 4",
             (
-                "error: --nodes: Kueue never admits `4` hosts: 4 nodes take 56 cpu of flavor `cpu`, and `team-sim` "
+                "error: --nodes: Kueue never admits `4` nodes: 4 nodes take 56 cpu of flavor `cpu`, and `team-sim` "
                 "never gets more than 48; pass 3 or less\n"
             ),
         ),
@@ -111,6 +111,55 @@ def test_output_writes_a_new_file_and_overwrites_none(tmp_path: Path, mpigen: Ru
 def test_jobs_that_cannot_run_are_rejected(line: str, told: str, mpigen: Run) -> None:
     ran = mpigen("job", "new", CPU, *shlex.split(line))
     assert (ran.returncode, ran.stdout, ran.stderr) == (2, "", told)
+
+
+@pytest.mark.parametrize(
+    ("line", "place", "check"),
+    [
+        ("--queue night -- mpirun x", "stdout:4:84", "quota/missing-queue"),
+        ("--label a=b.", "stdout:4:", "schema/not-allowed"),
+        ("-- mpirun -np 99 x", "stdout:9:30", "mpi/slots"),
+        ("--fail-on warning -- torchrun x", "stdout:9:15", "mpi/no-launcher"),
+    ],
+    ids=["queue", "label", "ranks", "warning"],
+)
+def test_job_new_prints_findings_instead_of_a_job_that_check_job_rejects(
+    line: str, place: str, check: str, mpigen: Run
+) -> None:
+    ran = mpigen("job", "new", CPU, "--runtime", "openmpi", *shlex.split(line))
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert ran.stderr.startswith(place)
+    assert f": {check}: TrainJob team-sim/openmpi" in ran.stderr
+
+
+def test_a_team_can_name_its_own_queue_if_no_policy_rejects_the_queue(tmp_path: Path, mpigen: Run) -> None:
+    policies = "policies: {admission: {rules: {queue: audit}}}"
+    (tmp_path / "platform.yaml").write_text(f"{CPU.read_text()}{policies}\n")
+    ran = mpigen("job", "new", "platform.yaml", "--runtime", "openmpi", "--queue", "night", "--", "mpirun", "x")
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
+def test_job_new_prints_warnings_and_writes_no_rejected_job(tmp_path: Path, mpigen: Run) -> None:
+    warned = mpigen("job", "new", CPU, "--runtime", "openmpi", "--", "torchrun", "x")
+    assert (warned.returncode, yaml.safe_load(warned.stdout)["kind"]) == (0, "TrainJob")
+    assert "warning: mpi/no-launcher" in warned.stderr
+    rejected = mpigen("job", "new", CPU, "--runtime", "openmpi", "-o", "job.yaml", "--", "mpirun", "-np", "99", "x")
+    assert (rejected.returncode, rejected.stderr[:13]) == (1, "job.yaml:9:30")
+    assert not (tmp_path / "job.yaml").exists()
+
+
+def test_findings_have_the_lines_of_the_output_with_a_network_policy(tmp_path: Path, mpigen: Run) -> None:
+    (tmp_path / "platform.yaml").write_text(f"{CPU.read_text()}isolation: {{unit: job}}\n")
+    ran = mpigen("job", "new", "platform.yaml", "--runtime", "openmpi", "--", "torchrun", "x")
+    number = int(ran.stderr.split(":")[1])
+    assert ran.stdout.splitlines()[number - 1] == "    command: [torchrun, x]"
+    assert yaml.safe_load(ran.stdout.partition("---")[2].partition("---")[0])["kind"] == "NetworkPolicy"
+
+
+def test_job_new_accepts_a_finding_that_the_settings_ignore(tmp_path: Path, mpigen: Run) -> None:
+    (tmp_path / "mpigen.toml").write_text('ignore = ["mpi/slots"]\n')
+    ran = mpigen("job", "new", CPU, "--runtime", "openmpi", "--", "mpirun", "-np", "99", "x")
+    assert (ran.returncode, ran.stderr) == (0, "")
 
 
 def test_an_invalid_platform_is_reported_with_its_location(tmp_path: Path, mpigen: Run) -> None:

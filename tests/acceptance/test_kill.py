@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import random
 import statistics
@@ -28,10 +27,10 @@ from generator.release import Release, write
 job = json.loads(sys.stdin.readline())
 if job["in_two_steps"]:
     exchange._exchange = lambda *_: False
-release = Release("prod", "1.0.0", job["files"], "0" * 64, {}, lambda version: {"application.yaml": job["pointer"]})
+release = Release("prod", "1.0.0", job["files"], "0" * 64, {})
 print("ready", flush=True)
 if sys.stdin.readline() == "go\\n":
-    write(release, Path(job["root"]), replace=True)
+    write(release, Path(job["root"]))
     print("done", flush=True)
 """
 
@@ -45,12 +44,8 @@ def files(mark: str) -> dict[str, str]:
 CONTENTS = {mark: files(mark) for mark in "AB"}
 
 
-def pointer(mark: str) -> str:
-    return f"# {mark}\npath: output/prod/1.0.0\n"
-
-
 def release(mark: str) -> Release:
-    return Release("prod", "1.0.0", CONTENTS[mark], "0" * 64, {}, lambda _: {"application.yaml": pointer(mark)})
+    return Release("prod", "1.0.0", CONTENTS[mark], "0" * 64, {})
 
 
 @dataclass
@@ -62,7 +57,7 @@ class Writer:
 
     def start(self, mark: str) -> subprocess.Popen[str]:
         """Start the process, which prepares its files without writing them."""
-        job = {"root": str(self.root), "files": CONTENTS[mark], "pointer": pointer(mark)}
+        job = {"root": str(self.root), "files": CONTENTS[mark]}
         command, repository = [sys.executable, "-c", CHILD], Path(generator.__path__[0]).parent
         process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1, cwd=repository
@@ -90,20 +85,12 @@ class Writer:
 
 def mark_on_disk(root: Path) -> str:
     """Return the mark of a complete release on disk, or an empty string without a release."""
-    folder = root / "prod/1.0.0"
+    folder = root / "prod"
     if not folder.exists():
         return ""
     assert [problem.file for problem in verify(folder)] == [str(folder / "mine.txt")]
     held = {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*.yaml")}
     (mark,) = (mark for mark in CONTENTS if CONTENTS[mark] == held)
-    return mark
-
-
-def mark_of_pointer(root: Path) -> str:
-    folder = root / "prod/argocd"
-    lock = json.loads((folder / "pointer.lock").read_text())
-    (mark,) = (mark for mark in CONTENTS if pointer(mark) == (folder / "application.yaml").read_text())
-    assert lock["spec"]["files"] == {"application.yaml": f"sha256:{hashlib.sha256(pointer(mark).encode()).hexdigest()}"}
     return mark
 
 
@@ -135,10 +122,9 @@ def test_a_killed_writer_leaves_one_complete_release(output: Path, kills: int, *
             process.wait()
             mark = mark_on_disk(output)
             seen[{old: "old", new: "new", "": "none"}[mark]] += 1
-            assert mark_of_pointer(output) in {old, mark}  # it never runs ahead
-            seen["debris"] += any((output / "prod").glob(".*"))
-            assert write(release(new), output, replace=True).kept == ("mine.txt",)
-            assert (mark_on_disk(output), mark_of_pointer(output), mine.read_text()) == (new, new, "mine\n")
-            assert sorted(path.name for path in (output / "prod").iterdir()) == ["1.0.0", "argocd"]
+            seen["debris"] += any(output.glob(".*"))
+            assert write(release(new), output).kept == ("mine.txt",)
+            assert (mark_on_disk(output), mine.read_text()) == (new, "mine\n")
+            assert [path.name for path in output.iterdir()] == ["prod"]
     assert in_two_steps or not seen["none"]
     assert min(seen["old"], seen["new"], seen["debris"]) > 0, f"the kills missed the writing: {seen}, {needed:.3f} s"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from generator.cli.main import run
 from tests.conftest import EXAMPLES, Run
 
 POLICIES = """\
@@ -99,7 +100,8 @@ def test_a_failed_case_is_a_finding(policies: Path, tmp_path: Path, mpigen: Run)
     (tmp_path / "cases.yaml").write_text(CASES.replace(DENIED, "accepted"))
     ran = mpigen("policy", "test", policies, "--cases", "cases.yaml")
     assert ran.returncode == 1
-    assert ran.stdout.startswith("cases.yaml:14: error: policy/case: large: the request is denied by job-size: at most")
+    message = "large: the request is denied by `job-size`: at most"
+    assert ran.stdout.startswith(f"cases.yaml:14: error: policy/case: {message}")
     assert ran.stdout.endswith("3 cases, 1 rule, 1 failed\n")
 
 
@@ -109,6 +111,17 @@ def test_a_rule_without_a_rejected_case_is_a_finding(policies: Path, tmp_path: P
     assert ran.returncode == 1
     assert "policy/untested: ValidatingAdmissionPolicy job-size $.spec.validations[0].expression" in ran.stdout
     assert "policies.yaml:20:19: error:" in ran.stdout
+
+
+def test_the_next_run_in_a_process_reads_changed_files_again(
+    policies: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cases = tmp_path / "cases.yaml"
+    cases.write_text(CASES.replace("1000", "10").replace(DENIED, "accepted"))
+    for added, line in ((0, 20), (3, 23)):
+        policies.write_text("#\n" * added + POLICIES)
+        assert run(["policy", "test", str(policies), "--cases", str(cases)]) == 1
+        assert f"policies.yaml:{line}:19: error: policy/untested" in capsys.readouterr().out
 
 
 def test_policy_test_has_json_output(policies: Path, mpigen: Run) -> None:
@@ -180,4 +193,4 @@ def test_references_and_values_of_cases_are_validated(
 def test_policy_test_without_cases_is_an_input_error(policies: Path, mpigen: Run) -> None:
     ran = mpigen("policy", "test", policies)
     assert ran.returncode == 2
-    assert "no cases in" in ran.stderr
+    assert "no test cases in" in ran.stderr

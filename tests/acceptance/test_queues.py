@@ -82,7 +82,7 @@ def test_queues_of_manifests_are_printed_in_devices_and_nodes(mpigen: Run) -> No
     assert (ran.returncode, ran.stderr) == (0, "")
     assert ran.stdout == (
         "QUEUE   FLAVOR  RESOURCE   NOMINAL  MAY BORROW  LENDS  OWNED  RECLAIMABLE  IDLE  NODES\n"
-        "all (there is no Cohort of this name, so it is a plain group)\n"
+        "all (no Cohort object has this name, so the cohort has no quota of its own)\n"
         "  here  gpus    a.com/gpu  12       4           8      12     12           12    1.5 of 4\n"
         "\n"
         "Computed by the rules of Kueue 0.19.\n"
@@ -100,7 +100,7 @@ def test_multikueue_queues_have_nodes_in_other_clusters(mpigen: Run) -> None:
 
 
 def test_many_teams_fit_on_a_screen(mpigen: Run) -> None:
-    ran = mpigen("queues", ROOT / "output" / "university" / "1.0.0")
+    ran = mpigen("queues", ROOT / "output" / "university")
     assert (ran.returncode, ran.stderr) == (0, "")
     tree, _, jobs = ran.stdout.partition("\n\n")
     assert max(map(len, tree.splitlines())) < 120
@@ -112,7 +112,7 @@ def test_many_teams_fit_on_a_screen(mpigen: Run) -> None:
     ("text", "told"),
     [
         (QUEUES.replace("NAMED", "all"), "here (admits nothing: there is no ResourceFlavor `gpus`)"),
-        (QUEUES.replace("NAMED", "one") + FLAVOR + COHORTS, "its parent is two, which leads back to it"),
+        (QUEUES.replace("NAMED", "one") + FLAVOR + COHORTS, "its parent is two, which has this cohort as an ancestor"),
         (QUEUES.replace("NAMED", "one") + FLAVOR + COHORTS, "the parents of its cohort form a cycle: `one` → `two`"),
         (
             QUEUES.replace("clusterQueue: here", "clusterQueue: there"),

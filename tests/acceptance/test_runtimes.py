@@ -33,12 +33,12 @@ def test_the_catalogue_is_printed_as_a_table(mpigen: Run) -> None:
 def test_the_runtimes_of_a_platform_are_printed_as_a_table(mpigen: Run) -> None:
     ran = mpigen("runtimes", EXAMPLES["openshift-h100"])
     assert ran.stdout == (
-        "NAME          FAMILY   POOL  DEVICE  HOSTS  RANKS  EACH HOST TAKES                                           "
-        "   LAUNCHER  TENANTS  NOTE\n"
-        "openmpi-cpu   openmpi  cpu   cpu     2      57     57 cpu, 230Gi memory                                      "
-        "   node      all      -\n"
-        "openmpi-h100  openmpi  h100  nvidia  2      8      172 cpu, 1843Gi memory, 8 nvidia.com/gpu, 8 openshift.io/ib"
-        "  node      all      -\n"
+        "NAME          FAMILY   POOL  DEVICE  NUMNODES  RANKS"
+        "  EACH POD REQUESTS                                            LAUNCHER  TENANTS  NOTE\n"
+        "openmpi-cpu   openmpi  cpu   cpu     2         57   "
+        "  57 cpu, 230Gi memory                                         node      all      -\n"
+        "openmpi-h100  openmpi  h100  nvidia  2         8    "
+        "  172 cpu, 1843Gi memory, 8 nvidia.com/gpu, 8 openshift.io/ib  node      all      -\n"
     )
 
 
@@ -103,7 +103,7 @@ def test_runtimes_show_accepts_a_family_with_a_platform(mpigen: Run) -> None:
             ["runtimes", "show", "openmpy"],
             (
                 "error: there is no family `openmpy`; did you mean `openmpi`?; "
-                "of a runtime of your own, name its platform file too\n"
+                "to show a runtime of a platform, add its platform file to the command\n"
             ),
         ),
         (

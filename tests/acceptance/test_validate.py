@@ -110,7 +110,7 @@ spec:
 def test_a_job_with_a_release_is_checked_against_its_queues(tmp_path: Path, mpigen: Run) -> None:
     job = tmp_path / "job.yaml"
     job.write_text(TOO_LARGE)
-    release = ROOT / "output/university/1.0.0"
+    release = ROOT / "output/university"
     for ran in (mpigen("validate", release, job), mpigen("validate", release, "-", stdin=TOO_LARGE)):
         assert ran.returncode == 1
         assert "40 nodes, but ClusterQueue `aero` admits at most 27 on runtime `openmpi-cpu`" in ran.stdout
@@ -119,7 +119,7 @@ def test_a_job_with_a_release_is_checked_against_its_queues(tmp_path: Path, mpig
 def test_a_job_without_one_release_is_checked_alone(tmp_path: Path, mpigen: Run) -> None:
     job = tmp_path / "job.yaml"
     job.write_text(TOO_LARGE)
-    releases = [ROOT / "output" / name / "1.0.0" for name in ("university", "cpu-kubernetes")]
+    releases = [ROOT / "output" / name for name in ("university", "cpu-kubernetes")]
     assert mpigen("validate", job).returncode == 0
     assert mpigen("validate", *releases, job).returncode == 0
 
@@ -132,10 +132,18 @@ def test_a_job_without_one_release_is_checked_alone(tmp_path: Path, mpigen: Run)
         ("name: openmpi-cpu}", "name: openmpi-cpu, kind: Runtime}", "trainjob/runtime-kind"),
         ("queue-name: default", "queue-name: defualt", "or correct the name to `default`"),
         ("class: production", "class: prodution", "or correct the name to `production`"),
-        ("numNodes: 16", "numNodes: 17", "requests 17 hosts, but a job in namespace `robotics` can have at most 16"),
+        ("numNodes: 16", "numNodes: 17", "`numNodes` is 17, but namespace `robotics`"),
     ],
 )
 def test_references_of_a_job_are_looked_up_in_the_release(said: str, instead: str, told: str, mpigen: Run) -> None:
-    release = ROOT / "output/university/1.0.0"
+    release = ROOT / "output/university"
     assert "embedded: 0 findings" in mpigen("validate", release, "-", stdin=NAMING).stdout
     assert told in mpigen("validate", release, "-", stdin=NAMING.replace(said, instead)).stdout
+
+
+def test_a_folder_without_an_object_is_refused(tmp_path: Path, mpigen: Run) -> None:
+    """A wrong path must not pass in CI."""
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new/values.yaml").write_text("a: b\n")
+    ran = mpigen("validate", "new")
+    assert (ran.returncode, ran.stderr) == (2, "error: skipped 1 file without objects of an API: new/values.yaml\n")

@@ -1,6 +1,8 @@
 """The fixtures of the checks: `<family>/<rule>/cases.yaml` has the cases of a rule, `<family>/expected.txt` the words.
 
 A case is a sound base, a change that breaks one rule (`bad`), and perhaps a change that only looks alike (`good`).
+The page of the check shows the case with a sentence `shows`, and below the sentence `instead` the way from `bad` to
+`good`. If that way is long, or not what the finding advises, `fixed` is a shorter change of the bad manifests.
 Without `good` the base itself has to pass. A base can be a list of files, which are read as one. For the family
 `change`, the base is the old tree.
 `python -m tests.checks` records the words again. Read the diff as the user would: place, message, reason, advice.
@@ -20,7 +22,6 @@ from typing import Any
 
 import yaml
 
-from generator.checks import registry
 from generator.checks.finding import Finding
 from generator.checks.run import check_rendered, check_text, check_together, compare
 from generator.manifests import read
@@ -42,10 +43,12 @@ class Case:
         base: the sound manifests.
         bad: the manifests that break the rule.
         good: the manifests that only look alike.
+        fixed: the bad manifests after the repair that the page shows: `good`, unless the case has a smaller repair.
+        shows: the sentence above the example, if the page of the check shows this case.
+        instead: the sentence above the repair on that page.
         targets: component → minor version.
         today: the day of the check, if the rule depends on it.
         also: the ids of other checks that report the bad manifests too.
-        diffs: `bad` and `good` → the change of the base, if there is one.
         files: `bad` and `good` → the name of the file in findings, if the check depends on it.
     """
 
@@ -54,10 +57,12 @@ class Case:
     base: str
     bad: str
     good: str
+    fixed: str
+    shows: str
+    instead: str
     targets: Mapping[str, str]
     today: dt.date | None
     also: frozenset[str]
-    diffs: Mapping[str, str]
     files: Mapping[str, str]
 
     @property
@@ -95,8 +100,8 @@ def find(text: str, file: str, targets: Mapping[str, str] | None = None, today: 
     """Return the findings of all checks in a text."""
     raw, engine = text.encode(), _engine(tuple((targets or {}).items()))
     checked = check_text(raw, file, engine)
-    checked.findings += check_together(checked.related, engine.targets, lambda _: raw, today)
-    return checked.in_order()
+    together = check_together(checked.related, engine.targets, lambda _: raw, today)
+    return checked.with_findings(together).in_order()
 
 
 def find_changes(new: str, old: str, targets: Mapping[str, str] | None = None, file: str = "new.yaml") -> list[Finding]:
@@ -111,14 +116,25 @@ def _find_in_release(_: Case, text: str, file: Path) -> Iterable[Finding]:
     return check_rendered(read(text, str(file)), {str(file): text}, Catalog.bundled()).findings
 
 
+def _find_in_folder(_: Case, text: str, __: Path) -> Iterable[Finding]:
+    """Return the findings of a release. Each document starts with a comment, the name of its file."""
+    texts: dict[str, str] = {}
+    line = 0
+    for document in text.split("---\n"):
+        name = document.partition("\n")[0].removeprefix("# ")
+        texts[name] = "\n" * line + document
+        line += document.count("\n") + 1
+    manifests = [manifest for name, part in texts.items() for manifest in read(part, name)]
+    return check_rendered(manifests, texts, Catalog.bundled()).findings
+
+
 def _find_with_waivers(case: Case, text: str, file: Path) -> Iterable[Finding]:
     """Return the findings that are left after the waivers in the text."""
     from generator.adoption.adoption import Adoption, Run
 
     checked = check_text(text.encode(), str(file), _engine(()))
     run = Run(checked.waiving, [str(file)], text_of=lambda _: text)
-    known = {check.id for check in registry.checks()}
-    return Adoption(today=case.today, checks=lambda: known).apply(checked.findings, run).findings
+    return Adoption(today=case.today).apply(checked.findings, run).findings
 
 
 def _find_by_kubeconform(_: Case, text: str, file: Path) -> Iterable[Finding]:
@@ -127,9 +143,18 @@ def _find_by_kubeconform(_: Case, text: str, file: Path) -> Iterable[Finding]:
     from generator.schemas.kubeconform import cache_folder
 
     file.write_text(text, "utf-8")
-    checked = validate(Subject([file]), "kubeconform", cache_folder(os.environ.get("MPIGEN_CACHE"))).checked
+    checked = validate(Subject([file]), "kubeconform", cache_folder(os.environ, Path.home())).checked
     schemas = f"{FOLDER.parent.parent}/"
     return [replace(finding, message=finding.message.replace(schemas, "")) for finding in checked.findings]
+
+
+def _find_by_kustomize(_: Case, text: str, file: Path) -> Iterable[Finding]:
+    """Return the kustomizations in a folder that cannot be rendered."""
+    from generator.checks.files import manifest_files
+    from generator.checks.sources import find_sources
+
+    file.write_text(text, "utf-8")
+    return find_sources(manifest_files([Path()]), renders=True).findings
 
 
 def _find_in_platform(_: Case, text: str, file: Path) -> Iterable[Finding]:
@@ -156,13 +181,37 @@ def _find_by_policy_cases(_: Case, text: str, file: Path) -> Iterable[Finding]:
     return [*failures(outcomes), *untested(compute_coverage(world, outcomes), lambda _: policies.encode())]
 
 
+def _find_after_submission(case: Case, text: str, file: Path) -> Iterable[Finding]:
+    """Return the findings of TrainJobs that the user `ada` submits to the cluster of the other objects in the text."""
+    from generator.checks.submission import Destination
+    from generator.pipeline import check_jobs
+    from generator.simulate.access import parse_requester
+
+    jobs: list[str] = []
+    world: list[str] = []
+    for document in text.split("---\n"):
+        (jobs if "\nkind: TrainJob\n" in document else world).append(document)
+    others = list(read("---\n".join(world), "cluster.yaml"))
+    done = check_jobs(
+        {str(file): "---\n".join(jobs).encode()}, Destination(others, case.targets, parse_requester("user:ada"))
+    )
+    return [finding for finding in done.findings if finding.check == case.check or finding.severity == "error"]
+
+
 ENGINES: Mapping[str, Callable[[Case, str, Path], Iterable[Finding]]] = {
     "kubeconform": _find_by_kubeconform,
+    "network": _find_in_release,
     "object": _find_in_release,
     "platform": _find_in_platform,
     "policy/case": _find_by_policy_cases,
     "policy/untested": _find_by_policy_cases,
+    **{
+        f"trainjob/{rule}": _find_after_submission
+        for rule in ("denied", "forbidden", "not-admitted", "rejected", "unknown")
+    },
+    "reference/path": _find_in_folder,
     "waiver": _find_with_waivers,
+    "yaml/not-rendered": _find_by_kustomize,
 }
 """Check or family → engine of the checks that `find` does not run."""
 
@@ -200,14 +249,26 @@ def _read(file: Path) -> Iterator[Case]:
         texts = ((file.parent / name).read_text("utf-8") for name in ([files] if isinstance(files, str) else files))
         base = "---\n".join(texts)
         bad, good = (patch(base, row[side], name) if row.get(side) else base for side in ("bad", "good"))
-        targets = row.get("targets", content.get("targets", {}))
-        diffs = {side: row[side] for side in ("bad", "good") if row.get(side)}
-        also, files = frozenset(row.get("also", ())), row.get("files", {})
-        yield Case(check, name, base, bad, good, targets, row.get("today"), also, diffs, files)
+        yield Case(
+            check=check,
+            name=name,
+            base=base,
+            bad=bad,
+            good=good,
+            fixed=patch(bad, row["fixed"], name) if row.get("fixed") else good,
+            shows=row.get("shows", ""),
+            instead=row.get("instead", ""),
+            targets=row.get("targets", content.get("targets", {})),
+            today=row.get("today"),
+            also=frozenset(row.get("also", ())),
+            files=row.get("files", {}),
+        )
 
 
 CASES: Mapping[str, Case] = {case.id: case for file in sorted(FOLDER.glob("*/*/cases.yaml")) for case in _read(file)}
 """Family and name → case."""
+EXAMPLES: Mapping[str, Case] = {case.check: case for case in CASES.values() if case.shows}
+"""Check → the case that its page shows."""
 TREE = (FOLDER / "change/tree.yaml").read_text("utf-8")
 """The old tree of all changes."""
 CHANGES: Mapping[str, Case] = {case.name: case for case in CASES.values() if case.family == "change"}

@@ -5,22 +5,24 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from generator.facts.names import ARGOCD_FOLDER
 from generator.manifests import Manifest
 
 _GLOB = {"{": "(?:", "}": ")", ",": "|", "*": ".*", "?": "."}
 
 
-def read_by(pointer: Iterable[Manifest], tree: Iterable[Manifest], folder: str = "") -> list[Manifest]:
-    """Return the manifests of a tree that the Application does not exclude.
+def by_applier(tree: Iterable[Manifest], folder: str = "") -> tuple[list[Manifest], list[Manifest]]:
+    """Return the Application with its project, and the manifests that the Application applies.
 
     Args:
-        pointer: the objects of the pointer folder.
         tree: a release.
         folder: its path prefix in the files of the manifests, with a trailing slash.
     """
-    (source,) = (found.body["spec"]["source"] for found in pointer if found.kind == "Application")
+    tree = list(tree)
+    (source,) = (found.body["spec"]["source"] for found in tree if found.kind == "Application")
     excluded = re.compile(expression(source["directory"]["exclude"]))
-    return [found for found in tree if not excluded.fullmatch(found.file.removeprefix(folder))]
+    own = [found for found in tree if found.file.removeprefix(folder).startswith(f"{ARGOCD_FOLDER}/")]
+    return own, [found for found in tree if not excluded.fullmatch(found.file.removeprefix(folder))]
 
 
 def expression(glob: str) -> str:

@@ -17,7 +17,7 @@ import generator
 from generator import manifests
 from generator.manifests import Manifest
 from tests.cluster.argocd_order import in_order
-from tests.cluster.argocd_scope import read_by
+from tests.cluster.argocd_scope import by_applier
 from tests.conftest import ROOT
 
 _MUTATIONS = Path(__file__).with_name("mutations.yaml")
@@ -32,7 +32,7 @@ class Mutation:
         name: name of the mutation and of its platform.
         why: its effect in production.
         file: module of the generator.
-        text: code that the file contains exactly once.
+        text: code that the file contains exactly `times` times.
         replacement: the wrong code.
         caught_by: judge → a part of its complaint.
         offline: the check of mpigen that finds it too; empty if only a cluster does.
@@ -45,15 +45,16 @@ class Mutation:
     replacement: str
     caught_by: Mapping[str, str]
     offline: str = ""
+    times: int = 1
 
     def applied(self) -> str:
         """The text of the file with the mistake.
 
         Raises:
-            ValueError: the text is not there exactly once.
+            ValueError: the text is not there exactly `times` times.
         """
         before = (ROOT / self.file).read_text()
-        if before.count(self.text) != 1:
+        if before.count(self.text) != self.times:
             raise ValueError(f"{self.file} has {self.text!r} {before.count(self.text)} times: adapt {self.name}")
         return before.replace(self.text, self.replacement)
 
@@ -83,8 +84,8 @@ def render(mutations: Iterable[tuple[Mutation | None, Path]], folder: Path) -> I
             answer = json.loads(renderer.stdout.readline() or "{}")
             if "tree" not in answer:
                 raise RuntimeError(f"{mutation.name if mutation else 'the generator'} does not render: {answer}")
-            pointer = in_order(_read(answer["pointer"]))
-            yield [*pointer, *in_order(read_by(pointer, _read(answer["tree"])))]
+            own, applied = by_applier(_read(answer["tree"]))
+            yield [*in_order(own), *in_order(applied)]
 
 
 def _copy(folder: Path, mutation: Mutation | None) -> Path:

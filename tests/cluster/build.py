@@ -27,7 +27,7 @@ SCRATCH = ".build-"
 
 def cache() -> Path:
     """Return the folder of built binaries."""
-    return cache_folder(os.environ.get("MPIGEN_CACHE"), os.environ.get("XDG_CACHE_HOME")) / "control-plane"
+    return cache_folder(os.environ, Path.home()) / "control-plane"
 
 
 def build(program: Program) -> Path:

@@ -18,6 +18,8 @@ from tests.cluster.modules import module_folders
 from tests.cluster.versions import HERE, Versions
 
 _CONTROLLED = ("kubernetes", "trainer", "jobset", "kueue")
+_LISTED = ("mpi-operator", "prometheus-operator", "sealed-secrets")
+"""Components whose definitions are in definitions.json."""
 WANTED: dict[str, dict[str, list[str]]] = json.loads((HERE / "definitions.json").read_text())
 """Folder below `go/` → module that its go.mod requires → files in the module, as globs."""
 
@@ -45,7 +47,7 @@ def _compiled() -> Iterator[Path]:
     """Yield the definitions from which mpigen's schemas are compiled: files of Go modules, and our own files."""
     newest: dict[str, Component] = {}
     for component in SUPPORTED:
-        if component.name not in _CONTROLLED:
+        if component.name not in (*_CONTROLLED, *_LISTED):
             newest.setdefault(component.name, component)
     for component, folder in go_tool.fetch_modules(each for each in newest.values() if each.sum).items():
         yield from component.definition_files(folder)

@@ -9,7 +9,7 @@ from generator.simulate.access import AccessRequest, Requester
 from tests.access.rights import PERSONAS, PLATFORM
 from tests.cluster import trees
 from tests.cluster.argocd_order import in_order
-from tests.cluster.argocd_scope import read_by
+from tests.cluster.argocd_scope import by_applier
 from tests.cluster.client import Client, wait_until
 from tests.cluster.trees import Deployed
 
@@ -21,14 +21,14 @@ _REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 def deploy(admin: Client) -> Deployed:
     """Let an admin apply the role of Argo CD's account, and Argo CD's account all of the release."""
     platform, app = pipeline.load(PLATFORM)
-    tree, pointer = pipeline.render(platform, app)
+    tree = pipeline.render(platform, app)
     for found in tree:
         if found.file == _GRANT:
             admin.apply(found.body)
     argocd = PERSONAS["argocd"]
     last = AccessRequest("bind", "rbac.authorization.k8s.io", "clusterroles", name="mpigen-gitops")
     wait_until("Argo CD's rights are known", partial(may, admin, argocd, last))
-    return trees.deploy(admin, platform, in_order(read_by(pointer, tree)), admin.as_user(argocd.user))
+    return trees.deploy(admin, platform, in_order(by_applier(tree)[1]), admin.as_user(argocd.user))
 
 
 def may(admin: Client, who: Requester, asked: AccessRequest) -> bool:

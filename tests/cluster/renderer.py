@@ -1,6 +1,6 @@
 """`python -P renderer.py`: render platforms with other copies of the generator, unchecked, one for each line of stdin.
 
-A line is `[folder of the copy, platform file]`. The answer is a line too: `{"pointer": {file: text}, "tree": …}`, or
+A line is `[folder of the copy, platform file]`. The answer is a line too: `{"tree": {file: text}}`, or
 `{"error": …}`. What the copies need is imported once: Node and pydantic take longer than the rendering.
 """
 
@@ -14,7 +14,7 @@ from pathlib import Path
 
 
 def render(folder: str, platform_file: str) -> dict[str, object]:
-    """Files of the tree and of its pointer, from the generator in that folder."""
+    """Return the files of the tree, from the generator in that folder."""
     for name in [name for name in sys.modules if name.partition(".")[0] == "generator"]:
         del sys.modules[name]
     sys.path[:1] = [folder]
@@ -23,8 +23,8 @@ def render(folder: str, platform_file: str) -> dict[str, object]:
     manifests = importlib.import_module("generator.manifests")
     if not Path(pipeline.__file__ or "").is_relative_to(folder):
         return {"error": f"{pipeline.__file__} ran instead of the copy"}
-    tree, pointer = pipeline.render(*pipeline.load(Path(platform_file)))
-    return {"pointer": manifests.write(pointer), "tree": manifests.write(tree)}
+    tree = pipeline.render(*pipeline.load(Path(platform_file)))
+    return {"tree": manifests.write(tree)}
 
 
 if __name__ == "__main__":

@@ -10,8 +10,7 @@ from typing import Any
 
 import yaml
 
-from generator import Platform
-from generator.app import App
+from generator import App, Platform
 from generator.manifests import Manifest
 from generator.pipeline import render
 from generator.simulate.kueue.admission import predict
@@ -87,7 +86,7 @@ class Scenario:
     @property
     def tree(self) -> list[Manifest]:
         """Return the tree that mpigen renders from the platform."""
-        return render(self.platform, App(self.platform))[0]
+        return render(self.platform, App(self.platform))
 
 
 def _words(outcome: Outcome, is_closed: bool) -> str:

@@ -6,8 +6,7 @@ from contextlib import suppress
 
 import pytest
 
-from generator import Platform
-from generator.app import App
+from generator import App, Platform
 from generator.config.model.runtimes import Runtime
 from generator.config.model.tenants import Tenant
 from generator.jobs.job import Request, new_job
@@ -49,7 +48,7 @@ def _largest(platform: Platform) -> tuple[Platform, Tenant, Runtime, int] | None
 def _submit(admin: Client, platform: Platform, tenant: Tenant, runtime: Runtime, nodes: int) -> tuple[Body, int]:
     """The TrainJob, and how many pods it should get."""
     add_nodes(admin, platform)
-    for found in render(platform, App(platform))[0]:
+    for found in render(platform, App(platform)):
         admin.apply(found.body, "tests")
     job = new_job(platform, Request(runtime.name, tenant.name, "largest", nodes)).body
     (edit,) = tenant.access.edit

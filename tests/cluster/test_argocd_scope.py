@@ -27,17 +27,29 @@ def matched(library: Path, pattern: str, paths: list[str]) -> list[str]:
 def test_argo_cd_excludes_the_lock_and_the_kueue_configuration(name: str, control_plane_versions: Versions) -> None:
     application = yaml.safe_load((ROOT / f"output/{name}/argocd/application.yaml").read_text())
     source = application["spec"]["source"]
-    folder = ROOT / "output" / name / Path(source["path"]).name
+    folder = ROOT / "output" / Path(source["path"]).name
     files = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
     left_alone = matched(build(control_plane_versions["glob"]), source["directory"]["exclude"], files)
-    assert left_alone == ["kueue/configuration.yaml", "release.json"]
+    assert left_alone == [
+        "argocd/application.yaml",
+        "argocd/project.yaml",
+        "kueue/configuration.yaml",
+        "release.json",
+    ]
 
 
 @pytest.mark.parametrize(
-    "pattern", ["{release.json,kueue/configuration.yaml,audit/policy.yaml}", "release.json", "{a,b/*}", "*.y?ml"]
+    "pattern",
+    ["{release.json,kueue/configuration.yaml,audit/policy.yaml,argocd/*}", "release.json", "{a,b/*}", "*.y?ml"],
 )
 def test_our_glob_matches_the_same_paths_as_argo_cd(pattern: str, control_plane_versions: Versions) -> None:
     paths = ["release.json", "releasexjson", "kueue/configuration.yaml", "x/kueue/configuration.yaml", "a", "b/c/d.yml"]
-    paths += ["audit/policy.yaml", "audit/policy.yml", "cluster/audit/policy.yaml"]
+    paths += [
+        "audit/policy.yaml",
+        "audit/policy.yml",
+        "cluster/audit/policy.yaml",
+        "argocd/x/y.yaml",
+        "x/argocd/y.yaml",
+    ]
     ours = [path for path in paths if re.fullmatch(expression(pattern), path)]
     assert ours == matched(build(control_plane_versions["glob"]), pattern, paths)

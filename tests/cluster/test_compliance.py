@@ -10,15 +10,14 @@ from contextlib import contextmanager
 
 import pytest
 
-from generator import Platform, pipeline
-from generator.app import App
+from generator import App, Platform, pipeline
 from generator.config.model.policies import AUDIT_POLICY_FILE
 from generator.facts.table import read_table
 from generator.manifests import Manifest
 from generator.policies.audit import FLAGS
 from tests.cluster import trees
 from tests.cluster.argocd_order import in_order
-from tests.cluster.argocd_scope import read_by
+from tests.cluster.argocd_scope import by_applier
 from tests.cluster.client import Body, Client, RefusedError, wait_for, wait_until
 from tests.cluster.control_plane import AUDIT_LOG, Cluster
 from tests.cluster.nodes import nodes
@@ -39,8 +38,8 @@ def regulated(admin: Client, on_the_cluster: list[Deployed]) -> Deployed:
     while on_the_cluster:
         trees.remove(admin, on_the_cluster.pop())
     platform = regulated_platform()
-    tree, pointer = pipeline.render(platform, App(platform))
-    on_the_cluster.append(trees.deploy(admin, platform, in_order(read_by(pointer, tree))))
+    _, applied = by_applier(pipeline.render(platform, App(platform)))
+    on_the_cluster.append(trees.deploy(admin, platform, in_order(applied)))
     return on_the_cluster[-1]
 
 
@@ -187,18 +186,19 @@ def test_other_teams_cannot_use_dedicated_nodes(regulated: Deployed, admin: Clie
         assert "doesn't match node affinity" in said or "untolerated taint" in said
 
 
-def _logged(cluster: Cluster, name: str, verb: str = "create") -> list[Body]:
-    """Return the audit events of requests for an object of that name."""
+def _logged(cluster: Cluster, resource: str, name: str, verb: str = "create") -> list[Body]:
+    """Return the audit events of requests for one object; the JobSet of a TrainJob has the TrainJob's name."""
     lines = (cluster.processes.folder / AUDIT_LOG).read_text("utf-8").splitlines()
-    found = (json.loads(line) for line in lines if name in line)
-    return [each for each in found if each["verb"] == verb and each.get("objectRef", {}).get("name") == name]
+    events = (json.loads(line) for line in lines if name in line)
+    wanted = {"resource": resource, "name": name}
+    return [each for each in events if each["verb"] == verb and each.get("objectRef", {}).items() >= wanted.items()]
 
 
 def test_the_audit_log_records_the_user_of_a_job(regulated: Deployed, cluster: Cluster, admin: Client) -> None:
     job = _job(regulated.platform, "lab", "openmpi")
     admin.as_group("lab").create(job)
     admin.delete(job)
-    (event,) = _logged(cluster, job["metadata"]["name"])
+    (event,) = _logged(cluster, "trainjobs", job["metadata"]["name"])
     assert (event["level"], event["stage"]) == ("Request", "ResponseComplete")
     assert event["user"]["username"] == "admin"
     assert event["impersonatedUser"]["username"] == "someone-in-lab"
@@ -213,7 +213,7 @@ def test_the_audit_log_records_rejections_with_their_reason(
     job["metadata"]["labels"] = {}
     with pytest.raises(RefusedError, match="lacks the label"):
         admin.as_group("lab").create(job)
-    (event,) = _logged(cluster, job["metadata"]["name"])
+    (event,) = _logged(cluster, "trainjobs", job["metadata"]["name"])
     assert event["responseStatus"]["code"] == 422
     assert "lacks the label" in event["responseStatus"]["message"]
 
@@ -225,7 +225,7 @@ def test_the_audit_log_contains_no_secrets(cluster: Cluster, admin: Client, name
     admin.read(body)
     admin.delete(body)
     for verb in ("create", "get", "delete"):
-        (event,) = _logged(cluster, name, verb)
+        (event,) = _logged(cluster, "secrets", name, verb)
         assert event["level"] == "Metadata"
         assert not {"requestObject", "responseObject"} & event.keys()
     log = (cluster.processes.folder / AUDIT_LOG).read_text("utf-8")
@@ -262,4 +262,4 @@ def test_the_openshift_audit_object_is_accepted_and_sets_only_the_profile(admin:
 
 
 def _file(platform: Platform) -> list[Manifest]:
-    return [found for found in pipeline.render(platform, App(platform))[0] if found.file == AUDIT_POLICY_FILE]
+    return [found for found in pipeline.render(platform, App(platform)) if found.file == AUDIT_POLICY_FILE]

@@ -7,8 +7,7 @@ from functools import partial
 
 import pytest
 
-from generator import Platform
-from generator.app import App
+from generator import App, Platform
 from generator.manifests import Manifest
 from generator.objects.queue import parse_amount, parse_amounts
 from generator.pipeline import render
@@ -67,7 +66,7 @@ PLATFORM = Platform.model_validate(
 @pytest.fixture(scope="module")
 def tree(cluster: Cluster) -> Iterator[list[Manifest]]:
     """Deploy the platform with its Kueue configuration."""
-    found = render(PLATFORM, App(PLATFORM))[0]
+    found = render(PLATFORM, App(PLATFORM))
     with cluster.told(PLATFORM.queues):
         nodes = add_nodes(cluster.admin, PLATFORM)
         for each in found:

@@ -11,6 +11,8 @@ from tests.cluster.client import RefusedError, wait_until
 from tests.cluster.control_plane import Cluster
 from tests.cluster.differential.cases import NAMESPACE, Body, Case, read_cases, read_seeds
 from tests.cluster.differential.judges import Answer, ApiServer
+from tests.cluster.differential.templates import ACCOUNT
+from tests.cluster.differential.templates import NAMESPACE as PODS
 from tests.cluster.differential.verdicts import (
     disagreements,
     of_server,
@@ -27,10 +29,12 @@ ABSENT = {"default": set[str](), "previous": {"DeviceClass", "ResourceClaimTempl
 
 
 def stored() -> list[Body]:
-    """Create the namespace and the runtime that the seeds need."""
+    """Return the namespaces, ServiceAccounts and runtime that the seeds need."""
     runtime = copy.deepcopy(SEEDS["ClusterTrainingRuntime/differential-openmpi"])
     runtime["metadata"]["name"] = SEEDS["TrainJob/allreduce"]["spec"]["runtimeRef"]["name"]
-    return [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}, runtime]
+    namespaces = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in (NAMESPACE, PODS)]
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ACCOUNT, "namespace": PODS}}
+    return [*namespaces, account, runtime]
 
 
 @pytest.fixture(scope="module")
@@ -44,10 +48,11 @@ def cases(cluster: Cluster) -> dict[str, Case]:
 def answers(cluster: Cluster, cases: dict[str, Case], pytestconfig: pytest.Config) -> Iterator[dict[str, Answer]]:
     """Return the current answers of the API server, and record the answers of the default set on request."""
     admin = cluster.admin
-    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": NAMESPACE}}
+    account = {"apiVersion": "v1", "kind": "ServiceAccount"}
+    accounts = [{**account, "metadata": {"name": "default", "namespace": name}} for name in (NAMESPACE, PODS)]
     for body in stored():
         admin.apply(body, "tests")
-    wait_until("Pods can be created", lambda: admin.exists(account))
+    wait_until("Pods can be created", lambda: all(map(admin.exists, accounts)))
     found = ApiServer(admin, SEEDS).answers(cases.values())
     if pytestconfig.getoption("--record") and cluster.versions.name == "default":
         record(found)

@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from generator import Platform
-from generator.app import App
+from generator import App, Platform
 from generator.pipeline import render
 from tests.cluster.client import Body, Client
 from tests.cluster.control_plane import Cluster
@@ -64,7 +63,7 @@ def platform(cluster: Cluster) -> Iterator[Platform]:
         pytest.skip("resource.k8s.io/v1 is not there")
     nodes = add_nodes(cluster.admin, PLATFORM)
     slices = [cluster.admin.create(_slice(node)).body for node in nodes]
-    with installed(cluster.admin, render(PLATFORM, App(PLATFORM))[0]):
+    with installed(cluster.admin, render(PLATFORM, App(PLATFORM))):
         yield PLATFORM
     for body in (*slices, *nodes):
         cluster.admin.delete(body)

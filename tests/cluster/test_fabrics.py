@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from generator import Platform
-from generator.app import App
+from generator import App, Platform
 from generator.facts.names import FABRIC
 from generator.pipeline import render
 from tests.cluster.client import Body, Client, RefusedError
@@ -63,7 +62,7 @@ def platform(cluster: Cluster) -> Iterator[Platform]:
     platform = _platform(cluster)
     operators = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "sriov-network-operator"}}
     there = [*add_nodes(cluster.admin, platform), cluster.admin.apply(operators, "tests").body]
-    with installed(cluster.admin, render(platform, App(platform))[0]):
+    with installed(cluster.admin, render(platform, App(platform))):
         yield platform
     for body in there:
         cluster.admin.delete(body)
@@ -78,7 +77,7 @@ def test_a_job_without_the_fabric_devices_is_rejected_with_the_missing_lines(
 ) -> None:
     with pytest.raises(RefusedError) as refused:
         WiredJob.of(platform, "wired-team", "wired", "forgetful", _SOME).submit(cluster.admin)
-    asked = f"each host of ClusterTrainingRuntime/wired has {DEVICE}: 2 (here limits: none, requests: none); set these"
+    asked = f"each worker pod of ClusterTrainingRuntime/wired has {DEVICE}: 2 (here limits: none, requests: none); set"
     assert asked in refused.value.message
     why = "these amounts replace all resources" if _is_old(cluster) else "pods are attached to exactly these devices"
     assert why in refused.value.message

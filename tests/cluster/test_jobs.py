@@ -94,7 +94,7 @@ def test_the_api_server_rejects_jobs_above_the_host_limit_of_the_team(deployed: 
     for training in limited:
         most = training.tenant.limits.hosts_per_job or 0
         _people(training, admin).create(replace(training, nodes=most).body, dry_run=True)
-        with pytest.raises(RefusedError, match=f"requests {most + 1} hosts, and a job in .* can have at most {most};"):
+        with pytest.raises(RefusedError, match=f"is {most + 1}, and a job in .* can have at most {most};"):
             _people(training, admin).create(replace(training, nodes=most + 1).body, dry_run=True)
     for training in (each for each in trainings(deployed.platform) if not each.tenant.limits.hosts_per_job):
         _people(training, admin).create(replace(training, nodes=1000).body, dry_run=True)
@@ -111,7 +111,7 @@ def test_the_host_limit_is_read_from_the_current_namespace(deployed: Deployed, a
     labels = {key: home["labels"][key] for key in (TENANT_LABEL, PART_OF)}
     allowed = {key: text for key, text in home["annotations"].items() if key.startswith(PARAMETER)}
     for what, limit, said in (
-        ("no more", "4", f"requests 5 hosts, and a job in {namespace} can have at most 4"),
+        ("no more", "4", f"is 5, and a job in {namespace} can have at most 4"),
         ("enough", "5", ""),
         ("no number", "few", "type conversion error"),
         ("nothing", "", ""),

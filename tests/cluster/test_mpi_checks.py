@@ -54,7 +54,6 @@ def test_the_launcher_on_a_valid_runtime_reaches_its_hosts_and_completes(attempt
     [
         ("job-order-first", "DependsOn can't be set for the first ReplicatedJob"),
         ("job-order-unknown", "launcher cannot depend on replicatedJob: nodes"),
-        ("success-policy-unknown", "invalid replicatedJob name 'launchers'"),
         (OF_45, "pod names generated for this JobSet will exceed 63 characters"),
         (OF_52, "pod names generated for this JobSet will exceed 63 characters"),
     ],

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from generator.app import App
+from generator import App
+from generator.components.constructs import collect
 from generator.config.model.fabrics import operator_namespaces
-from generator.constructs import collect
 from generator.manifests import Manifest
 from tests.cluster.client import Client
 from tests.cluster.compare import additions, changed

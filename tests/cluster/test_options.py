@@ -13,7 +13,7 @@ from generator import pipeline
 from generator.runtimes.training_runtime import training_runtimes
 from tests.cluster import judges, trees
 from tests.cluster.argocd_order import in_order
-from tests.cluster.argocd_scope import read_by
+from tests.cluster.argocd_scope import by_applier
 from tests.cluster.client import Body, Client, wait_for, wait_until
 from tests.cluster.control_plane import FINISH, Cluster
 from tests.cluster.install import install
@@ -47,8 +47,8 @@ def options(admin: Client, on_the_cluster: list[Deployed]) -> Deployed:
         trees.remove(admin, on_the_cluster.pop())
     install(admin, [VOLCANO])
     platform, app = pipeline.load(FILE)
-    tree, pointer = pipeline.render(platform, app)
-    on_the_cluster.append(trees.deploy(admin, platform, [*in_order(pointer), *in_order(read_by(pointer, tree))]))
+    own, applied = by_applier(pipeline.render(platform, app))
+    on_the_cluster.append(trees.deploy(admin, platform, [*in_order(own), *in_order(applied)]))
     return on_the_cluster[-1]
 
 

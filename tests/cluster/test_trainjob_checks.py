@@ -47,7 +47,7 @@ template:
 OF_RESOURCES = {
     case.name: case
     for case in CASES.values()
-    if case.family == "trainjob" and case.check.endswith(("-devices", "-resources"))
+    if case.check == "trainjob/lost-devices" or (case.family == "trainjob" and case.check.endswith("-resources"))
 }
 DEVICE = "nvidia.com/gpu"
 _GRACE = "terminationGracePeriodSeconds"
@@ -166,6 +166,15 @@ def test_merged_resources_may_contradict(admin: Client, name: str, words: str, *
         attempt = Attempt(admin, name, NAMESPACE)
         assert words in attempt.failure
         assert attempt.pods("node") == []
+
+
+@pytest.mark.usefixtures("jobs")
+@pytest.mark.parametrize("name", ["device-without-limit", "huge-pages-without-limit"])
+def test_devices_and_huge_pages_need_a_limit(admin: Client, name: str) -> None:
+    """Every version of Trainer creates such pods: 2.2 takes the amounts of the TrainJob, 2.3 merges them."""
+    attempt = Attempt(admin, name, NAMESPACE)
+    assert "Limit must be set for non overcommitable resources" in attempt.failure
+    assert attempt.pods("node") == []
 
 
 def test_a_patch_that_kueue_drops_leaves_the_job_set_suspended(

@@ -12,7 +12,7 @@ from generator import Platform, manifests, pipeline
 from generator.config.model.fabrics import operator_namespaces
 from generator.manifests import Manifest
 from tests.cluster.argocd_order import in_order
-from tests.cluster.argocd_scope import read_by
+from tests.cluster.argocd_scope import by_applier
 from tests.cluster.client import Body, Client, RefusedError, wait_for, wait_until
 from tests.cluster.gitops_account import gitops_account
 from tests.cluster.nodes import add_nodes
@@ -59,10 +59,9 @@ class Deployed:
 def example(name: str) -> tuple[Platform, list[Manifest]]:
     """Return an example's platform, and its committed tree in the order in which Argo CD applies it."""
     platform, _ = pipeline.load(EXAMPLES[name])
-    output = ROOT / "output" / platform.platform
-    pointer = in_order(_read(output / "argocd"))
-    release = output / platform.release
-    return platform, [*pointer, *in_order(read_by(pointer, _read(release), f"{release.relative_to(ROOT)}/"))]
+    folder = f"output/{platform.platform}/"
+    own, applied = by_applier(_read(ROOT / folder), folder)
+    return platform, [*in_order(own), *in_order(applied)]
 
 
 def deploy(admin: Client, platform: Platform, tree: list[Manifest], account: Client | None = None) -> Deployed:

@@ -9,12 +9,13 @@ from tests.access.escalations import attempts
 _INTRODUCTION = """\
 # Rejected attempts
 
-Users of the generated roles tried these requests on a real API server, while another user's job ran in the
-namespace. Each was rejected by the role (RBAC), by Pod Security, or by an admission policy of the release.
-[Known gaps](../explanations/access.md#known-gaps) lists requests that succeed.
+The generated roles and policies reject every request on this page. Tests send the requests to a real API server,
+as users with these roles, while a job of another user runs in the namespace. The tables show what rejects each
+request: the role (RBAC), Pod Security, or an admission policy of the release. [Known
+gaps](../explanations/access.md#known-gaps) lists requests that succeed.
 
-The requests are in `tests/access/escalations.yaml`. The same users then submit, watch, read logs, stop and
-submit again, which succeeds.
+The requests are in `tests/access/escalations.yaml`. Afterwards, the tests check that the same users can still
+create, watch and delete their own jobs, and read the logs.
 """
 _WHO = {"submitter": "A submitter", "editor": "An editor", "other-admin": "An admin of another team"}
 _BY = {"rbac": "the role", "pod-security": "Pod Security"}

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from itertools import groupby
 
-from generator.checks.registry import Check, checks
-from tests.checks import CASES, expected
+from generator.checks.registry import checks
+from generator.report.check_page import format_page
+from tests.checks import EXAMPLES, Case, expected
+from tests.docs.excerpts import show_change, show_marked
+
+_PLACE = re.compile(r"^[^\s:]+:(\d+):", re.MULTILINE)
 
 _HEAD = """\
 # Checks
@@ -15,13 +20,14 @@ _HEAD = """\
 place, the reason, and what to do. An error is rejected, never runs, or is unsafe. A warning may be. An info is good
 to know.
 
-Run `mpigen explain ID` to read one of these pages in the terminal.
+Run `mpigen explain ID` to read one of these pages in the terminal. The section Code names the function and the file
+of the check, and `mpigen explain` adds the line. [Add a check](../tasks/add-a-check.md) describes checks of your own.
 """
 
 
 def check_pages() -> dict[str, str]:
     """Return path below docs/ → text of each page."""
-    pages = {check.page: "\n".join(_page(check)) + "\n" for check in checks()}
+    pages = {check.page: format_page(check, _example(EXAMPLES[check.id])) for check in checks()}
     return {"checks/index.md": _HEAD + "".join(_families()), **pages}
 
 
@@ -31,34 +37,22 @@ def _families() -> Iterator[str]:
         yield f"\n## {family}\n\n{''.join(rows)}"
 
 
-def _page(check: Check) -> Iterator[str]:
-    yield f"# {check.id}"
-    yield ""
-    yield f"Reports {check.summary}. Severity: {check.severity.value}."
-    if check.why:
-        yield from ("", "## What it means", "", check.why)
-    yield from _example(check)
-    if check.source:
-        yield from ("", "## Source", "", check.source)
-    if check.since:
-        yield from ("", "## Since", "", f"The check applies from {check.since} on.")
-    if check.defects:
-        links = (f"[{each.id}](../../reference/upstream-defects.md#{each.id})" for each in check.defects)
-        yield from ("", "## Upstream defects", "", ", ".join(links))
-
-
-def _example(check: Check) -> Iterator[str]:
-    case = next((case for case in CASES.values() if case.check == check.id), None)
-    if case is None:
-        return
-    yield from ("", "## Example", "")
-    yield "This change of valid manifests (`-` before, `+` after) breaks the rule:"
-    yield from ("", "```diff", case.diffs["bad"].rstrip("\n"), "```", "")
-    yield from ("mpigen reports:", "", "```text", expected(case.family)[case.id].rstrip("\n"), "```", "")
-    yield from ("## Use instead", "")
-    if "good" in case.diffs:
-        yield from ("This change passes:", "", "```diff", case.diffs["good"].rstrip("\n"), "```")
-    elif any(line.startswith("-") for line in case.diffs["bad"].splitlines()):
-        yield "Keep the lines that the example marks with `-`."
+def _example(case: Case) -> Iterator[str]:
+    findings = _findings(case)
+    yield from ("", "## Example", "", case.shows, "")
+    if case.family == "change":
+        yield from ("```diff", show_change(case.base, case.bad), "```", "")
     else:
-        yield "Leave out the lines that the example marks with `+`, or follow the fix in the message."
+        lines = {int(found[1]): f"<- line {found[1]}" for found in _PLACE.finditer(findings)}
+        language = "python" if case.files else "yaml"
+        yield from (f"```{language}", show_marked(case.bad, case.fixed, lines), "```", "")
+    yield from ("mpigen reports:", "", "```text", findings.rstrip("\n"), "```", "")
+    before = case.base if case.family == "change" else case.bad
+    yield from ("## Use instead", "", case.instead or "This change corrects the example:", "")
+    yield from ("```diff", show_change(before, case.fixed), "```")
+
+
+def _findings(case: Case) -> str:
+    """Return the recorded findings of a case, and skip findings of other checks."""
+    found = re.split(r"^(?=\S)", expected(case.family)[case.id], flags=re.MULTILINE)
+    return "".join(finding for finding in found if f": {case.check}: " in finding.partition("\n")[0])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -44,9 +45,10 @@ class Field:
 
 @dataclass(frozen=True)
 class Section:
-    """An object of platform.yaml with its fields; its path is empty at the top of the file."""
+    """An object of platform.yaml with its fields; its path is empty at the top of the file. `model` is its class."""
 
     path: str
+    model: str
     description: str
     fields: tuple[Field, ...]
 
@@ -57,10 +59,11 @@ def schema() -> dict[str, Any]:
     return data
 
 
-def sections() -> list[Section]:
+@cache
+def sections() -> tuple[Section, ...]:
     """Return the objects of platform.yaml, each before the objects in it."""
     whole = schema()
-    return list(_sections(whole, whole, "", _examples()))
+    return tuple(_sections(whole, whole, "", _examples()))
 
 
 def _sections(
@@ -70,6 +73,9 @@ def _sections(
     children = [(f"{path}.{key}".lstrip("."), key, value) for key, value in part["properties"].items()]
     yield Section(
         path,
+        next(
+            (model for model, found in whole["$defs"].items() if part in (found, *found.get("anyOf", ()))), "Platform"
+        ),
         part.get("description", ""),
         tuple(
             Field(where, value, key in required, _valid(whole, value, examples.get(where, [])))

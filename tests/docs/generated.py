@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from tests.conftest import ROOT
+from tests.docs.api_page import api_page
 from tests.docs.attempts_page import attempts_page
 from tests.docs.check_pages import check_pages
 from tests.docs.command_page import command_page
@@ -18,6 +19,7 @@ def generated() -> dict[Path, str]:
     """Return file → text of every generated page."""
     return {
         DOCS / "index.md": home_page((ROOT / "README.md").read_text("utf-8")),
+        DOCS / "reference" / "api.md": api_page(),
         DOCS / "reference" / "commands.md": command_page(),
         DOCS / "reference" / "rejected-attempts.md": attempts_page(),
         DOCS / "reference" / "upstream-defects.md": defect_page(),

@@ -16,8 +16,9 @@ FOLDER = DOCS / "reference" / "platform"
 _INTRODUCTION = """\
 # platform.yaml
 
-A platform file has these fields. Fields with fields of their own have a page. `mpigen schema` prints
-the JSON Schema, with which editors complete and check the file.
+`platform.yaml` describes one training platform: the cluster, its nodes, the training runtimes and the teams. From it,
+`mpigen synth` writes all manifests. These are its top-level fields. A field with fields of its own links to their page.
+`mpigen schema` prints the JSON Schema, with which editors complete and check the file.
 """
 
 
@@ -34,11 +35,24 @@ def platform_pages() -> dict[str, str]:
     """Return file name → text of all pages."""
     groups: dict[str, list[Section]] = {}
     for section in sections():
-        groups.setdefault(section.path.partition(".")[0].partition("[")[0], []).append(section)
+        groups.setdefault(_page_of(section.path), []).append(section)
     (top,) = groups.pop("")
     pages = {f"{key}.md": "\n".join(_page(key, parts)) for key, parts in groups.items()}
     links = {key: f"{key}.md" for key in groups}
     return {"index.md": "\n".join([_INTRODUCTION, *_fields(top, links)]), **pages}
+
+
+def section_links() -> dict[str, dict[str, str]]:
+    """Return class of a section → its paths in platform.yaml → link from docs/reference."""
+    links: dict[str, dict[str, str]] = {}
+    for part in sections():
+        page = f"{_page_of(part.path) or 'index'}.md"
+        links.setdefault(part.model, {})[part.path] = f"platform/{page}#{_anchor(part.path)}".removesuffix("#")
+    return links
+
+
+def _page_of(path: str) -> str:
+    return path.partition(".")[0].partition("[")[0]
 
 
 def _page(key: str, parts: list[Section]) -> Iterator[str]:
@@ -57,7 +71,11 @@ def _fields(part: Section, links: dict[str, str]) -> Iterator[str]:
         yield f"### `{field.path}` {{#{_anchor(field.path)}-field}}\n"
         yield f"{field.schema.get('description', '')}\n"
         yield f"- Type: {type_of(field.schema)}"
-        yield "- Required" if field.required else f"- Default: {_default(field.schema)}"
+        is_described = "Default: " in field.schema.get("description", "")
+        if field.required:
+            yield "- Required"
+        elif field.schema.get("default") not in (None, {}, []) or not is_described:
+            yield f"- Default: {_default(field.schema)}"
         below = next((path for path in (field.path, f"{field.path}[]", f"{field.path}[*]") if path in links), None)
         page = links.get(below or field.path)
         yield f"- Fields: [`{below or field.path}`]({page})\n" if page else f"- Example:\n\n{_example(field)}"

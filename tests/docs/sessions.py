@@ -32,7 +32,7 @@ class Session:
         self.folder = folder
         binaries = Path(sys.executable).parent
         self.environment = {
-            **os.environ,
+            **{name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")},
             "PATH": f"{binaries}{os.pathsep}{os.environ['PATH']}",
             "SOURCE_DATE_EPOCH": NEW_YEAR,
             "GIT_CONFIG_GLOBAL": os.devnull,

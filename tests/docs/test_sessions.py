@@ -12,13 +12,14 @@ import yaml
 
 from generator.cli.main import mpigen
 from tests.conftest import EXAMPLES, ROOT
+from tests.docs.api_page import BEGINNING
 from tests.docs.fields import sections
 from tests.docs.generated import generated
 from tests.docs.pages import blocks, name, pages
 from tests.docs.sessions import Session
 
 GENERATED = generated()
-PLAYED = [page for page in pages() if "```console" in page.read_text("utf-8") and page not in GENERATED]
+PLAYED = [page for page in (BEGINNING, *pages()) if "```console" in page.read_text("utf-8") and page not in GENERATED]
 README = ROOT / "README.md"
 
 

@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 from tests.fuzz import hostile
-from tests.fuzz.corpus import Corpus, cases, manifests, platforms
+from tests.fuzz.corpus import Corpus, cases, is_job, manifests, platforms
 from tests.fuzz.mutate import mutated, mutated_text, written
 
 KINDS = ("platform", "manifest", "synth")
@@ -109,7 +109,7 @@ def _varied(chance: Random, data: Any, corpus: Corpus) -> Any:
 def _manifest(chance: Random) -> Case:
     corpus = manifests()
     folder = _folder(chance, corpus, "new")
-    match chance.randrange(20):
+    match chance.randrange(22):
         case 0 | 1 | 2:
             return Case({**folder, **_folder(chance, corpus, "old")}, ["validate", "new", "--since", "old"])
         case 3 | 4 | 5:
@@ -127,7 +127,22 @@ def _manifest(chance: Random) -> Case:
             return Case({}, ["validate", "-"], stdin=next(iter(folder.values())))
         case 12:
             return Case(folder, ["validate", "new", "--target", "trainer=2.2", "--format", "json"])
+        case 20:
+            user = chance.choice(([], ["--as", "user:ada"], ["--as", "serviceaccount:team-a/default"]))
+            return Case(_submitted(chance, corpus), ["check-job", "job.yaml", "--release", "new", *user])
+        case 21:
+            return Case(_submitted(chance, corpus), ["compile", "job.yaml", "new"])
     return Case(folder, ["validate", "new"])
+
+
+def _submitted(chance: Random, corpus: Corpus) -> dict[str, bytes]:
+    """Return a file with TrainJobs, and a folder with the other objects; some of both are mutated."""
+    group = chance.choice(corpus.with_jobs)
+    documents = [document for file in group.values() for document in file]
+    jobs = [document for document in documents if is_job(document)]
+    others = [document for document in documents if not is_job(document)]
+    made = {"job.yaml": written([_varied(chance, mutated(chance, job, corpus), corpus) for job in jobs])}
+    return {**made, "new/a.yaml": _text(chance, corpus, {"a.yaml": others}, varied=0.3) if others else b"{}"}
 
 
 def _folder(chance: Random, corpus: Corpus, name: str) -> dict[str, bytes]:

@@ -34,6 +34,11 @@ class Corpus:
     texts: list[bytes] = field(default_factory=list)
     values: dict[str, list[Any]] = field(default_factory=dict)
 
+    @property
+    def with_jobs(self) -> list[dict[str, list[Any]]]:
+        """The groups with a TrainJob."""
+        return [group for group in self.groups if any(is_job(item) for items in group.values() for item in items)]
+
     def add(self, files: dict[str, bytes]) -> None:
         """Add files that belong together; invalid YAML is kept as text only."""
         group: dict[str, list[Any]] = {}
@@ -60,6 +65,11 @@ class Corpus:
         elif isinstance(data, list):
             for item in data:
                 self._learn(item)
+
+
+def is_job(document: object) -> bool:
+    """Return True if a document is a TrainJob."""
+    return isinstance(document, dict) and document.get("kind") == "TrainJob"
 
 
 def _read(*files: Path) -> dict[str, bytes]:

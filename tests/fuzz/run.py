@@ -87,10 +87,10 @@ def execute(kind: str, number: int, made: Case, *, has_limits: bool = True) -> O
 
 def _failure(code: int | None, output: str) -> str:
     if code == _BUG:
-        return next((line for line in output.splitlines() if "a bug of ours" in line), output[-300:])
+        return next((line for line in output.splitlines() if "mpigen has a bug" in line), output[-300:])
     if code not in (0, 1, 2):
         return f"exit code {code}"
-    if code == 2 and not ("error: " in output or "Error: " in output):
+    if code == 2 and not any(sign in output for sign in ("error: ", "Error: ", '"problems": [\n')):
         return "refused without a word"
     return ""
 
@@ -157,6 +157,7 @@ def _prepare() -> None:
         "config.policy_cases",
         "simulate.kueue.largest",
         "jobs.job",
+        "checks.submission",
     ):
         import_module(f"generator.{module}")
     with tempfile.TemporaryDirectory() as folder:

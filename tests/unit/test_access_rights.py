@@ -13,7 +13,7 @@ from tests.access.rights import PERSONAS, PLATFORM, Row, rows
 def granted() -> Access:
     """Return the access that the rendered platform grants."""
     platform, app = pipeline.load(PLATFORM)
-    return read_access(pipeline.render(platform, app)[0])
+    return read_access(pipeline.render(platform, app))
 
 
 def test_the_table_has_at_least_sixty_distinct_requests() -> None:

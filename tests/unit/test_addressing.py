@@ -24,7 +24,16 @@ from generator.config.model.fabric_addresses import (
     rail_supply,
 )
 from generator.config.model.fabrics import Fabric
-from generator.facts.addressing import Supply, host_local_supply, overlap, parse_address, parse_network
+from generator.facts.addressing import (
+    Supply,
+    block_count,
+    first_in_blocks,
+    host_local_supply,
+    ip_pool_supply,
+    overlap,
+    parse_address,
+    parse_network,
+)
 from generator.manifests import Manifest
 from generator.networks.attachments import ip_pools, ipam
 from generator.objects.networks import Range, attachment, exclusions, ranges
@@ -85,7 +94,9 @@ def test_nodes_get_the_pool_addresses_that_nv_ipam_assigns() -> None:
         ({"subnet": "10.0.0.0/29", "gateway": "10.0.0.9"}, 6),
         ({"subnet": "10.0.0.0/29", "rangeStart": "10.0.0.3"}, 4),
         ({"subnet": "10.0.0.0/29", "rangeStart": "10.0.0.3", "rangeEnd": "10.0.0.4", "gateway": "10.0.0.4"}, 1),
+        ({"subnet": "10.0.0.0/30"}, 1),
         ({"subnet": "10.0.0.0/31"}, 0),
+        ({"subnet": "10.0.0.0/31", "rangeStart": "10.0.0.0"}, 0),  # host-local rejects the subnet
         ({"subnet": "fd00::/125"}, 6),  # IPv6 has no address for all hosts
     ],
 )
@@ -100,11 +111,64 @@ def test_host_local_keeps_the_gateway(said: dict[str, str], count: int) -> None:
 
 @pytest.mark.parametrize(
     ("size", "found"),
-    [("/30", [(2, 64)]), ("28", [(14, 16)]), ("/31", [(0, 128)]), ("/20", []), ("many", []), (28, [])],
+    [
+        ("/24", [(254, 1)]),
+        ("/23", []),
+        ("/30", [(2, 64)]),
+        ("28", [(14, 16)]),
+        ("/31", [(0, 128)]),
+        ("/32", [(0, 256)]),
+        ("/33", []),
+        ("many", []),
+        (28, []),
+    ],
 )
 def test_a_whereabouts_slice_is_a_network_per_node(size: object, found: list[tuple[int, int]]) -> None:
     said = {"type": "whereabouts", "range": "10.0.0.0/24", "exclude": ["10.0.0.0/25"], "node_slice_size": size}
     assert [(each.supply.per_node, each.supply.nodes) for each in read(said)] == found
+
+
+@pytest.mark.parametrize(
+    ("network", "size", "first", "count"),
+    [
+        ("10.0.0.0/30", 1, 1, 2),
+        ("10.0.0.0/31", 1, 0, 2),  # without a network address and a broadcast address
+        ("10.0.0.0/32", 1, 0, 1),
+        ("fd00::/126", 1, 1, 3),
+        ("fd00::/127", 1, 0, 2),
+        ("10.0.0.0/28", 7, 1, 2),
+        ("10.0.0.0/28", 8, 1, 1),
+    ],
+)
+def test_blocks_start_after_the_network_address_of_four_addresses(
+    network: str, size: int, first: int, count: int
+) -> None:
+    parsed = ipaddress.ip_network(network)
+    assert first_in_blocks(parsed) == int(parsed[first])
+    assert block_count(parsed, size) == count
+
+
+def test_an_excluded_gateway_takes_no_further_address() -> None:
+    supply = ip_pool_supply(ipaddress.ip_network("10.0.0.0/28"), 4, (), [(0, 0)], ipaddress.ip_address("10.0.0.1"))
+    assert supply == Supply(9, 3, 3)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "count"),
+    [
+        ({}, 6),
+        ({"range": "10.0.0.0/30"}, 2),
+        ({"range": "10.0.0.0/31"}, 0),
+        ({"range": "10.0.0.0/32", "range_start": "10.0.0.0"}, 0),
+        ({"range_start": "10.0.0.1", "range_end": "10.0.0.6"}, 6),
+        ({"range_start": "10.0.0.3", "range_end": "10.0.0.3"}, 1),
+        ({"range_start": "10.0.0.3", "range_end": "10.0.0.2"}, 4),  # the end is ignored
+        ({"range_start": "10.0.0.7"}, 6),  # the last address is never assigned
+    ],
+)
+def test_whereabouts_ignores_bounds_outside_of_a_range(bounds: dict[str, str], count: int) -> None:
+    (found,) = read({"type": "whereabouts", "range": "10.0.0.0/29", **bounds})
+    assert found.supply.count == count
 
 
 @st.composite

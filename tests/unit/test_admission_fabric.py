@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from generator import MpiRuntime, Platform, Runtime, pipeline
-from generator.app import App
+from generator import App, MpiRuntime, Platform, Runtime, pipeline
 from generator.config.model.runtimes import fabric_of
 from generator.config.policy_cases import load_cases
 from generator.facts.env import transport_variables
@@ -50,7 +49,7 @@ def _has_rule(tree: list[Manifest]) -> bool:
 
 
 def _rendered(platform: Platform) -> list[Manifest]:
-    return pipeline.render(platform, App(platform))[0]
+    return pipeline.render(platform, App(platform))
 
 
 def test_devices_are_listed_with_their_count_per_host() -> None:
@@ -92,7 +91,7 @@ def test_a_runtime_of_an_admin_is_listed() -> None:
     platform = _platform([])
     app = App(platform)
     MpiRuntime(app, "own", runtime=Runtime(name="own", pool="gpu", image="quay.io/acme/a:1"))
-    tree, _ = pipeline.render(platform, app)
+    tree = pipeline.render(platform, app)
     assert _said(tree, "fabrics") == ["ClusterTrainingRuntime/own=openshift.io/fast=8"]
     assert _has_rule(tree)
 
@@ -110,7 +109,7 @@ def test_every_family_has_transport_variables(family: FamilyName, kind: str) -> 
 @pytest.mark.parametrize("name", ["eks-p5", "openshift-h100", "roce-h200"])
 def test_benchmark_jobs_pass_the_fabric_rule(name: str) -> None:
     platform, app = pipeline.load(EXAMPLES[name])
-    tree, _ = pipeline.render(platform, app)
+    tree = pipeline.render(platform, app)
     for tenant in platform.tenants:
         for fabric in platform.fabrics:
             runtimes = [each for each in platform.runtimes if fabric_of(each, platform.pool(each.pool)) == fabric]

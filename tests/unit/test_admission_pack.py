@@ -7,8 +7,7 @@ from functools import cache
 
 import pytest
 
-from generator import Platform, pipeline
-from generator.app import App
+from generator import App, Platform, pipeline
 from generator.config.release_cases import own_cases
 from generator.manifests import Body, Manifest
 from generator.schemas.catalog import Catalog
@@ -88,7 +87,7 @@ def test_runtimes_that_admins_add_are_available_to_tenants() -> None:
 
 def _rendered(admission: object) -> list[Manifest]:
     platform = Platform.model_validate(small_platform() | {"policies": {"admission": admission}, "platform": "small"})
-    return pipeline.render(platform, App(platform))[0]
+    return pipeline.render(platform, App(platform))
 
 
 def _of(kind: str, manifests: list[Manifest] | tuple[Manifest, ...]) -> dict[str, Body]:
@@ -98,7 +97,7 @@ def _of(kind: str, manifests: list[Manifest] | tuple[Manifest, ...]) -> dict[str
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_a_release_has_cases_for_all_its_rules(name: str) -> None:
     platform, app = pipeline.load(EXAMPLES[name])
-    tree, _ = pipeline.render(platform, app)
+    tree = pipeline.render(platform, app)
     cases = own_cases(tree)
     world = PolicyCluster([*tree, *cases[0].given], Catalog.bundled())
     outcomes = [run_case(case, world) for case in cases]
@@ -120,7 +119,7 @@ def test_cases_use_a_team_without_an_exemption() -> None:
     data = small_platform()
     data["tenants"][0]["relax"] = [{"rule": "priority", "reason": "a case", "until": "2099-12-31"}]
     platform = Platform.model_validate(data)
-    tree, _ = pipeline.render(platform, App(platform))
+    tree = pipeline.render(platform, App(platform))
     cases = own_cases(tree)
     world = PolicyCluster([*tree, *cases[0].given], Catalog.bundled())
     assert [outcome.complaint for case in cases if (outcome := run_case(case, world)).complaint] == []

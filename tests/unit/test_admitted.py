@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from generator.app import App
+from generator import App
 from generator.checks.finding import Severity
 from generator.checks.run import check_rendered
 from generator.manifests import Manifest, write
@@ -28,7 +28,7 @@ def test_quotas_and_limit_ranges_allow_the_largest_jobs(first: int) -> None:
     jobs = 0
     for number in range(first, first + _AT_ONCE):
         platform = random_platform(number)
-        tree, _ = render(platform, App(platform))
+        tree = render(platform, App(platform))
         findings = check_rendered(tree, write(tree), Catalog.bundled()).findings
         assert [str(each) for each in findings if each.severity is Severity.ERROR] == []
         for namespace, pods in largest(tree):
@@ -62,7 +62,7 @@ def refusals(tree: list[Manifest], namespace: str, pods: tuple[PodSet, ...]) -> 
 
 
 def test_an_insufficient_resource_quota_is_detected() -> None:
-    trees = (render(platform, App(platform))[0] for platform in map(random_platform, range(_AT_ONCE)))
+    trees = (render(platform, App(platform)) for platform in map(random_platform, range(_AT_ONCE)))
     tree, namespace, pods = next((tree, *found) for tree in trees for found in largest(tree))
     for found in tree:
         if found.kind == "ResourceQuota" and found.namespace == namespace:

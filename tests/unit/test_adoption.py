@@ -224,7 +224,7 @@ def test_an_object_can_declare_its_own_waivers() -> None:
 )
 def test_an_invalid_waiver_annotation_is_a_finding(line: str, message: str) -> None:
     _, run = annotated(QUEUE.replace("schema/unknown-field until 2026-06-01: fixed in the next release", line))
-    found = Adoption(today=TODAY, checks=lambda: CHECKS).apply([replace(FINDING, file="q.yaml")], run).findings
+    found = Adoption(today=TODAY).apply([replace(FINDING, file="q.yaml")], run).findings
     assert [(each.check, each.message) for each in found] == [
         ("schema/unknown-field", "unknown field `x`"),
         ("waiver/invalid", message),
@@ -296,10 +296,12 @@ def test_an_unknown_revision_is_a_problem(revision: str, repository: Path) -> No
         ChangedFiles(revision, repository)
 
 
-def test_a_folder_without_a_repository_is_a_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+def test_a_folder_without_a_repository_is_a_problem(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="this folder is in no Git repository"):
         ChangedFiles("main", tmp_path)
+
+
+def test_a_missing_git_program_is_a_problem(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     with pytest.raises(ConfigError, match="git cannot be run"):
-        ChangedFiles("main", tmp_path)
+        ChangedFiles("main", repository)

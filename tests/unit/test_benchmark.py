@@ -20,8 +20,8 @@ from generator.facts.devices import DeviceKind
 from generator.facts.families import FAMILIES, FamilyName
 from generator.jobs.job import Job, Request, new_job
 from generator.jobs.reach import JobError
-from generator.jobs.smoke import Benchmark, benchmark_command, benchmark_notes
-from generator.runtimes.init_containers import script
+from generator.jobs.smoke import Benchmark, benchmark_command, benchmark_notes, benchmark_problems
+from generator.runtimes.pod_scripts import script
 from generator.schemas.catalog import Catalog
 from generator.schemas.embedded import Engine
 from tests.conftest import EXAMPLES, small_platform
@@ -131,14 +131,14 @@ def test_small_messages_on_efa_and_tcp_have_no_expected_latency() -> None:
 
 def test_hosts_connected_by_nvlink_do_not_measure_the_fabric() -> None:
     told = "\n".join(benchmark_notes(measured("pytorch-mpi", "nvidia", server="gb200-nvl72")))
-    assert "NCCL connects the hosts of one rack by NVLink and does not use the fabric: place them in two racks" in told
+    assert "NCCL connects pods in one rack by NVLink and does not use the fabric: place the pods in two racks" in told
 
 
 def test_a_custom_program_is_used_and_expected_values_are_noted() -> None:
     found = job(command=("mpirun", "all_reduce_perf", "-b", "8", "-e", "8G", "-f", "2", "-g", "1"))
     assert found.body["spec"]["trainer"]["command"][:2] == ["mpirun", "all_reduce_perf"]
     assert (
-        "with nccl-tests or rccl-tests in the image pass `-- mpirun all_reduce_perf -b 8 -e 8G -f 2 -g 1`: "
+        "if the image has nccl-tests or rccl-tests, pass `-- mpirun all_reduce_perf -b 8 -e 8G -f 2 -g 1` to run them: "
         "320 GB/s of busbw or more for 8 GiB"
     ) in found.notes
 
@@ -152,7 +152,7 @@ def test_a_custom_program_is_used_and_expected_values_are_noted() -> None:
     ],
 )
 def test_every_mpi_has_a_suggested_benchmark(family: FamilyName, other: str) -> None:
-    assert f"with other programs in the image pass `-- {other}`" in benchmark_notes(measured(family, "cpu"))
+    assert f"if the image has this program, pass `-- {other}` to run it" in benchmark_notes(measured(family, "cpu"))
 
 
 @pytest.mark.parametrize(
@@ -162,21 +162,25 @@ def test_every_mpi_has_a_suggested_benchmark(family: FamilyName, other: str) -> 
         (
             {},
             {"runtime": "openmpi-cpu"},
-            "--runtime: ranks of runtime `openmpi-cpu` do not use the fabric `ib`; name one that is on it",
+            "--runtime: ranks of runtime `openmpi-cpu` do not use the fabric `ib`; name a runtime on this fabric",
         ),
-        ({"fabric": "none"}, {}, "--fabric: no runtime is on the fabric `ib`; declare one on a pool that has it"),
+        (
+            {"fabric": "none"},
+            {},
+            "--fabric: no runtime is on the fabric `ib`; declare a runtime on a pool with this fabric",
+        ),
         (
             {"fabric": "none"},
             {"runtime": "openmpi-gpu"},
             (
                 "--runtime: ranks of runtime `openmpi-gpu` do not use the fabric `ib`; "
-                "declare one on a pool that has the fabric"
+                "declare a runtime on a pool with this fabric"
             ),
         ),
         (
             {"launcher": "separate"},
             {"nodes": 1},
-            "--nodes: `1` is too few: one host uses no fabric; pass 2 or more",
+            "--nodes: `1` is too few: one pod uses no fabric; pass 2 or more",
         ),
     ],
     ids=["fabric", "runtime", "none", "off", "alone"],
@@ -186,6 +190,12 @@ def test_impossible_measurements_are_rejected(changes: dict[str, Any], wanted: d
     with pytest.raises(JobError) as refused:
         new_job(platform(**changes), Request(**asked))
     assert list(map(str, refused.value.problems)) == [told]
+
+
+def test_two_pods_are_enough_for_a_benchmark() -> None:
+    two = measured("openmpi", "nvidia")
+    assert two.nodes == 2
+    assert not list(benchmark_problems(two, has_own_command=True))
 
 
 def test_several_runtimes_on_a_fabric_require_a_choice() -> None:
@@ -222,10 +232,18 @@ def run(program: str, *arguments: str, **environment: str) -> subprocess.Complet
 @pytest.mark.parametrize(
     ("gigabytes", "code", "told"),
     [
-        (357.0, 0, "PASS: ib: 357.0 GB/s, where 8 NICs carry 400; 320 or more is required"),
-        (250.0, 1, "FAIL: ib: 250.0 GB/s, where 8 NICs carry 400; 320 or more is required. All NICs carry data, but"),
-        (99.5, 1, "FAIL: ib: 99.5 GB/s, where 8 NICs carry 400; 320 or more is required. Some NICs carry no data"),
-        (2.5, 1, "FAIL: ib: 2.5 GB/s, where 8 NICs carry 400; 320 or more is required. One NIC carries more"),
+        (357.0, 0, "PASS: fabric ib: 357.0 of 400 GB/s that 8 NICs carry; expected at least 320"),
+        (
+            250.0,
+            1,
+            "FAIL: fabric ib: 250.0 of 400 GB/s that 8 NICs carry; expected at least 320. All NICs carry data, but",
+        ),
+        (
+            99.5,
+            1,
+            "FAIL: fabric ib: 99.5 of 400 GB/s that 8 NICs carry; expected at least 320. Some NICs carry no data",
+        ),
+        (2.5, 1, "FAIL: fabric ib: 2.5 of 400 GB/s that 8 NICs carry; expected at least 320. Ranks use TCP or find no"),
     ],
     ids=["sound", "loss", "part", "tcp"],
 )
@@ -262,28 +280,35 @@ PAIRS = (
         (
             {"best": 390.0},
             0,
-            "PASS: ib: a host sent 390.0 Gbit/s, where each of 8 NICs carries 400; 320 or more is required",
+            "PASS: fabric ib: a host sent 390.0 Gbit/s; each of its 8 NICs carries 400; expected at least 320",
         ),
         (
             {"best": 21.0},
             1,
-            "FAIL: ib: a host sent 21.0 Gbit/s, where each of 8 NICs carries 400; 320 or more is required. LOW",
+            "FAIL: fabric ib: a host sent 21.0 Gbit/s; each of its 8 NICs carries 400; expected at least 320. LOW",
         ),
         (
             {"best": 390.0, "latency": 31.0},
             1,
             (
-                "FAIL: ib: a host sent 390.0 Gbit/s, where each of 8 NICs carries 400, "
-                "but a small message takes 31.0 us instead of less than 10. SLOW"
+                "FAIL: fabric ib: a host sent 390.0 Gbit/s; each of its 8 NICs carries 400. "
+                "A small message takes 31.0 us; expected less than 10. SLOW"
             ),
         ),
         (
             {"best": 390.0, "latency": 31.0, "limit": None},
             0,
-            "PASS: ib: a host sent 390.0 Gbit/s, where each of 8 NICs carries 400; 320 or more is required",
+            "PASS: fabric ib: a host sent 390.0 Gbit/s; each of its 8 NICs carries 400; expected at least 320",
         ),
         ({"best": 21.0, "rank": 1}, 0, ""),
-        ({"best": 390.0, "rank": 1, "spoiled": True}, 1, "FAIL: rank 1 received other data than its peer sent"),
+        (
+            {"best": 390.0, "rank": 1, "spoiled": True},
+            1,
+            (
+                "FAIL: rank 1 received data that differs from what its peer sent, so jobs would compute wrong results. "
+                "Repeat the test on a runtime with `fabric: none`: if it passes, check the fabric, else the image."
+            ),
+        ),
     ],
     ids=["sound", "tcp", "slow", "amazon", "others", "spoiled"],
 )

@@ -16,7 +16,7 @@ from tests.checks import CHANGES, TREE, find_changes
 from tests.conftest import ROOT
 
 ODD: tuple[Any, ...] = (None, True, 0, "", "x", [], {}, [None], ["x", 1], {"name": "node"}, {"x": []})
-RELEASES = sorted((ROOT / "output").glob("*/*/release.json"))
+RELEASES = sorted((ROOT / "output").glob("*/release.json"))
 
 
 def found(new: str, old: str = TREE, targets: Mapping[str, str] | None = None) -> list[Finding]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.checks import CASES, FAMILIES, FOLDER, Case, expected
+from generator.checks.registry import checks
+from tests.checks import CASES, EXAMPLES, FAMILIES, FOLDER, Case, expected
 
 WORDS = {case: words for family in FAMILIES for case, words in expected(family).items()}
 
@@ -20,6 +21,16 @@ def test_a_bad_case_has_the_recorded_findings(case: Case) -> None:
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_a_good_case_has_no_findings(case: Case) -> None:
     assert case.describe(case.good) == ""
+
+
+@pytest.mark.parametrize("case", EXAMPLES.values(), ids=EXAMPLES)
+def test_the_repair_on_a_page_ends_the_finding(case: Case) -> None:
+    assert case.check not in {finding.check for finding in case.find(case.fixed)}
+
+
+def test_every_check_has_one_example() -> None:
+    assert [case.check for case in CASES.values() if case.shows] == list(EXAMPLES)
+    assert EXAMPLES.keys() == {check.id for check in checks()}
 
 
 def test_bad_cases_differ_from_their_base_and_good_case() -> None:

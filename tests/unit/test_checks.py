@@ -27,21 +27,39 @@ spec:
   clusterQueue: team-a
   stopPolicy: None
 """
+TWICE = "MultiKueueConfig\nmetadata:\n  name: default\nspec:\n  clusters: [a, a]\n"
+INGRESS = """\
+apiVersion: networking.k8s.io/v1
+kind: Ingress
+metadata:
+  name: board
+  annotations: {kubernetes.io/ingress.class: nginx}
+spec: {defaultBackend: {service: {name: board, port: {number: 80}}}}
+"""
+TWO_KEYS = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata: {a: b}\nbinaryData: {a: Yg==}\n"
+KEPT = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x, finalizers: [keep]}\n"
 OWNER = "{apiVersion: v1, kind: X, name: x, uid: u}"
 # check → how to spoil the good one, and where the finding belongs
 BAD = {
     "yaml/unreadable": (("kind: LocalQueue", "kind: [LocalQueue"), (3, 9)),
     "schema/not-an-object": (("kind: LocalQueue\n", ""), (1, 1)),
     "schema/no-schema": (("v1beta2", "v1beta9"), (2, 7)),
+    "schema/removed-version": (("kueue.x-k8s.io/v1beta2\nkind: LocalQueue", "batch/v1beta1\nkind: CronJob"), (1, 13)),
+    "schema/deprecated-version": (("v1beta2", "v1beta1"), (1, 13)),
+    "schema/deprecated-field": ((GOOD, INGRESS), (5, 17)),
     "schema/unknown-field": (("stopPolicy", "stopPolicies"), (8, 3)),
     "schema/missing-field": (("metadata:\n", "metadata:\n  ownerReferences: [{kind: X, name: x, uid: u}]\n"), (4, 21)),
     "schema/wrong-type": (("clusterQueue: team-a", "clusterQueue: 7"), (7, 17)),
     "schema/not-allowed": (("stopPolicy: None", "stopPolicy: Nones"), (8, 15)),
     "schema/duplicate-item": (("metadata:\n", f"metadata:\n  ownerReferences: [{OWNER}, {OWNER}]\n"), (4, 65)),
+    "schema/rule": ((GOOD[GOOD.index("LocalQueue") :], TWICE), (6, 3)),
     "schema/null": (("clusterQueue: team-a", "clusterQueue:"), (7, 3)),
+    "object/data": ((GOOD, TWO_KEYS), (4, 8)),
+    "object/metadata": ((GOOD, KEPT), (3, 34)),
     "object/unnamed": (("  name: default\n", ""), (3, 1)),
 }
 ONLY_IN_A_RELEASE = {"object/duplicate", "object/no-namespace", "object/not-namespaced"}
+OF_FOLDERS = {"yaml/not-rendered"}
 
 
 def found(text: str) -> list[Finding]:
@@ -63,7 +81,7 @@ def test_the_good_fixture_has_no_findings() -> None:
 
 def test_every_check_has_a_bad_fixture() -> None:
     known = {each.id for each in registry.checks() if each.family in ("yaml", "schema", "object")}
-    assert known == {*BAD, *ONLY_IN_A_RELEASE}
+    assert known == {*BAD, *ONLY_IN_A_RELEASE, *OF_FOLDERS}
 
 
 @pytest.mark.parametrize("check", BAD)
@@ -143,10 +161,10 @@ def test_documents_after_an_invalid_document_are_checked() -> None:
 
 def test_a_finding_has_a_shortened_value() -> None:
     (number,) = found(GOOD.replace("clusterQueue: team-a", "clusterQueue: 7"))
-    (text,) = found(GOOD.replace("stopPolicy: None", f"stopPolicy: {'x' * 5000}"))
+    (text, longest) = (found(GOOD.replace("stopPolicy: None", f"stopPolicy: {'x' * n}"))[0] for n in (201, 200))
     (absent,) = found(GOOD.replace("metadata:\n", "metadata:\n  ownerReferences: [{kind: X, name: x, uid: u}]\n"))
     assert (number.value, absent.value) == (7, None)
-    assert text.value == f"{'x' * 199}…"
+    assert (text.value, longest.value) == (f"{'x' * 199}…", "x" * 200)
     (unknown,) = found(GOOD.replace("stopPolicy: None", "more: {a: [1]}"))
     assert json.loads(render(Result(findings=[unknown])))["findings"][0]["value"] == {"a": [1]}
 

@@ -99,5 +99,5 @@ def test_runtime_changes_of_an_admin_are_checked(platform: Platform) -> None:
 def test_the_fix_of_num_nodes_accounts_for_a_separate_launcher() -> None:
     text = CASES["mpi/launchers"].bad.replace("runLauncherAsNode: true", "runLauncherAsNode: false")
     (finding,) = find(text, "runtime.yaml")
-    fix = "set `numNodes: 1`; for 3 hosts by default, set `parallelism: 3` in the Job template of `node`"
+    fix = "set `numNodes: 1`; for 3 pods with ranks by default, set `parallelism: 3` in the Job template of `node`"
     assert finding.fix == fix

@@ -1,13 +1,14 @@
-"""Test that folders are compared platform by platform, each with its applied release."""
+"""Test that folders are compared platform by platform, each with its release."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from generator import release
-from generator.checks.files import Applied, by_platform, pairs, with_more
+from generator.checks.files import Applied, Origin, by_platform, pairs, with_more
 from generator.errors import OutputError
 from generator.release import Lock
 
@@ -25,17 +26,6 @@ def released(root: Path, platform: str, version: str) -> str:
     return str(file)
 
 
-def pointed(root: Path, platform: str, version: str) -> str:
-    """Write the Application of a platform."""
-    file = root / platform / "argocd" / "application.yaml"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    said = (
-        f"apiVersion: argoproj.io/v1alpha1\nkind: Application\nspec: {{source: {{path: any/{platform}/{version}}}}}\n"
-    )
-    file.write_text(said)
-    return str(file)
-
-
 def found(*files: str) -> dict[str, tuple[str, ...]]:
     return {platform: applied.files for platform, applied in by_platform([Path(file) for file in files]).items()}
 
@@ -47,33 +37,23 @@ def test_files_belong_to_the_platform_of_their_release(tmp_path: Path) -> None:
     assert by_platform([Path(one)])["one"].targets == TARGETS
 
 
-def test_the_application_selects_one_of_several_releases(tmp_path: Path) -> None:
-    old, new = released(tmp_path, "one", "1.0.0"), released(tmp_path, "one", "1.1.0")
-    for version, file in {"1.0.0": old, "1.1.0": new}.items():
-        application = pointed(tmp_path, "one", version)
-        assert found(old, new, application) == {"one": (file,), "": (application,)}
-
-
-@pytest.mark.parametrize("version", ["", "2.0.0"], ids=["no application", "another release"])
-def test_several_releases_without_an_application_are_rejected(version: str, tmp_path: Path) -> None:
+def test_several_releases_of_a_platform_are_rejected(tmp_path: Path) -> None:
     files = [released(tmp_path, "one", "1.0.0"), released(tmp_path, "one", "1.1.0")]
-    files += [pointed(tmp_path, "one", version)] if version else []
     with pytest.raises(OutputError) as refused:
         found(*files)
-    assert "several releases of `one`" in str(refused.value)
-    assert str(tmp_path / "one/1.0.0") in str(refused.value)
+    both = f"`{tmp_path / 'one/1.0.0'}` and `{tmp_path / 'one/1.1.0'}`"
+    assert f"{both} are both releases of the platform `one`" in str(refused.value)
 
 
-def test_an_application_of_another_platform_is_ignored(tmp_path: Path) -> None:
-    files = [released(tmp_path, "one", "1.0.0"), released(tmp_path, "one", "1.1.0"), pointed(tmp_path, "two", "1.1.0")]
-    with pytest.raises(OutputError):
-        found(*files)
-
-
-def test_an_unreadable_application_is_ignored(tmp_path: Path) -> None:
-    one, application = released(tmp_path, "one", "1.0.0"), pointed(tmp_path, "one", "1.0.0")
-    Path(application).write_text("a: [")
-    assert found(one, application) == {"one": (one,), "": (application,)}
+@pytest.mark.parametrize(
+    ("names", "is_complete"),
+    [(("a.yaml", "b.yaml"), True), (("a.yaml", "b.yaml", "c.yaml"), True), (("a.yaml",), False), ((), False)],
+)
+def test_the_files_of_a_complete_release_include_all_listed_files(
+    tmp_path: Path, names: Sequence[str], *, is_complete: bool
+) -> None:
+    origin = Origin(tmp_path, listed=frozenset({"a.yaml", "b.yaml"}))
+    assert origin.is_complete([tmp_path / name for name in names]) == is_complete
 
 
 A, B, STRAY = Applied(("a.yaml",), TARGETS), Applied(("b.yaml",), TARGETS), Applied(("stray.yaml",))

@@ -12,8 +12,9 @@ import yaml
 
 from generator import release
 from generator.checks import registry, run
-from generator.checks.files import check_everywhere
+from generator.checks.registry import Suite
 from generator.checks.run import check_rendered, check_text, check_together
+from generator.checks.validation import Part, check_files
 from generator.manifests import Manifest, read, write
 from generator.pipeline import Subject, Validation, validate
 from generator.release import Lock
@@ -36,7 +37,8 @@ def told(validation: Validation) -> list[tuple[str, int, str]]:
 def released(folder: Path, *texts: str) -> None:
     """Write a release for Trainer 2.2 with some files."""
     folder.mkdir(parents=True)
-    lock = Lock("p", folder.name, {}, inputs=f"sha256:{0:064}", targets=Catalog.bundled(OLD).targets)
+    files = {f"{number}.yaml": f"sha256:{0:064}" for number, _ in enumerate(texts)}
+    lock = Lock("p", folder.name, files, inputs=f"sha256:{0:064}", targets=Catalog.bundled(OLD).targets)
     (folder / release.LOCK).write_bytes(lock.encode())
     for number, text in enumerate(texts):
         (folder / f"{number}.yaml").write_text(text)
@@ -78,6 +80,44 @@ def test_objects_of_two_releases_are_not_checked_together(tmp_path: Path, target
     assert [each.file for each in found] == [str(tmp_path / "2.0.0" / "2.yaml")]
 
 
+MAP = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x, namespace: team-cv}\n"
+
+
+@pytest.mark.parametrize(
+    ("texts", "changes", "severity"),
+    [
+        ((), {}, "error"),
+        ((MAP,), {}, "error"),
+        ((MAP,), {"release/1.yaml": None}, "warning"),
+        ((MAP,), {"release/1.yaml": "a: [\n"}, "warning"),
+        ((MAP,), {"job.yaml": MAP}, "warning"),
+    ],
+    ids=["one file", "two files", "one file left out", "one file is not YAML", "a file beside the release"],
+)
+def test_absence_is_an_error_only_in_a_complete_release(
+    texts: tuple[str, ...], changes: dict[str, str | None], severity: str, tmp_path: Path
+) -> None:
+    released(tmp_path / "release", CASES["trainjob/missing-runtime"].bad, *texts)
+    for file, text in changes.items():
+        (tmp_path / file).unlink() if text is None else (tmp_path / file).write_text(text)
+    found = validate(Subject([tmp_path]), "embedded", Path()).checked.findings
+    assert [each.severity for each in found if each.check == "trainjob/missing-runtime"] == [severity]
+
+
+def test_a_runtime_of_trainer_can_be_in_the_cluster(tmp_path: Path) -> None:
+    text = CASES["trainjob/missing-runtime"].bad.replace("torchgpu", "torch-distributed")
+    released(tmp_path / "release", text)
+    found = validate(Subject([tmp_path]), "embedded", Path()).checked.findings
+    assert [each.severity for each in found if each.check == "trainjob/missing-runtime"] == ["warning"]
+
+
+def test_a_release_with_standard_input_is_not_complete(tmp_path: Path) -> None:
+    released(tmp_path / "release", *CASES["trainjob/missing-runtime"].bad.split("---\n")[1:], MAP)
+    job = CASES["trainjob/missing-runtime"].bad.split("---\n")[0]
+    found = validate(Subject([tmp_path], stdin=job.encode()), "embedded", Path()).checked.findings
+    assert {each.severity for each in found if each.check == "trainjob/missing-runtime"} == {"warning"}
+
+
 def test_conflicting_objects_are_not_referenced(tmp_path: Path) -> None:
     """Conflicting objects belong to different clusters."""
     for name, text in {"job": JOB, "east": RUNTIME, "west": RUNTIME.replace("cpu: 16", "cpu: 12")}.items():
@@ -102,7 +142,7 @@ def test_several_processes_keep_the_same_objects(tmp_path: Path) -> None:
             filler + (RUNTIME if number == 5 else JOB.replace("fine", f"f{number}"))
         )
     files, catalog = sorted(tmp_path.iterdir()), Catalog.bundled(OLD)
-    alone, many = (check_everywhere(files, catalog, processes) for processes in (1, 3))
+    alone, many = (check_files(Part(catalog, {None: files}), processes, Suite()) for processes in (1, 3))
     assert sorted(alone.related, key=str) == sorted(many.related, key=str)
     assert len(many.related) == 6
     first, second = (

@@ -10,10 +10,9 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
-from generator import Platform, pipeline
-from generator.app import App
+from generator import App, Platform, pipeline
 from generator.config.model.policies import AUDIT_POLICY_FILE, RuleName
-from generator.gitops.argocd import NOT_APPLIED
+from generator.gitops.argocd import is_applied
 from generator.manifests import Manifest, write
 from generator.policies.audit import FLAGS, audit_policy
 from generator.schemas.catalog import Catalog
@@ -38,7 +37,7 @@ WEAKER: dict[str, tuple[Change, str]] = {
     ),
     "restricted": (
         lambda policies: policies.update(podSecurity="privileged"),
-        "`privileged` allows more than `restricted`",
+        "the Pod Security level `restricted`, but the level is `privileged`",
     ),
     "jobs are kept": (lambda policies: policies["retention"].pop("jobs"), "records of finished jobs can be deleted"),
     "the log is kept": (lambda policies: policies["retention"].pop("audit"), "audit logs can be deleted"),
@@ -47,7 +46,7 @@ WEAKER: dict[str, tuple[Change, str]] = {
 
 def rendered(data: dict[str, Any]) -> list[Manifest]:
     platform = Platform.model_validate(data)
-    return pipeline.render(platform, App(platform))[0]
+    return pipeline.render(platform, App(platform))
 
 
 def complaints(data: dict[str, Any]) -> list[str]:
@@ -58,9 +57,9 @@ def complaints(data: dict[str, Any]) -> list[str]:
 
 def test_the_platform_of_the_page_is_regulated_and_valid() -> None:
     platform = Platform.model_validate(regulated())
-    tree, pointer = pipeline.render(platform, App(platform))
+    tree = pipeline.render(platform, App(platform))
     assert platform.policies.profile == "regulated"
-    assert pipeline.check(platform, tree, pointer).findings == []
+    assert pipeline.judge(platform, tree).findings == []
 
 
 @pytest.mark.parametrize("setting", WEAKER)
@@ -70,7 +69,7 @@ def test_a_missing_setting_of_the_regulated_profile_is_rejected(setting: str) ->
     weaken(data["policies"])
     (complaint,) = complaints(data)
     assert said in complaint
-    assert complaint.startswith("the profile `regulated` requires")
+    assert complaint.startswith("`policies.profile: regulated` requires")
 
 
 @pytest.mark.parametrize("setting", WEAKER)
@@ -86,7 +85,9 @@ def test_a_regulated_platform_needs_an_admin_or_gitops() -> None:
     del data["access"]
     assert Platform.model_validate(data).gitops
     del data["gitops"]
-    assert complaints(data) == ["the profile `regulated` requires an account or a group that may change the platform"]
+    assert complaints(data) == [
+        "`policies.profile: regulated` requires an account or a group that may change generated objects"
+    ]
     data["access"] = {"admin": ["group:ml-platform"]}
     assert Platform.model_validate(data).gitops is None
 
@@ -146,10 +147,10 @@ def test_openshift_uses_an_audit_profile_without_a_retention_setting() -> None:
 
 
 def test_argo_cd_skips_the_audit_policy_and_needs_no_right_for_it() -> None:
-    assert AUDIT_POLICY_FILE in NOT_APPLIED
+    assert not is_applied(AUDIT_POLICY_FILE)
     platform = Platform.model_validate(regulated() | {"cluster": {"distribution": "kubernetes"}})
-    tree, pointer = pipeline.render(platform, App(platform))
-    (project, application) = pointer
+    tree = pipeline.render(platform, App(platform))
+    (project, application) = tree[-2:]
     assert AUDIT_POLICY_FILE in application.body["spec"]["source"]["directory"]["exclude"]
     assert "Policy" not in {each["kind"] for each in project.body["spec"]["clusterResourceWhitelist"]}
     (role,) = [each for each in tree if each.kind == "ClusterRole" and each.name == "mpigen-gitops"]

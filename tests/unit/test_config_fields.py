@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from ipaddress import ip_address, ip_network
 from typing import Annotated, Any
 
 import pytest
 from pydantic import AfterValidator, TypeAdapter, ValidationError
 
-from generator import Platform
+from generator import Platform, quantities
 from generator.config.model.access import Subject
-from generator.config.model.cluster import GitOps
-from generator.config.model.fields import Count, LabelKey, LabelValue, Name, Quantity, Resource
-from generator.config.model.isolation import Egress, Network
+from generator.config.model.cluster import Cluster, GitOps
+from generator.config.model.fields import Count, LabelKey, LabelValue, Name, Quantity, Resource, to_quantity
+from generator.config.model.isolation import Address, Egress, Network
 from generator.config.model.pools import Pool
 from generator.config.model.tenants import Tenant
 from tests.conftest import small_platform
@@ -65,7 +66,8 @@ TAKEN: dict[str, tuple[Any, list[Any]]] = {
         Subject,
         ["group:a", "user:a@example.com", "group:cn=ml leads,ou=groups", "user:system:admin", "serviceaccount:a/b.c"],
     ),
-    "a network": (CIDR, ["10.20.0.0/16", "10.0.0.1/32", "0.0.0.0/0", "fd00::/8"]),
+    "a network": (CIDR, ["10.20.0.0/16", "10.0.0.1/32", "0.0.0.0/0", "fd00::/8", ip_network("10.0.0.0/8")]),
+    "an address": (Address, ["192.168.0.1", "169.254.20.10", "fd00::1", "::", ip_address("fd00::1")]),
     "ports": (PORT, [[1], [65535], [443, 80]]),
     "a tenant": (TENANT, ["team-a", "openshifters", "defaults", "kube"]),
     "a quota": (
@@ -123,7 +125,11 @@ REFUSED: dict[str, list[Any]] = {
         "serviceaccount:A/b",
         "serviceaccount:a/B",
     ],
-    "a network": ["", "10.20.0.1/16", "10.20.0.0/33", "s3.example.com", "10.0.0.0/8 ", "::1/64", 10],
+    "a network": [
+        *("", "10.20.0.1/16", "10.20.0.0/33", "s3.example.com", "10.0.0.0/8 ", "::1/64", "fe80::%eth0/64"),
+        *(10, ip_network("::ffff:a00:0/104")),
+    ],
+    "an address": ["", "10.0.0.0/8", "10.0.0.256", "dns", "10.0.0.1 ", "fe80::1%eth0", "::ffff:a00:1", 10, b"1234"],
     "ports": [[], [0], [65536], [-1], ["443"], [443.0], [True], 443, "443"],
     "a tenant": ["default", "kube-system", "kube-public", "openshift", "openshift-mpi"],
     "a quota": [{}, {"cpu": -1}, {"cpu": True}, {"cpu": None}, {"cpu": {}}, {"cpu": {"gpu": 1}}, {"cpu": 2**64}, 1, []],
@@ -159,7 +165,34 @@ def test_resources_of_amount_zero_are_removed_and_the_others_sorted() -> None:
     pool = Pool(
         name="a", nodes=1, allocatable={"nvidia.com/gpu": "8", "a.b/c": "0", "memory": "2048Gi", "cpu": "1000m"}
     )
-    assert list(pool.allocatable.items()) == [("cpu", "1"), ("memory", "2Ti"), ("nvidia.com/gpu", "8")]
+    assert list(pool.allocatable.items()) == [
+        ("cpu", quantities.parse("1")),
+        ("memory", quantities.parse("2Ti")),
+        ("nvidia.com/gpu", quantities.parse("8")),
+    ]
+
+
+@pytest.mark.parametrize(("one", "other"), [(64, "64"), ("1000m", 1), ("0.5Ki", "512"), ("1024Gi", "1Ti"), ("0Gi", 0)])
+def test_amounts_that_are_written_alike_are_equal(one: object, other: object) -> None:
+    assert to_quantity(one) == to_quantity(other) == to_quantity(to_quantity(one))
+
+
+def test_a_pool_has_amounts_and_its_dump_has_strings() -> None:
+    pool = Pool(name="a", nodes=1, allocatable={"memory": "2048Gi", "cpu": 1})
+    assert all(isinstance(amount, quantities.Quantity) for amount in pool.allocatable.values())
+    assert pool.model_dump()["allocatable"] == {"cpu": "1", "memory": "2Ti"}
+
+
+def test_networks_are_sorted_and_the_dump_has_strings() -> None:
+    texts = ["fd00::/8", "9.0.0.0/8", "10.0.0.0/8", "FD00::/8"]
+    cluster = Cluster(networks=texts)
+    assert cluster.networks == (ip_network("10.0.0.0/8"), ip_network("9.0.0.0/8"), ip_network("fd00::/8"))
+    assert cluster.model_dump(mode="json")["networks"] == ["10.0.0.0/8", "9.0.0.0/8", "fd00::/8"]
+    assert Cluster.model_validate(cluster.model_dump()) == Cluster(networks=cluster.networks) == cluster
+
+
+def test_a_pool_with_an_accelerator_has_it_after_cpu_and_memory() -> None:
+    pool = Pool(name="a", nodes=1, allocatable={"nvidia.com/gpu": "8", "memory": "2048Gi", "cpu": 1})
     assert pool.accelerator == "nvidia.com/gpu"
 
 
@@ -205,7 +238,7 @@ CONTRADICTIONS: dict[str, tuple[Change, str]] = {
     ),
     "pools without a difference": (
         lambda data: data["pools"][0].update(labels={}, taints=[]),
-        "pods of pool `cpu` can run on the nodes of pool `gpu`",
+        "jobs for pool `cpu` can also run on nodes of pool `gpu`",
     ),
     "a name twice": (
         lambda data: data["tenants"][1].update(name="team-a"),
@@ -213,7 +246,7 @@ CONTRADICTIONS: dict[str, tuple[Change, str]] = {
     ),
     "a share twice": (
         lambda data: data["tenants"][0]["quota"].update({"nvidia.com/gpu": 1}),
-        "both `nvidia.com/gpu` and `gpu` are shares of pool `gpu`",
+        "`nvidia.com/gpu` and `gpu` are both amounts of pool `gpu`",
     ),
 }
 

@@ -21,6 +21,7 @@ from generator.documents.credentials import find_exposures
 from generator.errors import ConfigError
 from generator.facts.images import hidden_by
 from generator.facts.table import read_table
+from generator.quantities import parse
 from tests.conftest import ROOT
 from tests.unit.test_checks_secret import TOKENS
 from tests.update_broken import complaint
@@ -42,29 +43,29 @@ ONE_LINE = {what: token for what, token in TOKENS.items() if "\n" not in token a
 
 @given(st.sampled_from(IN_BYTES), st.integers(1, 2**20 - 1))
 def test_less_than_a_mebibyte_is_reported_as_a_missing_unit(resource: str, amount: int) -> None:
-    assert check_amount(resource, str(amount))
+    assert check_amount(resource, parse(str(amount)))
 
 
 @given(st.sampled_from(IN_BYTES), st.integers(1, 10**6).filter(lambda number: number % 1000))
 def test_millibytes_are_rejected(resource: str, amount: int) -> None:
-    assert check_amount(resource, f"{amount}m")
+    assert check_amount(resource, parse(f"{amount}m"))
 
 
 @given(st.integers(1, 10**6), st.sampled_from(("Ki", "Mi", "Gi", "Ti")))
 def test_cpu_in_bytes_is_rejected(amount: int, unit: str) -> None:
-    assert check_amount("cpu", f"{amount}{unit}")
+    assert check_amount("cpu", parse(f"{amount}{unit}"))
 
 
 @given(st.integers(1, 512), st.integers(1, 16384))
 def test_amounts_of_real_nodes_are_plausible(cores: int, gibibytes: int) -> None:
-    assert check_node_amount("cpu", str(cores)) is None
-    assert check_node_amount("memory", f"{gibibytes}Gi") is None
+    assert check_node_amount("cpu", parse(str(cores))) is None
+    assert check_node_amount("memory", parse(f"{gibibytes}Gi")) is None
 
 
 @given(st.integers(1001, 10**9))
 def test_no_node_has_thousands_of_devices(count: int) -> None:
-    assert check_node_amount("nvidia.com/gpu", str(count))
-    assert check_node_amount("openshift.io/ib_vf", str(count)) is None
+    assert check_node_amount("nvidia.com/gpu", parse(str(count)))
+    assert check_node_amount("openshift.io/ib_vf", parse(str(count))) is None
 
 
 @pytest.mark.parametrize("name", REAL)

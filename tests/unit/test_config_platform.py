@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import json
-from collections.abc import Callable
+import pickle
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -11,13 +13,14 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
-from generator import Platform
+from generator import Fabric, Platform, Pool
 from generator.config.load import load_platform
+from generator.config.platform import platform_schema
 from generator.documents.emit import Emitter
 from generator.errors import ConfigError
-from tests.conftest import small_platform
+from tests.conftest import EXAMPLES, small_platform
 
 Change = Callable[[dict[str, Any]], object]
 
@@ -141,6 +144,50 @@ def test_a_platform_cannot_be_changed() -> None:
         platform.release = "2.0.0"  # type: ignore[misc]
 
 
+def mappings_in(value: Any) -> Iterator[dict[str, Any]]:
+    """Yield every mapping of a section, at any depth."""
+    if isinstance(value, dict):
+        yield value
+    nested = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+    fields = (getattr(value, name) for name in type(value).model_fields) if isinstance(value, BaseModel) else ()
+    for inner in (*nested, *fields):
+        yield from mappings_in(inner)
+
+
+@pytest.mark.parametrize("example", [name for name, file in EXAMPLES.items() if file.suffix == ".yaml"])
+def test_no_mapping_of_a_platform_can_be_changed(example: str) -> None:
+    mappings = list(mappings_in(load_platform(EXAMPLES[example])))
+    assert len(mappings) > 10
+    for mapping in mappings:
+        for change in (mapping.clear, mapping.popitem):
+            with pytest.raises(TypeError, match="cannot be changed"):
+                change()
+        for change_of_a_key in (mapping.pop, mapping.setdefault, mapping.__delitem__):
+            with pytest.raises(TypeError, match="cannot be changed"):
+                change_of_a_key("cpu")
+        for update in (mapping.update, mapping.__ior__):
+            with pytest.raises(TypeError, match="cannot be changed"):
+                update({"cpu": 1})
+        with pytest.raises(TypeError, match="cannot be changed"):
+            mapping["cpu"] = 1
+
+
+def test_a_copy_of_a_platform_is_equal_and_frozen_too() -> None:
+    platform = load_platform(EXAMPLES["openshift-h100"])
+    for twin in (copy.deepcopy(platform), pickle.loads(pickle.dumps(platform))):
+        assert twin == platform
+        with pytest.raises(TypeError, match="cannot be changed"):
+            twin.pools[0].allocatable.clear()
+
+
+def test_a_pool_gets_its_fabric_in_a_copy() -> None:
+    pool = Pool(name="gpu", nodes=1, allocatable={"cpu": 1, "memory": "1Gi"}, fabric="ib")
+    fabric = Fabric(name="ib", type="efa")
+    wired = pool.wired([fabric])
+    assert (pool.wiring, wired.wiring) == (None, fabric)
+    assert wired.offered.keys() - pool.offered.keys() == {"vpc.amazonaws.com/efa"}
+
+
 def test_yaml_uses_camel_case_and_python_snake_case(tmp_path: Path) -> None:
     data = small_platform()
     data["runtimes"][0]["processes_per_node"] = 4
@@ -149,3 +196,14 @@ def test_yaml_uses_camel_case_and_python_snake_case(tmp_path: Path) -> None:
     file.write_text(Emitter().emit([data]), "utf-8")
     with pytest.raises(ConfigError, match="did you mean `processesPerNode`"):
         load_platform(file)
+
+
+def test_every_property_of_the_schema_has_a_description() -> None:
+    schema = json.loads(platform_schema())
+    models = {"Platform": schema, **schema["$defs"]}
+    assert [
+        f"{model}.{name}"
+        for model, definition in models.items()
+        for name, field in definition.get("properties", {}).items()
+        if not field.get("description", "").strip()
+    ] == []

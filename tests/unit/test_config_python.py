@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from generator import Platform
-from generator.config.python_file import run_platform_file, shadowed_module
+from generator.config.python_file import find_shadowed_module, run_platform_file
 from generator.errors import ConfigError, ExitCode
 from tests.conftest import EXAMPLES, ROOT
 
@@ -151,18 +151,18 @@ def test_an_unreadable_path_is_invalid_input(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["platform.py", "types.py", "yaml.py", "generator.py", "cdk8s.py", "pytest.py"])
 def test_a_file_that_replaces_an_installed_module_is_recognized(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text(SOUND, "utf-8")
-    assert shadowed_module(tmp_path / name) == Path(name).stem
+    assert find_shadowed_module(tmp_path / name) == Path(name).stem
 
 
 @pytest.mark.parametrize("name", ["mpigen_platform.py", "prod-east.py", "fleet.py", "prod.east.py"])
 def test_any_other_name_replaces_no_module(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text(SOUND, "utf-8")
-    assert shadowed_module(tmp_path / name) == ""
+    assert find_shadowed_module(tmp_path / name) == ""
     assert isinstance(run_platform_file(tmp_path / name)["platform"], Platform)
 
 
 def test_no_file_of_an_example_replaces_an_installed_module() -> None:
-    assert [path for path in ROOT.glob("examples/*/*.py") if shadowed_module(path)] == []
+    assert [path for path in ROOT.glob("examples/*/*.py") if find_shadowed_module(path)] == []
 
 
 @pytest.mark.slow

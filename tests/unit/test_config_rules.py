@@ -75,7 +75,9 @@ def test_a_runtime_for_undeclared_tenants_is_reported(tmp_path: Path) -> None:
     data["runtimes"][0]["tenants"] = ["a"]
     del data["tenants"]
     (problem,) = problems(data, tmp_path)
-    assert problem.endswith("runtimes[0].tenants: there is no tenant `a`; declare it in `tenants`, or remove this name")
+    assert problem.endswith(
+        "runtimes[0].tenants: there is no tenant `a`; declare this tenant in `tenants`, or remove this name"
+    )
 
 
 def test_yaml_and_python_have_the_same_problems(tmp_path: Path) -> None:

@@ -13,10 +13,9 @@ import pytest
 import yaml
 
 from generator import App, Component, Manifest, MpiRuntime, Platform, Runtime, pipeline
-from generator.constructs import collect, place_api_object
+from generator.components.app import Tenancy, TenantQueue
+from generator.components.constructs import collect, place_api_object
 from generator.errors import ConfigError
-from generator.kueue.chart import TenantQueue
-from generator.policies.chart import Tenancy
 
 POLICY = {
     "apiVersion": "networking.k8s.io/v1",

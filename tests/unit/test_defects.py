@@ -16,7 +16,7 @@ import yaml
 from generator.checks import registry
 from generator.config.load import load_platform
 from generator.errors import ConfigError
-from generator.facts.defects import Defect, Range, defects, parse_release, silent, sound_minors
+from generator.facts.defects import Defect, Range, defects, inapplicable_checks, parse_release, sound_minors
 from generator.facts.versions import SUPPORTED, TOGETHER
 from tests.conftest import ROOT
 
@@ -170,10 +170,10 @@ def test_ranges_compare_numbers(ranges: list[Range], release: str, expected: boo
 
 
 def test_checks_of_defects_are_silent_for_unaffected_releases() -> None:
-    assert {"runtime/grouped-placement", "quota/runs-twice", "quota/no-candidates"} <= silent({})
-    assert not {"runtime/grouped-placement", "quota/runs-twice", "quota/no-candidates"} & silent(OLD)
-    assert {"trainjob/dropped-field", "trainjob/uncounted-resources"} <= silent(OLD)
+    assert {"runtime/grouped-placement", "quota/runs-twice", "quota/no-candidates"} <= inapplicable_checks({})
+    assert not {"runtime/grouped-placement", "quota/runs-twice", "quota/no-candidates"} & inapplicable_checks(OLD)
+    assert {"trainjob/dropped-field", "trainjob/uncounted-resources"} <= inapplicable_checks(OLD)
     for targets in ({}, OLD, *TOGETHER):
-        assert not silent(targets) & {
+        assert not inapplicable_checks(targets) & {
             check for each in defects().values() for check, only in each.checks.items() if only != "affected"
         }

@@ -13,6 +13,7 @@ from generator.schemas.json_schema import UNIQUE_ITEMS_BY
 from generator.schemas.kubeconform import Kubeconform, Status, cache_folder, ensure_kubeconform
 from tests.cluster.differential.cases import GENERATED, read_cases, read_seeds
 from tests.cluster.differential.generate import generate
+from tests.cluster.differential.templates import TEMPLATED, is_in_template
 from tests.cluster.differential.verdicts import Verdict, disagreements, of_server, read_answers, read_causes, reviewed
 from tests.conftest import ROOT
 
@@ -48,7 +49,18 @@ def test_both_judges_accept_every_seed() -> None:
 
 def test_the_corpus_is_large_and_both_verdicts_are_common() -> None:
     verdicts = Counter(of_server(answer) for answer in ANSWERS.values())
-    assert verdicts.total() > 500
+    assert verdicts.total() >= 1500
+    assert min(verdicts[Verdict.ACCEPTS], verdicts[Verdict.REFUSES]) > verdicts.total() / 5
+
+
+def test_at_least_400_cases_are_inside_of_stored_pod_templates() -> None:
+    templates = [
+        of_server(ANSWERS[name])
+        for name, case in CASES.items()
+        if SEEDS[case.seed]["kind"] in TEMPLATED and is_in_template(case.path)
+    ]
+    verdicts = Counter(templates)
+    assert verdicts.total() >= 400
     assert min(verdicts[Verdict.ACCEPTS], verdicts[Verdict.REFUSES]) > verdicts.total() / 5
 
 
@@ -68,7 +80,7 @@ def test_kubeconform_agrees_with_the_embedded_engine_on_every_case(tmp_path: Pat
     files = {f"{number}.yaml": name for number, name in enumerate(CASES)}
     for file, name in files.items():
         (tmp_path / file).write_text(CASES[name].text(SEEDS))
-    results = Kubeconform(ensure_kubeconform(cache_folder()), catalog.locations()).run([tmp_path])
+    results = Kubeconform(ensure_kubeconform(cache_folder({}, Path.home())), catalog.locations()).run([tmp_path])
     refused = {files[Path(result.file).name] for result in results if result.status is not Status.VALID}
     engine = Engine(catalog)
     assert {name for name, case in CASES.items() if not is_valid(engine, case.text(SEEDS))} == refused

@@ -89,11 +89,17 @@ def test_input_that_kubectl_accepts_is_read(text: str, expected: Any) -> None:
     [
         ("a: 1\na: 2", "2:1: the key `a` appears twice in this mapping; remove one of the two"),
         ("1: a\n'1': b", "2:1: the key `1` appears twice in this mapping; remove one of the two"),
-        ("1.10: a", "1:1: the key `1.10` is a number, which clients rewrite; put it in quotes"),
-        ("123456.789: a", "1:1: the key `123456.789` is a number, which clients rewrite; put it in quotes"),
+        ("1.10: a", "1:1: the key `1.10` is a number, whose spelling Kubernetes clients change; put it in quotes"),
+        (
+            "123456.789: a",
+            "1:1: the key `123456.789` is a number, whose spelling Kubernetes clients change; put it in quotes",
+        ),
         (
             "18446744073709551615: a",
-            "1:1: the key `18446744073709551615` is a number, which clients rewrite; put it in quotes",
+            (
+                "1:1: the key `18446744073709551615` is a number, whose spelling Kubernetes clients change; "
+                "put it in quotes"
+            ),
         ),
         ("!local a: 1", "1:1: the tag `!local` is not allowed; remove it"),
         ("x: !!set {a}", "1:4: the tag `!!set` is not allowed; remove it"),

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from generator.app import App
+from generator import App
+from generator.components.constructs import collect
 from generator.config.model.fabric_parts import Addresses, FabricShare, Nics, NodeSetup
 from generator.config.model.fabrics import Fabric
-from generator.constructs import collect
 from generator.manifests import write
 from tests.random_fabrics import KINDS, platform_with
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from generator.app import App
+from generator import App
 from generator.checks import run
-from generator.constructs import collect
+from generator.components.constructs import collect
 from generator.manifests import Body, Manifest
 from tests.random_fabrics import KINDS, platform_with
 

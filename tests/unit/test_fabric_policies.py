@@ -26,7 +26,7 @@ def find_breaches(spec: dict[str, Any]) -> list[Breach]:
     manifest = Manifest({**FORM, "metadata": metadata, "spec": spec}, "x.yaml")
     check = registry.get("fabric/node-policy")
     assert check is not None
-    return [breach for _, breach in check.run(Objects((manifest,), {}))]
+    return [breach for _, breach in registry.Suite().run(check, Objects((manifest,), {}))]
 
 
 @pytest.mark.parametrize(("spec", "is_rejected"), ANSWERS, ids=range(len(ANSWERS)))

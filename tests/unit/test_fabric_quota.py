@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from generator import Platform, pipeline
-from generator.app import App
+from generator import App, Platform, pipeline
 from generator.jobs.reach import Reach, reach
 from generator.simulate.kueue.largest import largest_jobs
 from generator.simulate.kueue.queues import read_queue_tree
@@ -30,7 +29,7 @@ def _platform(fabric: dict[str, Any], quota: dict[str, Any], **changes: Any) -> 
 
 def _quotas(platform: Platform) -> dict[str, str]:
     """Return the team's quota of the pool, by resource."""
-    tree, _ = pipeline.render(platform, App(platform))
+    tree = pipeline.render(platform, App(platform))
     (queue,) = (each.body for each in tree if (each.kind, each.name) == ("ClusterQueue", "team-a"))
     (group,) = queue["spec"]["resourceGroups"]
     (flavor,) = (each for each in group["flavors"] if each["name"] == "gpu")
@@ -41,7 +40,7 @@ def _reach(platform: Platform) -> Reach:
     """Return the largest job of the runtime on the fabric, and compare it with the rendered queues."""
     runtime = next(each for each in platform.runtimes if each.pool == "gpu")
     found = reach(platform, platform.tenants[0], runtime)
-    tree, _ = pipeline.render(platform, App(platform))
+    tree = pipeline.render(platform, App(platform))
     said = {each.runtime: each.idle for each in largest_jobs(read_queue_tree(tree), tree)}
     assert said[runtime.name] == found.idle
     return found

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from generator import Platform, pipeline
-from generator.app import App
+from generator import App, Platform, pipeline
 from generator.checks import run
 from generator.manifests import Manifest
 from tests.random_fabrics import KINDS, platform_with
@@ -48,7 +47,7 @@ def _platform(tenants: list[dict[str, Any]], **of_runtimes: Any) -> Platform:
 
 
 def _rendered(platform: Platform) -> list[Manifest]:
-    tree, _ = pipeline.render(platform, App(platform))
+    tree = pipeline.render(platform, App(platform))
     return [Manifest(deepcopy(each.body), each.file, each.index) for each in tree]
 
 
@@ -126,4 +125,4 @@ def test_a_claim_of_hosts_and_launcher_is_reported_once() -> None:
     }
     breaches = run.judge_together([*_rendered(platform), Manifest(job, "job.yaml", 0)], _TARGETS)
     found = [each.message for _, each in breaches if each.check == "trainjob/lost-devices"]
-    assert found == ["`resourcesPerNode` drops the claims `fabric` of ClusterTrainingRuntime mpi"]
+    assert found == ["`resourcesPerNode` drops the device claims `fabric` of ClusterTrainingRuntime mpi"]

@@ -16,7 +16,7 @@ _VARIABLE = re.compile(r"\b([A-Z][A-Z0-9_a-z]+)=(\^?[A-Za-z]+)")
 
 
 def _release(example: str) -> str:
-    folder = ROOT / "output" / example / "1.0.0"
+    folder = ROOT / "output" / example
     return "\n".join(path.read_text("utf-8") for path in sorted(folder.rglob("*.yaml")))
 
 

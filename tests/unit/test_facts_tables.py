@@ -26,23 +26,28 @@ from generator.facts.devices import (
     profile_of_product,
     vendors,
 )
-from generator.facts.images import is_image
+from generator.facts.images import image_fault, is_image
 from generator.facts.nodes import SERVERS
 from generator.facts.table import read_table
 from tests.conftest import ROOT
 
 TABLES = (
+    "api_versions",
     "cel",
     "devices",
+    "environment",
     "families",
     "folders",
+    "foreign",
     "kinds",
     "kueue",
+    "launchers",
     "machines",
     "metadata",
     "mig",
     "node_labels",
     "output_files",
+    "references",
     "servers",
     "subjects",
     "versions",
@@ -136,6 +141,12 @@ def test_real_device_plugin_names_are_not_misspellings(name: str) -> None:
     assert likely_meant(name) == ""
 
 
+@pytest.mark.parametrize(("length", "is_compared"), [(100, True), (101, False)])
+def test_a_name_of_up_to_100_characters_is_compared(length: int, *, is_compared: bool) -> None:
+    name = f"example.com/{'n' * (length - 12)}"
+    assert bool(likely_meant(f"{name[:-1]}m", frozenset({name}))) == is_compared
+
+
 def test_names_chosen_by_administrators_are_unknown() -> None:
     unknown = {name for name in REAL if not is_known(name)}
     assert unknown == {"acme.com/fpga", "example.com/dongle", "hardware-vendor.example/foo"}
@@ -172,6 +183,17 @@ def test_missing_vendor_domains_and_upper_case_are_corrected() -> None:
 )
 def test_one_edit_is_a_changed_letter_or_a_swap(one: str, two: str, is_edit: bool) -> None:
     assert is_one_edit(one, two) is is_one_edit(two, one) is is_edit
+
+
+@pytest.mark.parametrize(("part", "most"), [("quay.io/{}", 255), ("{}.io/acme", 1024 - len(".io/acme"))])
+def test_the_parts_of_an_image_reference_have_limits(part: str, most: int) -> None:
+    assert is_image(part.format("p" * most))
+    assert not is_image(part.format("p" * (most + 1)))
+
+
+def test_a_message_quotes_up_to_60_characters_of_an_image_reference() -> None:
+    assert image_fault(f"quay.io/acme/mpi:{'-' * 60}")[0] == f"`{'-' * 60}` is not a valid tag"
+    assert image_fault(f"quay.io/acme/mpi:{'-' * 61}")[0] == f"`{'-' * 57}...` is not a valid tag"
 
 
 def test_image_references_are_parsed_as_by_the_kubelet() -> None:

@@ -8,7 +8,8 @@ import pytest
 
 from generator import Platform, pipeline
 from generator.facts.kinds import KINDS
-from generator.gitops.argocd import ACCOUNT_ROLE, NOT_APPLIED, account_rules
+from generator.facts.names import GITOPS_ROLE
+from generator.gitops.argocd import account_rules, is_applied
 from generator.manifests import Body, Manifest
 from generator.schemas.catalog import Catalog
 from tests.conftest import EXAMPLES
@@ -44,7 +45,7 @@ def test_every_kind_has_the_resource_name_of_the_api_server(kind: object) -> Non
 
 def test_the_account_can_apply_every_object_of_an_example(example: Path) -> None:
     platform, app = pipeline.load(example)
-    tree, _ = pipeline.render(platform, app)
+    tree = pipeline.render(platform, app)
     found = account_rules(tree, CATALOG)
     written = about(found, "patch")
     for manifest in tree:
@@ -80,9 +81,9 @@ def test_kinds_of_admin_objects_are_added() -> None:
 
 def test_the_role_is_rendered_if_the_platform_grants_it() -> None:
     platform, app = pipeline.load(EXAMPLES["openshift-h100"])
-    tree, _ = pipeline.render(platform, app)
+    tree = pipeline.render(platform, app)
     granted, binding = [found for found in tree if found.file == "cluster/access/gitops.yaml"]
-    assert granted.body["rules"] == account_rules((found for found in tree if found.file not in NOT_APPLIED), CATALOG)
+    assert granted.body["rules"] == account_rules((found for found in tree if is_applied(found.file)), CATALOG)
     assert binding.body["subjects"] == [
         {
             "kind": "ServiceAccount",
@@ -90,7 +91,7 @@ def test_the_role_is_rendered_if_the_platform_grants_it() -> None:
             "namespace": "openshift-gitops",
         }
     ]
-    assert ACCOUNT_ROLE in about(granted.body["rules"], "escalate")["rbac.authorization.k8s.io", "clusterroles"]
+    assert GITOPS_ROLE in about(granted.body["rules"], "escalate")["rbac.authorization.k8s.io", "clusterroles"]
 
 
 def test_no_role_is_granted_by_default(platform: Platform) -> None:

@@ -45,7 +45,7 @@ def test_synth_reports_hazards_and_writes_the_release(mpigen: Run, tmp_path: Pat
         ("warning", 8, "tenants[0].access.view[1]"),
         ("warning", 8, "tenants[0].access.view[2]"),
     ]
-    assert (tmp_path / "output/prod/1.0.0/release.json").is_file()
+    assert (tmp_path / "output/prod/release.json").is_file()
 
 
 def test_a_platform_in_python_has_a_path_of_names_and_no_line(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ import pytest
 from pydantic import ValidationError
 
 from generator import App, Cluster, Isolation, Platform
+from generator.components.constructs import collect
 from generator.config.model.isolation import Egress, Guard
-from generator.constructs import collect
 from generator.facts.names import RUNTIME_LABEL
 from generator.jobs.job import Request, job_network_policies, new_job
 from generator.manifests import Body
@@ -202,19 +202,22 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"egress": {"fqdn": "s3.example.com", "cidr": "10.0.0.0/8"}, "cluster": {"network": "cilium"}},
         "both `cidr` and `fqdn`",
     ),
-    "neither": ({"egress": {}}, "neither `cidr` nor `fqdn`"),
+    "neither": ({"egress": {}}, "needs either `cidr` or `fqdn`"),
     "a name of one word": ({"egress": {"fqdn": "localhost"}}, "is not a domain name"),
     "the metadata service": ({"egress": {"cidr": "169.254.169.254/32"}}, "the credentials of the node"),
     "an API server that nobody finds": ({"isolation": {"apiServer": {}}}, "needs the addresses of the API server"),
     "addresses of nodes for Cilium": (
         {"isolation": {"apiServer": {"networks": ["10.0.0.8/32"]}}, "cluster": {"network": "cilium"}},
-        "Cilium ignores networks of nodes",
+        "Cilium ignores addresses of nodes in `networks`",
     ),
     "a cache on the node for Cilium": (
         {"isolation": {"dnsCache": "169.254.20.10"}, "cluster": {"network": "cilium"}},
         "Cilium ignores addresses of nodes",
     ),
-    "a baseline without AdminNetworkPolicy": ({"isolation": {"guard": {"baseline": True}}}, "no AdminNetworkPolicy"),
+    "a baseline without AdminNetworkPolicy": (
+        {"isolation": {"guard": {"baseline": True}}},
+        "does not support AdminNetworkPolicy",
+    ),
     "a priority that OVN-Kubernetes does not know": (
         {"isolation": {"guard": {"priority": 100}}, "cluster": {"distribution": "openshift"}},
         "99",

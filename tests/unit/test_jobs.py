@@ -10,12 +10,15 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from generator import Platform
+from generator import Platform, pipeline
+from generator.checks.finding import Severity
 from generator.checks.run import check_text
+from generator.checks.submission import Destination
 from generator.cli.inputs import load_declared
 from generator.documents.emit import BriefEmitter
+from generator.gitops.metadata import label_owner
 from generator.jobs.job import LONGEST_NAME, Job, Request, new_job
-from generator.jobs.reach import JobError
+from generator.jobs.reach import JobError, deciding_objects, is_for
 from generator.manifests import Body
 from generator.schemas.catalog import Catalog
 from generator.schemas.embedded import Engine
@@ -73,6 +76,41 @@ def test_jobs_on_every_runtime_of_every_example_pass_the_checks(example: Path, i
     assert is_smoke or max(len(text.splitlines()) for text in texts) <= 10
 
 
+REQUESTS: list[dict[str, Any]] = [
+    {},
+    {"is_smoke": True, "owner": "ada"},
+    {"queue": "night"},
+    {"labels": {"kueue.x-k8s.io/priority-class": "none"}},
+    {"labels": {"team": "a."}},
+    {"command": ("mpirun", "-np", "999", "x")},
+]
+
+
+def test_job_new_and_check_job_find_the_same_in_every_example(example: Path) -> None:
+    """`job new` renders only the objects that decide. A job without options of the user has no error."""
+    theirs, app = pipeline.load(example)
+    world = pipeline.render(theirs, app)
+    suitable = [
+        (runtime, next(tenant for tenant in theirs.tenants if is_for(runtime, tenant.name)))
+        for runtime in theirs.runtimes
+    ]
+    targets = theirs.cluster.versions.model_dump()
+    for number, (runtime, tenant) in enumerate(suitable):
+        is_compared = number < 2  # the catalogue has 66 runtimes
+        for wanted in REQUESTS if is_compared else REQUESTS[:2]:
+            new = new_job(theirs, Request(runtime.name, tenant.name, nodes=2, **wanted))
+            text = {"job.yaml": BriefEmitter().emit([new.body]).encode()}
+            deciding = label_owner(deciding_objects(theirs, new.tenant, new.runtime), theirs.platform)
+            worlds = [deciding, *([world] if is_compared else [])]
+            partial, *complete = (
+                pipeline.check_jobs(text, Destination(objects, targets, is_complete=True)).findings
+                for objects in worlds
+            )
+            assert complete in ([], [partial]), (runtime.name, wanted)
+            errors = [finding for finding in partial if finding.severity is Severity.ERROR]
+            assert bool(errors) == (wanted in REQUESTS[2:]), (runtime.name, wanted)
+
+
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1), min_size=1))
 def test_every_command_argument_is_preserved(words: list[str]) -> None:
     text = BriefEmitter().emit([job(command=tuple(words)).body])
@@ -120,22 +158,22 @@ def test_a_runtime_without_tenants_is_rejected_with_a_fix() -> None:
         (
             {"nodes": 1},
             (
-                "--nodes: `1` is too few: the launcher is a host, and Trainer starts at least one other host; "
+                "--nodes: `1` is too few: the launcher pod runs ranks, and Trainer starts at least one worker pod; "
                 "pass 2 or more"
             ),
         ),
         (
             {"nodes": 5},
             (
-                "--nodes: Kueue never admits `5` hosts: 5 nodes take 285 cpu of flavor `cpu`, and `team-a` never gets "
+                "--nodes: Kueue never admits `5` nodes: 5 nodes take 285 cpu of flavor `cpu`, and `team-a` never gets "
                 "more than 254; pass 4 or less"
             ),
         ),
         (
             {"runtime": "openmpi-gpu", "tenant": "team-b"},
             (
-                "--runtime: `team-b` can have no host of runtime `openmpi-gpu`: 1 node takes 86 cpu of flavor "
-                "`gpu`, and `team-b` never gets more than 48; it can use no other runtime"
+                "--runtime: `team-b` can run no pod of runtime `openmpi-gpu`: 1 node takes 86 cpu of flavor "
+                "`gpu`, and `team-b` never gets more than 48; `team-b` can use no other runtime"
             ),
         ),
         (
@@ -147,13 +185,15 @@ def test_a_runtime_without_tenants_is_rejected_with_a_fix() -> None:
         ),
         (
             {"queue": "Night Shift"},
-            "--queue: `Night Shift` is not the name of a queue; remove it to use the team's queue",
+            "--queue: `Night Shift` is not the name of a queue; remove --queue to use the team's queue",
         ),
         (
             {"is_smoke": True, "command": ("x",)},
             "COMMAND: a smoke test has its own command; remove the command or --smoke",
         ),
         ({"command": ("\udcff",)}, "COMMAND: `\\udcff` is not UTF-8; encode it as UTF-8"),
+        ({"owner": "\udcff"}, "--owner: `\\udcff` is not UTF-8; encode it as UTF-8"),
+        ({"labels": {"a": "\udcff"}}, "--label: `\\udcff` is not UTF-8; encode it as UTF-8"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, dict) else "",
 )
@@ -163,7 +203,7 @@ def test_jobs_that_cannot_run_are_rejected_with_a_fix(wanted: dict[str, Any], to
 
 def test_a_runtime_of_other_tenants_is_rejected() -> None:
     (told,) = problems(changes={"tenants": ["team-b"]})
-    assert told == "--runtime: runtime `openmpi-cpu` is not available to `team-a`; it can use: openmpi-gpu"
+    assert told == "--runtime: runtime `openmpi-cpu` is not available to `team-a`; `team-a` can use: openmpi-gpu"
 
 
 def test_all_problems_are_reported_at_once() -> None:
@@ -192,7 +232,7 @@ def test_a_separate_launcher_may_have_a_single_node() -> None:
     [
         ({}, {}, "the command is an example"),
         ({"command": ("mpirun", "x")}, {"deprecated": True}, "runtime `openmpi-cpu` is deprecated"),
-        ({"command": ("python", "train.py")}, {}, "`python` runs once, in the launcher"),
+        ({"command": ("python", "train.py")}, {}, "`python` runs only in the launcher pod"),
         ({"is_smoke": True}, {}, "no program of docker.io/mpioperator/openmpi:v0.8.2 calls MPI"),
     ],
     ids=["example", "deprecated", "no mpirun", "launch only"],
@@ -213,8 +253,8 @@ def test_borrowed_hosts_are_noted() -> None:
     found = new_job(Platform.model_validate(data), Request("openmpi-gpu", "team-a", nodes=3, command=("mpirun", "x")))
     assert found.notes == (
         (
-            "`team-a` can rely on 2 of these 3 hosts: the job waits until other queues leave the rest idle, and Kueue "
-            "may preempt it when they want it back"
+            "`team-a` can rely on 2 of these 3 nodes: the job stays pending while other queues use the others, and "
+            "Kueue may preempt the job when these queues need their quota"
         ),
     )
 
@@ -232,7 +272,10 @@ def test_hosts_that_kueue_must_reclaim_are_noted() -> None:
     data["tenants"][1] |= {"quota": {"gpu": 1}, "borrow": {"gpu": 3}}
     found = new_job(Platform.model_validate(data), Request("openmpi-gpu", "team-a", nodes=2, command=("mpirun", "x")))
     assert found.notes == (
-        "only 0 of these 2 hosts are free for `team-a` in any case: for the rest Kueue may preempt jobs that borrow",
+        (
+            "only 0 of these 2 nodes are always free for `team-a`: for the others, Kueue may preempt jobs that borrow "
+            "quota"
+        ),
     )
 
 
@@ -250,14 +293,14 @@ def test_a_topology_does_not_change_the_size_of_jobs(launcher: str, placement: d
         new_job(racked, Request("openmpi-gpu", "team-a", nodes=4))
     (problem,) = map(str, refused.value.problems)
     assert "never gets more than" in problem
-    assert ("all must be in one example.com/rack" in problem) is bool(placement)
+    assert ("all pods must be in one example.com/rack" in problem) is bool(placement)
 
 
 def test_a_limit_of_one_host_requires_a_separate_launcher() -> None:
     data = small_platform()
     data["tenants"][0]["limits"] = {"hostsPerJob": 1}
     with pytest.raises(
-        JobError, match=r"can have 1 host of .*: the API server takes at most 1 in one job; it can use no other"
+        JobError, match=r"can run 1 pod of .*: admission policies accept at most `numNodes: 1`; `.*` can use no other"
     ):
         new_job(Platform.model_validate(data), Request("openmpi-cpu", "team-a"))
     for each in data["runtimes"]:

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from generator import Platform
-from generator.app import App
-from generator.constructs import collect
+from generator import App, Platform
+from generator.components.constructs import collect
 from generator.kueue.flavors import resource_flavor
 from generator.kueue.queues import cluster_queue, cohorts, local_queues
 from generator.quantities import parse

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from generator import Platform
-from generator.app import App
-from generator.constructs import collect
+from generator import App, Platform
+from generator.components.constructs import collect
 from generator.gitops.argocd import CLUSTER_KINDS
 from generator.gitops.metadata import WAVES
 from generator.manifests import Body

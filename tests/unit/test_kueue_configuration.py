@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from generator import Platform, pipeline
-from generator.app import App
+from generator import App, Platform, pipeline
 from generator.config.model.cluster import Cluster
 from generator.config.model.queues import CONFIGURATION_FILE, Queues
 from generator.facts.versions import minors
@@ -124,7 +123,7 @@ def test_argo_cd_cannot_change_the_kueue_configuration(distribution: str) -> Non
     data = small_platform()
     data["cluster"] = {"distribution": distribution}
     platform = Platform.model_validate(data)
-    tree, _ = pipeline.render(platform, App(platform))
+    tree = pipeline.render(platform, App(platform))
     (found,) = [manifest for manifest in tree if manifest.file == CONFIGURATION_FILE]
     assert platform.gitops
     allowed = app_project(platform, platform.gitops, tree)["spec"]["clusterResourceWhitelist"]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from generator.documents.locate import locate
 from generator.errors import DocumentError
-from generator.manifests import Manifest, read, write
+from generator.manifests import Manifest, omit_none, read, write
 
 NAMES = st.sampled_from(["a", "team-a", "yes", "1e3", "kube-system"])
 bodies = st.fixed_dictionaries(
@@ -139,6 +139,12 @@ def test_written_manifests_are_read_back_in_the_same_order(given: list[Manifest]
 def test_bytes_and_strings_are_read_alike(given: list[Manifest]) -> None:
     for file, text in write(given).items():
         assert list(read(text.encode(), file)) == list(read(text, file))
+
+
+def test_optional_fields_are_omitted_at_any_depth_and_zero_values_stay() -> None:
+    given = {"a": None, "b": [{"c": None, "d": 0}], "e": {"f": None}, "g": False, "h": ""}
+    assert omit_none(given) == {"b": [{"d": 0}], "e": {}, "g": False, "h": ""}
+    assert given["b"] == [{"c": None, "d": 0}]
 
 
 def test_documents_are_read_lazily(tmp_path: Path) -> None:

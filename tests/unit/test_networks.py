@@ -11,15 +11,14 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from generator import Platform
-from generator.app import App
+from generator import App, Platform
+from generator.components.constructs import collect
 from generator.config.model.queues import CONFIGURATION_FILE
-from generator.constructs import collect
 from generator.facts.kinds import KINDS as EMITTED
 from generator.facts.names import REBOOTS, RESOURCE_NAME
 from generator.kueue.configuration import KEY
 from generator.manifests import Body, Manifest
-from generator.pipeline import check, render
+from generator.pipeline import judge, render
 from generator.policies.access import tenant_roles
 from tests.random_fabrics import KINDS, platform_with, random_fabric
 
@@ -81,8 +80,8 @@ def agrees(platform: Platform) -> None:
 @pytest.mark.parametrize("name", KINDS)
 def test_every_fabric_passes_every_check_and_is_consistent(name: str) -> None:
     platform = platform_with(KINDS[name])
-    tree, pointer = render(platform, App(platform))
-    assert not [each for each in check(platform, tree, pointer).findings if each.severity != "info"]
+    tree = render(platform, App(platform))
+    assert not [each for each in judge(platform, tree).findings if each.severity != "info"]
     agrees(platform)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from generator.constructs import OLDEST_NODE, provide_node
+from generator.components.node import OLDEST_NODE, provide_node
 
 
 def node(folder: Path, answer: str) -> Path:

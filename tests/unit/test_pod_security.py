@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from generator import Platform, pipeline
-from generator.app import App
+from generator import App, Platform, pipeline
 from generator.manifests import Body, Manifest
 from tests.conftest import small_platform
 
@@ -27,7 +26,7 @@ def platform(*relaxed: dict[str, str], distribution: str = "kubernetes", **polic
 
 
 def rendered(of: Platform) -> list[Manifest]:
-    return pipeline.render(of, App(of))[0]
+    return pipeline.render(of, App(of))
 
 
 def only(tree: list[Manifest], kind: str) -> list[Body]:
@@ -121,8 +120,8 @@ def test_kubernetes_has_no_scc() -> None:
 @pytest.mark.parametrize(("day", "found"), [(DAY, "policy/relaxed"), ("2027-04-01", "policy/relaxation-over")])
 def test_exemptions_are_reported_and_block_synth_after_their_last_day(day: str, found: str) -> None:
     relaxed = platform(MEMLOCK)
-    tree, pointer = pipeline.render(relaxed, App(relaxed))
-    checked = pipeline.check(relaxed, tree, pointer, dt.date.fromisoformat(day))
+    tree = pipeline.render(relaxed, App(relaxed))
+    checked = pipeline.judge(relaxed, tree, dt.date.fromisoformat(day))
     of_policies = [each for each in checked.findings if each.check.startswith("policy/")]
     assert {each.check for each in of_policies} == {found}
     assert any(finding.severity == "error" for finding in checked.findings) == (found == "policy/relaxation-over")

@@ -50,8 +50,36 @@ def test_a_team_store_has_the_declared_provider_and_its_account_mounts_no_token(
 
 
 def test_equal_stores_are_written_alike() -> None:
-    one, other = ({"b": {"d": 1, "c": [{"f": 1, "e": 2}]}}, {"b": {"c": [{"e": 2, "f": 1}], "d": 1}})
+    one, other = (
+        {"aws": {"service": "SecretsManager", "region": "eu-1", "sessionTags": [{"key": "team", "value": "a"}]}},
+        {"aws": {"sessionTags": [{"value": "a", "key": "team"}], "region": "eu-1", "service": "SecretsManager"}},
+    )
     assert str(Store(provider=one).provider) == str(Store(provider=other).provider)
+
+
+@pytest.mark.parametrize(
+    "provider",
+    [
+        {"kubernetes": {}},
+        {"gcpsm": {"projectID": "a"}},
+        {"vault": {"server": "https://vault.example.com", "version": "v1", "auth": {"tokenSecretRef": {"name": "x"}}}},
+        {"webhook": {"url": "https://example.com", "headers": {"Any-Key": "a"}, "result": {"jsonPath": "$.data"}}},
+        {"azurekv": {"vaultUrl": "https://x.vault.azure.net", "authType": "WorkloadIdentity"}},
+    ],
+)
+def test_the_provider_of_a_store_has_the_fields_of_a_secret_store(provider: dict[str, Any]) -> None:
+    assert Store(provider=provider).provider == provider
+    (name,) = provider
+    with pytest.raises(ValidationError, match=f"there is no field `{name}x` here"):
+        Store(provider={f"{name}x": provider[name]})
+    with pytest.raises(ValidationError, match="there is no field `unknown` here"):
+        Store(provider={name: {**provider[name], "unknown": 1}})
+
+
+@pytest.mark.parametrize("value", [object(), {1: "a"}])
+def test_a_provider_in_python_has_values_of_json_only(value: object) -> None:
+    with pytest.raises(ValidationError, match="`provider` is not JSON"):
+        Store(provider={"vault": {"server": value}})
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from generator import Platform, pipeline
-from generator.app import App
+from generator import App, Platform, pipeline
 from generator.checks.finding import Finding
 from generator.documents.messages import format_path, parse_path
 from generator.hazards.sources import find_source, point_at_platform
@@ -92,7 +91,7 @@ def _leaves(changed: tuple[str, ...] = ()) -> dict[tuple[str, str, str], tuple[A
         else:
             holder[last] = CHANGES[changed]
     platform = Platform.model_validate(data)
-    tree, _ = pipeline.render(platform, App(platform))
+    tree = pipeline.render(platform, App(platform))
     return {
         (manifest.file, manifest.resource, path): (value, _source(manifest, path))
         for manifest in tree

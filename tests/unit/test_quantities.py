@@ -48,7 +48,7 @@ def test_a_quantity_needs_a_digit_although_go_accepts_none(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["9223372036854775808", "8Ei", "-8.1Ei", "9.3E", "1000E", "1e22", "9" * 40])
 def test_a_quantity_that_the_api_server_would_cap_is_rejected(text: str) -> None:
-    with pytest.raises(ValueError, match="more than a quantity can hold"):
+    with pytest.raises(ValueError, match="too large"):
         parse(text)
 
 

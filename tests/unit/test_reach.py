@@ -62,7 +62,7 @@ def test_hosts_within_quota_also_need_nodes() -> None:
     """8 nodes of 16 cores hold 8 hosts of 9 cores, although 14 of these would fit into 128 cores."""
     found = far({"resources": {"cpu": 9, "memory": "1Gi"}}, {"quota": {"cpu": 8}})
     assert numbers(found) == (8, 8)
-    assert found.reason == "there is no room for 9 on the 8 nodes of flavor `cpu`"
+    assert found.reason == "a job with `numNodes: 9` does not fit on the 8 nodes of flavor `cpu`"
 
 
 def test_several_small_hosts_share_a_node() -> None:
@@ -99,4 +99,4 @@ def test_a_job_has_at_most_the_allowed_hosts() -> None:
     for most, sizes in {2: (2, 2), 4: (3, 4), 9: (3, 5)}.items():
         found = far({}, {**tenant, "limits": {"hostsPerJob": most}}, {"quota": {"cpu": 5}})
         assert numbers(found) == sizes
-    assert far({}, {**tenant, "limits": {"hostsPerJob": 2}}).reason == "the API server takes at most 2 in one job"
+    assert far({}, {**tenant, "limits": {"hostsPerJob": 2}}).reason == "admission policies accept at most `numNodes: 2`"

@@ -1,4 +1,4 @@
-"""Test that a release folder is immutable, owned file by file, and never loses a user's work."""
+"""Test that a release replaces the one in its folder file by file, and never loses a user's work."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
+from generator.documents.files import MAX_FILE
 from generator.errors import OutputError, Problem
 from generator.release import Release, verify, write
+from generator.release.folder import read_file
 
 INPUTS = hashlib.sha256(b"platform").hexdigest()
 FILES = {"cluster/queues/queue.yaml": "kind: Queue\n", "tenants/cv/quota.yaml": "kind: Quota\n", "top.yaml": "a: ü\n"}
@@ -50,7 +52,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def folder(root: Path) -> Path:
-    return root / "prod/1.0.0"
+    return root / "prod"
 
 
 # Created
@@ -58,7 +60,7 @@ def folder(root: Path) -> Path:
 
 def test_a_new_release_has_its_files_and_a_lock(tmp_path: Path) -> None:
     written = write(release(), tmp_path / "deep/output")
-    folder = tmp_path / "deep/output/prod/1.0.0"
+    folder = tmp_path / "deep/output/prod"
     lock = (folder / "release.json").read_text()
     assert {path: (folder / path).read_bytes().decode() for path in FILES} == FILES
     assert json.loads(lock) == {
@@ -77,8 +79,7 @@ def test_a_new_release_has_its_files_and_a_lock(tmp_path: Path) -> None:
     assert (written.folder, written.status, written.files) == (folder, "created", 4)
     assert written.size == sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     assert (written.added, written.changed, written.removed, written.kept) == (tuple(sorted(FILES)), (), (), ())
-    assert written.pointer is None
-    assert os.listdir(tmp_path / "deep/output/prod") == ["1.0.0"]  # noqa: PTH208  # names, hidden ones too
+    assert os.listdir(tmp_path / "deep/output") == ["prod"]  # noqa: PTH208  # names, hidden ones too
 
 
 def test_output_bytes_do_not_depend_on_the_order_of_the_input(folder: Path, tmp_path: Path) -> None:
@@ -90,7 +91,7 @@ def test_output_bytes_do_not_depend_on_the_order_of_the_input(folder: Path, tmp_
 def test_modes_do_not_depend_on_the_umask(tmp_path: Path, umask: int) -> None:
     before = os.umask(umask)
     try:
-        write(release(pointer=lambda version: {"app.yaml": version}), tmp_path / "output")
+        write(release(), tmp_path / "output")
     finally:
         os.umask(before)
     modes = {(path.is_dir(), path.stat().st_mode & 0o7777) for path in (tmp_path / "output").rglob("*")}
@@ -103,56 +104,40 @@ def test_a_release_without_files_is_a_release(tmp_path: Path) -> None:
 
 
 def test_an_empty_folder_is_replaced(tmp_path: Path) -> None:
-    (tmp_path / "prod/1.0.0/cluster").mkdir(parents=True)
+    (tmp_path / "prod/cluster").mkdir(parents=True)
     assert write(release(), tmp_path).status == "created"
-    assert verify(tmp_path / "prod/1.0.0") == []
+    assert verify(tmp_path / "prod") == []
 
 
-def test_releases_and_platforms_are_written_side_by_side(root: Path, folder: Path) -> None:
+def test_platforms_are_written_side_by_side(root: Path, folder: Path) -> None:
     before = snapshot(folder)
-    write(release({"a.yaml": "a\n"}, version="1.1.0"), root)
     write(release({"a.yaml": "a\n"}, platform="test"), root)
     assert snapshot(folder) == before
-    assert verify(root / "prod/1.1.0") == verify(root / "test/1.0.0") == []
+    assert verify(root / "test") == []
 
 
-# Unchanged, in conflict, replaced
+# Unchanged, replaced
 
 
-@pytest.mark.parametrize("replace", [False, True])
-def test_the_same_content_changes_no_files(root: Path, *, replace: bool) -> None:
+@pytest.mark.parametrize("discard", [False, True])
+def test_the_same_content_changes_no_files(root: Path, *, discard: bool) -> None:
     before = snapshot(root)
-    written = write(release(), root, replace=replace, discard_edits=replace)
+    written = write(release(), root, discard_edits=discard)
     assert (written.status, written.files, written.added, written.changed) == ("unchanged", 4, (), ())
     assert snapshot(root) == before
 
 
-def test_other_content_under_the_same_version_is_rejected(root: Path, folder: Path) -> None:
+@pytest.mark.parametrize("change", [{"inputs": "0" * 64}, {"targets": {"kueue": "0.20"}}, {"version": "1.1.0"}])
+def test_other_inputs_change_only_the_lock(root: Path, folder: Path, change: dict[str, Any]) -> None:
+    written = write(release(None, **change), root)
+    assert (written.status, written.added, written.changed, written.removed) == ("replaced", (), (), ())
+    assert (folder / "release.json").read_bytes() == release(None, **change).lock.encode()
+    assert verify(folder) == []
+
+
+def test_a_release_replaces_the_tree_and_reports_changes(root: Path, folder: Path) -> None:
     changed = {"top.yaml": "a: 2\n", "tenants/cv/quota.yaml": "kind: Quota\n", "new.yaml": "b\n"}
-    (problem,) = refused(root, release(changed))
-    assert problem == Problem(
-        "release 1.0.0 exists with other content: cluster/queues/queue.yaml, new.yaml, top.yaml",
-        "bump `release:` in the platform file, or pass --replace if it is not published yet",
-        str(folder),
-    )
-
-
-def test_a_rejection_lists_ten_files_and_counts_the_rest(root: Path) -> None:
-    (problem,) = refused(root, release({**FILES, **{f"n{number:02}.yaml": "x\n" for number in range(13)}}))
-    names = ", ".join(f"n{number:02}.yaml" for number in range(10))
-    assert problem.message == f"release 1.0.0 exists with other content: {names} and 3 more"
-
-
-@pytest.mark.parametrize("change", [{"inputs": "0" * 64}, {"targets": {"kueue": "0.20"}}])
-def test_other_inputs_count_as_other_content(root: Path, change: dict[str, Any]) -> None:
-    (problem,) = refused(root, release(None, **change))
-    assert problem.message.endswith("other content: release.json (the inputs or the target versions)")
-    assert write(release(None, **change), root, replace=True).status == "replaced"
-
-
-def test_replace_exchanges_the_tree_and_reports_changes(root: Path, folder: Path) -> None:
-    changed = {"top.yaml": "a: 2\n", "tenants/cv/quota.yaml": "kind: Quota\n", "new.yaml": "b\n"}
-    written = write(release(changed), root, replace=True)
+    written = write(release(changed, version="1.1.0"), root)
     assert written.status == "replaced"
     assert (written.added, written.changed, written.removed) == (
         ("new.yaml",),
@@ -166,12 +151,12 @@ def test_replace_exchanges_the_tree_and_reports_changes(root: Path, folder: Path
         "tenants/cv",
     }
     assert verify(folder) == []
-    assert [path.name for path in root.joinpath("prod").iterdir()] == ["1.0.0"]
+    assert [path.name for path in root.iterdir()] == ["prod"]
 
 
 def test_a_folder_can_become_a_file_and_vice_versa(root: Path, folder: Path) -> None:
-    write(release({"tenants": "a file\n"}), root, replace=True)
-    write(release(), root, replace=True)
+    write(release({"tenants": "a file\n"}), root)
+    write(release(), root)
     assert verify(folder) == []
 
 
@@ -180,24 +165,15 @@ def test_a_folder_can_become_a_file_and_vice_versa(root: Path, folder: Path) -> 
 PUT_BACK = "restore the file (`git checkout`) and make the change in the platform file, or pass --discard-edits"
 
 
-@pytest.mark.parametrize("replace", [False, True])
-def test_every_edited_or_deleted_file_is_reported(root: Path, folder: Path, *, replace: bool) -> None:
+@pytest.mark.parametrize("version", ["1.0.0", "1.1.0"])
+def test_every_edited_or_deleted_file_is_reported(root: Path, folder: Path, version: str) -> None:
     (folder / "top.yaml").write_text("mine\n")
     (folder / "tenants/cv/quota.yaml").unlink()
-    problems = refused(root, release(), replace=replace)
+    problems = refused(root, release(version=version))
     assert problems == (
         Problem("was deleted by hand", PUT_BACK, str(folder / "tenants/cv/quota.yaml")),
         Problem("was edited by hand", PUT_BACK, str(folder / "top.yaml")),
     )
-
-
-def test_edits_and_other_content_are_reported_at_once(root: Path, folder: Path) -> None:
-    (folder / "top.yaml").write_text("mine\n")
-    problems = refused(root, release({**FILES, "top.yaml": "theirs\n"}))
-    assert [problem.message for problem in problems] == [
-        "was edited by hand",
-        "release 1.0.0 exists with other content: top.yaml",
-    ]
 
 
 def test_edits_are_discarded_on_request(root: Path, folder: Path) -> None:
@@ -206,14 +182,6 @@ def test_edits_are_discarded_on_request(root: Path, folder: Path) -> None:
     written = write(release(), root, discard_edits=True)
     assert (written.status, written.added, written.changed) == ("replaced", ("tenants/cv/quota.yaml",), ("top.yaml",))
     assert verify(folder) == []
-
-
-def test_discarding_edits_does_not_allow_other_content(root: Path, folder: Path) -> None:
-    (folder / "top.yaml").write_text("mine\n")
-    (problem,) = refused(root, release({"top.yaml": "theirs\n"}), discard_edits=True)
-    assert "exists with other content" in problem.message
-    write(release({"top.yaml": "theirs\n"}), root, discard_edits=True, replace=True)
-    assert (folder / "top.yaml").read_text() == "theirs\n"
 
 
 def test_a_lock_in_another_layout_is_an_edit(root: Path, folder: Path) -> None:
@@ -252,7 +220,7 @@ def test_foreign_files_are_kept(root: Path, folder: Path) -> None:
     (folder / "own").chmod(0o700)
     before = {path: (folder / path).read_bytes() for path in mine}
     times = {path: (folder / path).stat().st_mtime_ns for path in mine}
-    written = write(release({"top.yaml": "a: 2\n"}), root, replace=True)
+    written = write(release({"top.yaml": "a: 2\n"}), root)
     assert written.kept == tuple(sorted(mine))
     assert {path: (folder / path).read_bytes() for path in mine} == before
     assert {path: (folder / path).stat().st_mtime_ns for path in mine} == times
@@ -276,24 +244,24 @@ def test_foreign_files_are_kept(root: Path, folder: Path) -> None:
 def test_a_foreign_file_at_a_generated_path_is_rejected(root: Path, folder: Path, mine: str, wanted: str) -> None:
     (folder / mine).parent.mkdir(exist_ok=True)
     (folder / mine).write_text("mine\n")
-    problems = refused(root, release({wanted: "ours\n"}), replace=True, discard_edits=True)
+    problems = refused(root, release({wanted: "ours\n"}), discard_edits=True)
     assert {problem.fix for problem in problems} == {"move it away"}
     assert problems[0].file == str(folder / mine)
-    assert "is at the path of the generated `new" in problems[0].message
+    assert "is at a path that the generated `new" in problems[0].message
 
 
 def test_an_empty_folder_at_a_generated_path_is_rejected(root: Path, folder: Path) -> None:
     (folder / "new").mkdir()
-    assert refused(root, release({"new": "ours\n"}), replace=True)
-    assert write(release({"new/a.yaml": "ours\n"}), root, replace=True).status == "replaced"
+    assert refused(root, release({"new": "ours\n"}))
+    assert write(release({"new/a.yaml": "ours\n"}), root).status == "replaced"
 
 
-@pytest.mark.parametrize("replace", [False, True])
-def test_a_folder_without_a_lock_is_rejected(tmp_path: Path, *, replace: bool) -> None:
-    folder = tmp_path / "prod/1.0.0"
+@pytest.mark.parametrize("discard", [False, True])
+def test_a_folder_without_a_lock_is_rejected(tmp_path: Path, *, discard: bool) -> None:
+    folder = tmp_path / "prod"
     folder.mkdir(parents=True)
     (folder / "top.yaml").write_text(FILES["top.yaml"])
-    (problem,) = refused(tmp_path, release(), replace=replace, discard_edits=replace)
+    (problem,) = refused(tmp_path, release(), discard_edits=discard)
     assert (problem.message, problem.file) == ("holds files but no release.json", str(folder))
 
 
@@ -317,7 +285,7 @@ def test_a_folder_without_a_lock_is_rejected(tmp_path: Path, *, replace: bool) -
 )
 def test_an_invalid_lock_is_rejected(root: Path, folder: Path, lock: str, reason: str) -> None:
     (folder / "release.json").write_text(lock)
-    (problem,) = refused(root, release(), replace=True, discard_edits=True)
+    (problem,) = refused(root, release(), discard_edits=True)
     assert problem.message.startswith("cannot be read: ")
     assert problem.message.endswith(reason)
     assert (problem.fix, problem.file) == ("restore the file (`git checkout`)", str(folder / "release.json"))
@@ -325,18 +293,14 @@ def test_an_invalid_lock_is_rejected(root: Path, folder: Path, lock: str, reason
 
 def test_a_binary_lock_is_rejected(root: Path, folder: Path) -> None:
     (folder / "release.json").write_bytes(b"\xff\xfe\x00")
-    assert refused(root, release(), replace=True)
+    assert refused(root, release())
 
 
-@pytest.mark.parametrize("change", [{"version": "1.1.0"}, {"platform": "test"}])
-def test_a_copy_of_another_release_is_rejected(root: Path, folder: Path, change: dict[str, str]) -> None:
-    wanted = release(None, **change)
-    copy = root / wanted.platform / wanted.version
-    copy.parent.mkdir(exist_ok=True)
-    folder.rename(copy)
-    for options in ({}, {"replace": True, "discard_edits": True}):
-        (problem,) = refused(root, wanted, **options)
-        assert (problem.message, problem.file) == ("release.json is the lock of `prod/1.0.0`", str(copy))
+def test_a_copy_of_the_folder_of_another_platform_is_rejected(root: Path, folder: Path) -> None:
+    copy = folder.rename(root / "test")
+    for options in ({}, {"discard_edits": True}):
+        (problem,) = refused(root, release(platform="test"), **options)
+        assert (problem.message, problem.file) == ("release.json is the lock of the platform `prod`", str(copy))
 
 
 # Not files
@@ -347,23 +311,22 @@ def test_a_symlink_inside_is_rejected(root: Path, folder: Path, tmp_path: Path, 
     if (folder / place).exists():
         (folder / place).rename(tmp_path / "moved")
     (folder / place).symlink_to(tmp_path / "moved")
-    problems = refused(root, release(), replace=True, discard_edits=True)
+    problems = refused(root, release(), discard_edits=True)
     assert Problem("is a symbolic link", "move it away", str(folder / place)) in problems
 
 
 def test_a_pipe_inside_is_rejected(root: Path, folder: Path) -> None:
     os.mkfifo(folder / "pipe")
-    (problem,) = refused(root, release({}), replace=True)
+    (problem,) = refused(root, release({}))
     assert problem.message == "is neither a regular file nor a folder"
 
 
-@pytest.mark.parametrize("place", ["prod", "prod/1.0.0"])
-def test_a_symlink_as_the_folder_is_rejected(root: Path, tmp_path: Path, place: str) -> None:
-    (root / place).rename(tmp_path / "moved")
-    (root / place).symlink_to(tmp_path / "moved")
+def test_a_symlink_as_the_folder_is_rejected(root: Path, folder: Path, tmp_path: Path) -> None:
+    folder.rename(tmp_path / "moved")
+    folder.symlink_to(tmp_path / "moved")
     before = snapshot(tmp_path / "moved")
-    (problem,) = refused(root, release({}), replace=True, discard_edits=True)
-    assert (problem.message, problem.file) == ("is a symbolic link", str(root / place))
+    (problem,) = refused(root, release({}), discard_edits=True)
+    assert (problem.message, problem.file) == ("is a symbolic link", str(folder))
     assert snapshot(tmp_path / "moved") == before
 
 
@@ -406,10 +369,10 @@ def test_file_names_that_conflict_in_a_checkout_are_a_bug(tmp_path: Path, one: s
 def test_unusual_file_names_are_accepted(tmp_path: Path) -> None:
     files = {"...": "x\n", "..a/b..": "x\n", "a b/ü.yaml": "x\n", "sub/release.json": "x\n", ".hidden": "x\n"}
     assert write(release(files), tmp_path).files == 6
-    assert verify(tmp_path / "prod/1.0.0") == []
+    assert verify(tmp_path / "prod") == []
 
 
-@pytest.mark.parametrize("name", ["", ".", "..", ".1.0", "a/b", "argocd", "1.0\n"])
+@pytest.mark.parametrize("name", ["", ".", "..", ".1.0", "a/b", "1.0\n"])
 @pytest.mark.parametrize("field", ["platform", "version"])
 def test_an_invalid_folder_name_is_a_bug(tmp_path: Path, field: str, name: str) -> None:
     with pytest.raises(ValueError, match="not a name for an output folder"):
@@ -437,7 +400,7 @@ def test_verify_reports_every_difference(folder: Path) -> None:
     assert {(problem.file, problem.message) for problem in verify(folder)} == {
         (str(folder / "top.yaml"), "was edited by hand"),
         (str(folder / "tenants/cv/quota.yaml"), "was deleted by hand"),
-        (str(folder / "extra.yaml"), "is not listed in release.json, so no check covers it"),
+        (str(folder / "extra.yaml"), "is not listed in release.json, so mpigen did not generate it"),
         (str(folder / "link"), "is a symbolic link"),
     }
 
@@ -447,3 +410,11 @@ def test_verify_requires_a_release(folder: Path, tmp_path: Path) -> None:
     assert [problem.message for problem in verify(folder)] == ["holds files but no release.json"]
     assert [problem.message for problem in verify(tmp_path / "none")] == ["is not a release: it holds no files"]
     assert [problem.message for problem in verify(folder / "top.yaml")] == ["is neither a regular file nor a folder"]
+
+
+def test_a_file_of_a_release_is_read_up_to_the_limit(folder: Path) -> None:
+    os.truncate(folder / "top.yaml", MAX_FILE)
+    assert len(read_file(folder, "top.yaml")) == MAX_FILE
+    os.truncate(folder / "top.yaml", MAX_FILE + 1)
+    with pytest.raises(OSError, match="File too large"):
+        read_file(folder, "top.yaml")

@@ -18,18 +18,18 @@ from typing import Any
 import pytest
 
 from generator.errors import OutputError
-from generator.release import LOCK, Release, exchange, verify, write
+from generator.release import Release, exchange, verify, write
 from generator.release.folder import read_folder
-from generator.release.lock import target_tree
-from generator.release.write import Plan, _confirm
+from generator.release.lock import lock_and_files
+from generator.release.write import Plan
 
 NOBODY = 65534
-MARKER = "mpigen prepares 1.0.0 here; when it is not running, this folder can be deleted\n"
+MARKER = "mpigen prepares prod here; when it is not running, this folder can be deleted\n"
 
 
 def release(text: str = "a\n", count: int = 1) -> Release:
     files = {f"tenants/t{number}/a.yaml": text for number in range(count)}
-    return Release("prod", "1.0.0", files, "0" * 64, {}, lambda version: {"application.yaml": f"path: {version}\n"})
+    return Release("prod", "1.0.0", files, "0" * 64, {})
 
 
 def contents(root: Path) -> dict[str, bytes]:
@@ -75,20 +75,20 @@ def unprivileged() -> Iterator[Path]:
         shutil.rmtree(folder)
 
 
-def test_a_read_only_platform_folder_is_rejected() -> None:
+def test_a_read_only_output_folder_is_rejected() -> None:
     with unprivileged() as folder:
         write(release(), folder)
-        (folder / "prod").chmod(0o555)
-        message = refusal(folder, release("b\n"), replace=True)
+        folder.chmod(0o555)
+        message = refusal(folder, release("b\n"))
         assert "the operating system reports: Permission denied" in message
         assert message.startswith(f"{folder}/prod: ")
         assert message.endswith("get write access to this folder, or choose another output folder")
         assert write(release(), folder).status == "unchanged"
-        (folder / "prod").chmod(0o755)
-        assert write(release("b\n"), folder, replace=True).status == "replaced"
+        folder.chmod(0o755)
+        assert write(release("b\n"), folder).status == "replaced"
 
 
-def test_a_read_only_output_folder_is_rejected() -> None:
+def test_a_read_only_empty_output_folder_is_rejected() -> None:
     with unprivileged() as folder:
         folder.chmod(0o555)
         assert "Permission denied" in refusal(folder, release())
@@ -97,9 +97,9 @@ def test_a_read_only_output_folder_is_rejected() -> None:
 def test_an_unreadable_file_is_rejected() -> None:
     with unprivileged() as folder:
         write(release(), folder)
-        file = folder / "prod/1.0.0/tenants/t0/a.yaml"
+        file = folder / "prod/tenants/t0/a.yaml"
         file.chmod(0o000)
-        for action in (lambda: write(release(), folder), lambda: verify(folder / "prod/1.0.0")):
+        for action in (lambda: write(release(), folder), lambda: verify(folder / "prod")):
             with pytest.raises(OutputError, match=r"Permission denied \(`.*a\.yaml`\)"):
                 action()
 
@@ -113,7 +113,7 @@ def test_a_file_of_another_user_is_copied_if_it_cannot_be_linked() -> None:
         mine.chmod(0o755)
         os.seteuid(NOBODY)
         before = mine.stat()
-        assert write(release("b\n"), folder, replace=True).kept == ("mine.sh",)
+        assert write(release("b\n"), folder).kept == ("mine.sh",)
         assert (mine.read_text(), mine.stat().st_mode, mine.stat().st_mtime_ns) == (
             "mine\n",
             before.st_mode,
@@ -121,20 +121,17 @@ def test_a_file_of_another_user_is_copied_if_it_cannot_be_linked() -> None:
         )
 
 
-@pytest.mark.parametrize("place", ["", "prod"])
-def test_a_file_at_the_path_of_a_folder_is_rejected(tmp_path: Path, place: str) -> None:
+def test_a_file_at_the_path_of_the_output_folder_is_rejected(tmp_path: Path) -> None:
     root = tmp_path / "output"
-    (root / place).parent.mkdir(exist_ok=True)
-    (root / place).write_text("mine\n")
+    root.write_text("mine\n")
     with pytest.raises(OutputError, match=r"the operating system reports: .*; move the file at this path away"):
         write(release(), root)
-    assert (root / place).read_text() == "mine\n"
+    assert root.read_text() == "mine\n"
 
 
 def test_a_file_at_the_path_of_the_release_is_rejected(tmp_path: Path) -> None:
-    (tmp_path / "prod").mkdir()
-    (tmp_path / "prod/1.0.0").write_text("mine\n")
-    assert "prod/1.0.0: is neither a regular file nor a folder; move it away" in refusal(tmp_path, release())
+    (tmp_path / "prod").write_text("mine\n")
+    assert "prod: is neither a regular file nor a folder; move it away" in refusal(tmp_path, release())
 
 
 def test_a_file_name_that_is_too_long_is_rejected(root: Path) -> None:
@@ -146,11 +143,11 @@ def test_a_file_size_limit_is_reported(root: Path) -> None:
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
     try:
-        message = refusal(root, release("b" * 2000), replace=True)
+        message = refusal(root, release("b" * 2000))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert "File too large (`tenants/t0/a.yaml`); raise the limit on file sizes" in message
-    assert write(release("b" * 2000), root, replace=True).status == "replaced"
+    assert write(release("b" * 2000), root).status == "replaced"
 
 
 @contextmanager
@@ -173,19 +170,10 @@ needs_mount = pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, r
 def test_a_full_disk_is_reported(tmp_path: Path, options: str) -> None:
     with mounted("tmpfs", options, tmp_path / "disk") as root:
         write(release(count=40), root)
-        message = refusal(root, release("b" * 4000, count=80), replace=True)
+        message = refusal(root, release("b" * 4000, count=80))
         assert message.startswith(f"{root}/prod: the operating system reports: No space left on device (`tenants/")
         assert message.endswith("free some space there and run again")
-        assert write(release("b\n"), root, replace=True).status == "replaced"
-
-
-@needs_mount
-def test_a_disk_too_full_for_the_pointer_changes_no_files(tmp_path: Path) -> None:
-    with mounted("tmpfs", "size=400k", tmp_path / "disk") as root:
-        write(release(), root)
-        big = Release("prod", "1.1.0", {"a.yaml": ""}, "0" * 64, {}, lambda version: {"a.yaml": version * 100_000})
-        assert "No space left on device (`a.yaml`)" in refusal(root, big)
-        assert not (root / "prod/1.1.0").exists()
+        assert write(release("b\n"), root).status == "replaced"
 
 
 @needs_mount
@@ -193,7 +181,7 @@ def test_a_read_only_disk_is_reported(tmp_path: Path) -> None:
     with mounted("tmpfs", "size=1m", tmp_path / "disk") as root:
         write(release(), root)
         subprocess.run(["mount", "-o", "remount,ro", root], check=True)
-        message = refusal(root, release("b\n"), replace=True)
+        message = refusal(root, release("b\n"))
         assert "Read-only file system" in message
         assert write(release(), root).status == "unchanged"
 
@@ -206,64 +194,64 @@ def test_an_overlay_with_the_tree_in_a_lower_layer_is_reported(tmp_path: Path) -
         write(release(), layers / "lower")
         options = f"lowerdir={layers}/lower,upperdir={layers}/upper,workdir={layers}/work,redirect_dir=off"
         with mounted("overlay", options, tmp_path / "merged") as root:
-            message = refusal(root, release("b\n"), replace=True)
+            message = refusal(root, release("b\n"))
             assert message.endswith("cannot rename a folder of a lower layer: write to a mounted volume")
-            other = Release("prod", "1.1.0", {}, "0" * 64, {})
+            other = Release("test", "1.1.0", {}, "0" * 64, {})
             assert write(other, root).status == "created"
 
 
 @needs_mount
-def test_a_pointer_that_cannot_be_exchanged_leaves_both_folders_complete(root: Path) -> None:
-    new = Release("prod", "1.1.0", {"a.yaml": "a\n"}, "0" * 64, {}, release().pointer)
-    with mounted("tmpfs", "size=1m", root / "prod/argocd"), pytest.raises(OutputError, match="resource busy"):
-        write(new, root)
-    assert verify(root / "prod/1.1.0") == []
-    assert (root / "prod/argocd/application.yaml").read_text() == "path: 1.0.0\n"
-    assert siblings(root) == []
-    written = write(new, root, promote=True)
-    assert (written.status, written.pointer and written.pointer.moved) == ("unchanged", True)
+def test_a_folder_that_cannot_be_exchanged_keeps_the_old_release(root: Path) -> None:
+    with mounted("tmpfs", "size=1m", root / "prod"):
+        assert "resource busy" in refusal(root, release("b\n"))
+    assert verify(root / "prod") == []
 
 
 def test_lost_writes_are_detected(tmp_path: Path) -> None:
-    plan = Plan(read_folder(tmp_path / "prod/1.0.0", LOCK), target_tree(release()))
+    plan = Plan(read_folder(tmp_path / "prod"), *lock_and_files(release()))
     tree = tmp_path / "tree"
     tree.mkdir()
-    exchange.write_files(tree, plan.target.files)
-    _confirm(tree, plan)
+    exchange.write_files(tree, plan.files)
+    plan.confirm(tree)
     (tree / "tenants/t0/a.yaml").write_text("\0\n")
-    with pytest.raises(OutputError, match=r"1\.0\.0/tenants/t0/a\.yaml: has other content than mpigen wrote"):
-        _confirm(tree, plan)
+    with pytest.raises(OutputError, match=r"prod/tenants/t0/a\.yaml: has other content than mpigen wrote"):
+        plan.confirm(tree)
 
 
 # Other processes
 
 
-def test_a_second_writer_of_the_same_platform_is_rejected(root: Path) -> None:
-    holder = os.open(root / "prod", os.O_RDONLY)
+def test_a_second_writer_of_the_same_folder_is_rejected(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exchange, "_PAUSE", 0)
+    holder = os.open(root, os.O_RDONLY)
     fcntl.flock(holder, fcntl.LOCK_EX)
     try:
         message = refusal(root, release())
-        other = Release("test", "1.0.0", {}, "0" * 64, {})
-        assert write(other, root).status == "created"
     finally:
         os.close(holder)
-    assert (
-        message == f"{root}/prod: another mpigen process is writing to this folder; wait until it ends, and run again"
-    )
+    assert message == f"{root}: another mpigen process is writing to this folder; wait until it ends, and run again"
     assert write(release(), root).status == "unchanged"
 
 
+def test_a_writer_waits_for_the_writer_of_another_platform(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    holder = os.open(root, os.O_RDONLY)
+    fcntl.flock(holder, fcntl.LOCK_EX)
+    monkeypatch.setattr("time.sleep", lambda _seconds: os.close(holder))
+    assert write(Release("test", "1.0.0", {}, "0" * 64, {}), root).status == "created"
+
+
 def test_the_lock_is_released_after_a_rejection(root: Path) -> None:
+    (root / "prod/tenants/t0/a.yaml").write_text("mine\n")
     refusal(root, release("b\n"))
     refusal(root, release("b\n"))
-    assert write(release("b\n"), root, replace=True).status == "replaced"
+    assert write(release("b\n"), root, discard_edits=True).status == "replaced"
 
 
 # Killed runs
 
 
-def sibling(root: Path, name: str = ".1.0.0.abcd_123.tmp", marker: str | None = MARKER) -> Path:
-    folder = root / "prod" / name
+def sibling(root: Path, name: str = ".prod.abcd_123.tmp", marker: str | None = MARKER) -> Path:
+    folder = root / name
     folder.mkdir()
     if marker is not None:
         (folder / "mpigen").write_text(marker)
@@ -280,28 +268,22 @@ def test_an_incomplete_sibling_is_removed(root: Path, marker: str | None) -> Non
 @pytest.mark.parametrize("part", ["tree", "old"])
 def test_a_sibling_with_a_tree_is_removed(root: Path, part: str) -> None:
     (sibling(root) / part / "tenants").mkdir(parents=True)
-    (root / "prod/.1.0.0.abcd_123.tmp" / part / "tenants/a.yaml").write_text("a\n")
-    assert write(release("b\n"), root, replace=True).status == "replaced"
-    assert siblings(root) == []
-
-
-def test_a_sibling_of_the_pointer_is_removed(root: Path) -> None:
-    (sibling(root, ".argocd.abcd_123.tmp", MARKER.replace("1.0.0", "argocd")) / "tree").mkdir()
-    write(release(), root)
+    (root / ".prod.abcd_123.tmp" / part / "tenants/a.yaml").write_text("a\n")
+    assert write(release("b\n"), root).status == "replaced"
     assert siblings(root) == []
 
 
 @pytest.mark.parametrize(
     ("name", "marker", "part"),
     [
-        (".1.0.0.abcd_123.tmp", None, "tree"),
-        (".1.0.0.abcd_123.tmp", "mine\n", "tree"),
-        (".1.0.0.abcd_123.tmp", MARKER.replace("1.0.0", "1.1.0"), "tree"),
-        (".1.0.0.abcd_123.tmp", MARKER, "mine"),
-        (".1.0.0.abcd_123.tmp", "mine\n", ""),
-        (".1.0.0.short.tmp", MARKER, "tree"),
-        (".1.0.0.abcd_123.bak", MARKER, "tree"),
-        ("1.0.0.abcd_123.tmp", MARKER, "tree"),
+        (".prod.abcd_123.tmp", None, "tree"),
+        (".prod.abcd_123.tmp", "mine\n", "tree"),
+        (".prod.abcd_123.tmp", MARKER.replace("prod", "test"), "tree"),
+        (".prod.abcd_123.tmp", MARKER, "mine"),
+        (".prod.abcd_123.tmp", "mine\n", ""),
+        (".prod.short.tmp", MARKER, "tree"),
+        (".prod.abcd_123.bak", MARKER, "tree"),
+        ("prod.abcd_123.tmp", MARKER, "tree"),
     ],
 )
 def test_foreign_siblings_are_kept(root: Path, name: str, marker: str | None, part: str) -> None:
@@ -315,15 +297,15 @@ def test_foreign_siblings_are_kept(root: Path, name: str, marker: str | None, pa
 
 def test_a_symlink_that_resembles_a_sibling_is_kept(root: Path, tmp_path: Path) -> None:
     target = sibling(root).rename(tmp_path / "elsewhere")
-    (root / "prod/.1.0.0.abcd_123.tmp").symlink_to(target)
+    (root / ".prod.abcd_123.tmp").symlink_to(target)
     write(release(), root)
     assert (target / "mpigen").read_text() == MARKER
 
 
 def test_a_tree_that_was_moved_away_is_moved_back(root: Path) -> None:
     before = contents(root)
-    (root / "prod/1.0.0").rename(sibling(root) / "old")
-    (root / "prod/.1.0.0.abcd_123.tmp/tree").mkdir()
+    (root / "prod").rename(sibling(root) / "old")
+    (root / ".prod.abcd_123.tmp/tree").mkdir()
     assert write(release(), root).status == "unchanged"
     assert contents(root) == before
     assert siblings(root) == []

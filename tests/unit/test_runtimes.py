@@ -9,7 +9,7 @@ import pytest
 from generator import Cluster, Platform, Pool, Runtime, Taint, Volume
 from generator.facts.families import FAMILIES
 from generator.facts.names import RUNTIME_LABEL, SERVICE_ACCOUNT
-from generator.runtimes.hosts import node_size
+from generator.runtimes.hosts import NodeSize, node_size
 from generator.runtimes.training_runtime import training_runtimes
 
 GPU = Pool(
@@ -220,39 +220,44 @@ def test_only_openshift_pods_require_a_security_context_constraint() -> None:
         assert "annotations" not in pod["metadata"]
 
 
+def written(size: NodeSize) -> dict[str, str]:
+    """Return the requests of a host as a manifest has them."""
+    return {resource: str(amount) for resource, amount in size.resources.items()}
+
+
 def test_a_gpu_node_runs_one_rank_per_device_and_requests_all() -> None:
     size = node_size(Runtime(name="r", pool="gpu", image="i"), GPU)
     assert size.slots == 8
-    assert size.resources == {"cpu": "86", "memory": "921Gi", "nvidia.com/gpu": "8"}
+    assert written(size) == {"cpu": "86", "memory": "921Gi", "nvidia.com/gpu": "8"}
 
 
 def test_a_cpu_node_runs_one_rank_per_requested_cpu() -> None:
     size = node_size(Runtime(name="r", pool="cpu"), CPU)
-    assert (size.slots, size.resources) == (57, {"cpu": "57", "memory": "225Gi"})
+    assert (size.slots, written(size)) == (57, {"cpu": "57", "memory": "225Gi"})
 
 
 def test_ranks_and_resources_can_be_set() -> None:
     runtime = Runtime(name="r", pool="cpu", processes_per_node=2, resources={"cpu": 16, "memory": "64Gi"})
     size = node_size(runtime, CPU)
-    assert (size.slots, size.resources, size.shared_memory) == (2, {"cpu": "16", "memory": "64Gi"}, "8Gi")
+    assert (size.slots, written(size), str(size.shared_memory)) == (2, {"cpu": "16", "memory": "64Gi"}, "8Gi")
 
 
 def test_resources_without_a_value_keep_their_default() -> None:
     """Without a CPU limit, the SDK cannot list any runtime of the cluster."""
     size = node_size(Runtime(name="r", pool="cpu", resources={"memory": "4Gi"}), CPU)
-    assert size.resources == {"cpu": "57", "memory": "4Gi"}
+    assert written(size) == {"cpu": "57", "memory": "4Gi"}
     gpu = node_size(Runtime(name="r", pool="gpu", image="i", resources={"nvidia.com/gpu": 2, "cpu": 16}), GPU)
-    assert (gpu.slots, gpu.resources) == (2, {"cpu": "16", "memory": "921Gi", "nvidia.com/gpu": "2"})
+    assert (gpu.slots, written(gpu)) == (2, {"cpu": "16", "memory": "921Gi", "nvidia.com/gpu": "2"})
 
 
 def test_a_node_with_less_than_a_core_runs_one_rank() -> None:
     size = node_size(Runtime(name="r", pool="cpu"), Pool(name="cpu", nodes=1, allocatable={"cpu": 1, "memory": "1Gi"}))
-    assert (size.slots, size.resources) == (1, {"cpu": "900m", "memory": "921Mi"})
+    assert (size.slots, written(size)) == (1, {"cpu": "900m", "memory": "921Mi"})
 
 
 def test_a_mig_slice_gets_its_part_of_the_node() -> None:
     size = node_size(Runtime(name="r", pool="mig", image="i"), MIG)
-    assert (size.slots, size.resources) == (1, {"cpu": "1", "memory": "16Gi", "nvidia.com/mig-1g.10gb": "1"})
+    assert (size.slots, written(size)) == (1, {"cpu": "1", "memory": "16Gi", "nvidia.com/mig-1g.10gb": "1"})
 
 
 def test_shared_memory_counts_against_the_memory_of_the_container(body: dict[str, Any]) -> None:

@@ -14,10 +14,9 @@ from generator import Cluster, Platform, Pool, Runtime
 from generator.facts.families import FAMILIES
 from generator.facts.nodes import SERVERS
 from generator.manifests import Body
-from generator.runtimes.environment import launcher_environment
 from generator.runtimes.hosts import node_size
-from generator.runtimes.init_containers import devices_script
-from generator.runtimes.training_runtime import training_runtimes
+from generator.runtimes.pod_scripts import devices_script
+from generator.runtimes.training_runtime import launcher_environment, training_runtimes
 from tests.unit.test_runtimes_scripts import SHELLS
 from tests.update_runtimes import POOLS
 
@@ -104,7 +103,7 @@ def test_ranks_start_if_all_devices_open(tmp_path: Path, sh: list[str]) -> None:
     (tmp_path / "dev/dri").mkdir(parents=True)
     for name in ("kfd", "dri/renderD128", "dri/renderD129"):
         (tmp_path / "dev" / name).write_text("")
-    assert look(tmp_path, sh) == (0, "devices: 3 device files can be opened", "")
+    assert look(tmp_path, sh) == (0, f"devices: user {os.getuid()} can open all 3 files of GPUs", "")
 
 
 def test_a_device_that_does_not_open_is_reported_with_its_group(tmp_path: Path, sh: list[str]) -> None:
@@ -113,13 +112,14 @@ def test_a_device_that_does_not_open_is_reported_with_its_group(tmp_path: Path, 
     code, out, said = look(tmp_path, sh)
     group = (tmp_path / "dev/dri/renderD128").stat().st_gid
     assert (code, out) == (1, "")
-    assert f"cannot open /dev/dri/renderD128 of group {group} (d" in said
-    assert said.endswith("add the group to deviceGroups of pool amd, in platform.yaml")
+    assert f"cannot open `/dev/dri/renderD128` of group {group} (d" in said
+    assert said.endswith(f"Add group {group} to `deviceGroups` of pool `amd` in platform.yaml.")
+    assert len(said.splitlines()) == 1
     assert "/dev/kfd" not in said
 
 
 def test_missing_devices_are_reported(tmp_path: Path, sh: list[str]) -> None:
-    assert "/dev/kfd and /dev/dri/renderD* do not exist" in look(tmp_path, sh)[2]
+    assert "this pod has neither `/dev/kfd` nor `/dev/dri/renderD*`. Ranks would find no GPU" in look(tmp_path, sh)[2]
 
 
 def platform(pool: dict[str, Any], runtime: dict[str, Any], **sections: Any) -> Platform:
@@ -180,7 +180,9 @@ def on_server(server: str | None, numa: str, devices: int | None) -> Platform:
 
 @pytest.mark.parametrize("devices", [None, 8, 5])
 def test_a_host_with_devices_of_two_sockets_is_rejected_on_single_numa_nodes(devices: int | None) -> None:
-    words = f"a host requests {devices or 8} of the 8 nvidia.com/gpu of a node with 2 sockets.*TopologyAffinityError"
+    words = (
+        f"a worker pod requests {devices or 8} of the 8 nvidia.com/gpu on 2 sockets of a node.*TopologyAffinityError"
+    )
     with pytest.raises(ValidationError, match=words):
         on_server("hgx-h100", "single-numa-node", devices)
 

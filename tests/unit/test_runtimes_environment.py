@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from generator import Runtime
 from generator.facts.env import host_variables
 from generator.facts.families import FAMILIES
-from generator.runtimes.init_containers import prepare_script, script
+from generator.runtimes.pod_scripts import prepare_script, script
 from tests.cluster.mpi.environment import expanded
 from tests.conftest import ROOT
 

@@ -115,7 +115,7 @@ def test_variables_of_the_platform_file_override_defaults() -> None:
         (
             wired(POOLS["nvidia"], "ib"),
             {"resources": {"openshift.io/ib": 0}},
-            "requests no device of fabric `ib`",
+            "request no device of fabric `ib`",
         ),
         (wired(POOLS["nvidia"], "ib-claims"), {"resources": {"dra.net/ib_claims": 4}}, "`4` differs from"),
         (wired(POOLS["cpu"], "ib"), {"use": "pytorch-mpi"}, "uses TCP on CPUs, and ignores fabric `ib`"),

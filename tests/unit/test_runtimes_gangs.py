@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from generator import Cluster, Platform, Runtime
-from generator.app import App
+from generator import App, Cluster, Platform, Runtime
 from generator.checks.run import check_rendered
-from generator.constructs import collect
+from generator.components.constructs import collect
 from generator.facts.families import FAMILIES
 from generator.manifests import Manifest, write
 from generator.runtimes.training_runtime import training_runtimes

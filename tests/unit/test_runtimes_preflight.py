@@ -13,7 +13,7 @@ import pytest
 from generator import Cluster, Pool, Runtime
 from generator.config.model.fabrics import Fabric
 from generator.runtimes.hosts import node_size
-from generator.runtimes.init_containers import fabric_container, fabric_script
+from generator.runtimes.pod_scripts import fabric_script
 from generator.runtimes.training_runtime import training_runtimes
 from tests.unit.test_runtimes_scripts import SHELLS
 from tests.update_runtimes import FABRICS, POOLS, wired
@@ -74,35 +74,41 @@ UP = (("net1", "up"), ("net2", "unknown"))
 
 def test_a_complete_host_passes(tmp_path: Path, sh: list[str]) -> None:
     """InfiniBand interfaces may be down, because RDMA works without IPoIB."""
-    said = "fabric ib: 8 of 8 devices with an active link, interfaces: net1 net2 net3 net4 net5 net6 net7 net8"
+    said = "fabric ib: 8 of 8 devices have an active link; interfaces: net1 net2 net3 net4 net5 net6 net7 net8"
     assert Host(tmp_path, EIGHT, OF_IB).look("ib", sh) == (0, said, "")
 
 
 def test_the_number_of_missing_devices_is_reported(tmp_path: Path, sh: list[str]) -> None:
     code, _, said = Host(tmp_path, EIGHT[:6], OF_IB).look("ib", sh)
-    assert (code, said.partition(": look")[0]) == (1, "fabric ib: 6 of 8 devices in /dev/infiniband")
+    assert (code, said.partition(". Ranks would")[0]) == (
+        1,
+        "fabric ib: the pod has 6 of 8 devices in `/dev/infiniband`",
+    )
 
 
 def test_a_host_without_devices_is_reported(tmp_path: Path, sh: list[str]) -> None:
     code, _, said = Host(tmp_path).look("efa", sh)
-    assert (code, said.partition(": look")[0]) == (1, "fabric efa: 0 of 32 devices in /dev/infiniband")
+    assert (code, said.partition(". Ranks would")[0]) == (
+        1,
+        "fabric efa: the pod has 0 of 32 devices in `/dev/infiniband`",
+    )
 
 
 def test_devices_with_an_inactive_link_are_reported(tmp_path: Path, sh: list[str]) -> None:
     states = ("4: ACTIVE", "1: DOWN", "2: INIT", *EIGHT[3:])
     code, _, said = Host(tmp_path, states, OF_IB).look("ib", sh)
-    assert (code, said.partition(": look")[0]) == (
+    assert (code, said.partition(". Ranks would")[0]) == (
         1,
-        "fabric ib: 6 of 8 devices have an active link, and not mlx5_8 mlx5_9",
+        "fabric ib: 6 of 8 devices have an active link; inactive: mlx5_8 mlx5_9",
     )
 
 
 @pytest.mark.parametrize("fabric", ["roce", "ethernet"])
 def test_a_missing_or_inactive_interface_is_reported(tmp_path: Path, sh: list[str], fabric: str) -> None:
     code, _, said = Host(tmp_path, EIGHT[:2], (("net1", "lowerlayerdown"),)).look(fabric, sh)
-    assert [line.partition(": look")[0] for line in said.splitlines()] == [
-        f"fabric {fabric}: net1 is lowerlayerdown",
-        f"fabric {fabric}: there is no net2",
+    assert [line.partition(". Ranks would")[0] for line in said.splitlines()] == [
+        f"fabric {fabric}: the interface `net1` is `lowerlayerdown`",
+        f"fabric {fabric}: the pod has no interface `net2`",
     ]
     assert code == 1
 
@@ -110,7 +116,10 @@ def test_a_missing_or_inactive_interface_is_reported(tmp_path: Path, sh: list[st
 def test_an_insufficient_limit_of_locked_memory_is_reported(tmp_path: Path, sh: list[str]) -> None:
     """The limit is 8 MiB, and the host has nine tenths of 256 GiB."""
     code, _, said = Host(tmp_path, EIGHT, OF_IB, limit="8388608").look("ib", sh)
-    assert (code, said.partition(": raise")[0]) == (1, "fabric ib: ranks may lock 8388608 bytes of 246960619520")
+    assert (code, said.partition(". Ranks would")[0]) == (
+        1,
+        "fabric ib: ranks can lock 8388608 bytes of memory, and RDMA needs up to 246960619520",
+    )
 
 
 @pytest.mark.parametrize(
@@ -125,11 +134,16 @@ def test_a_limit_of_all_host_memory_is_sufficient(
 
 def test_all_missing_parts_are_reported(tmp_path: Path, sh: list[str]) -> None:
     _, _, said = Host(tmp_path, EIGHT[:1], (), limit="65536").look("roce", sh)
-    assert [line.split()[2] for line in said.splitlines()] == ["1", "there", "there", "ranks"]
+    assert [line.partition(". Ranks would")[0] for line in said.splitlines()] == [
+        "fabric roce: the pod has 1 of 2 devices in `/dev/infiniband`",
+        "fabric roce: the pod has no interface `net1`",
+        "fabric roce: the pod has no interface `net2`",
+        "fabric roce: ranks can lock 65536 bytes of memory, and RDMA needs up to 246960619520",
+    ]
 
 
 def test_plain_ethernet_needs_neither_devices_nor_locked_memory(tmp_path: Path, sh: list[str]) -> None:
-    said = "fabric ethernet: 0 of 0 devices with an active link, interfaces: net1 net2"
+    said = "fabric ethernet: 0 of 0 devices have an active link; interfaces: net1 net2"
     assert Host(tmp_path, (), UP, limit="65536").look("ethernet", sh) == (0, said, "")
 
 
@@ -163,8 +177,8 @@ def test_fabrics_with_tcp_fallback_have_no_check() -> None:
     for options in ({"preflight": False}, {"fallback": True}):
         fabric = Fabric.model_validate({"name": "efa", "type": "efa", **options})
         pool = POOLS["cpu"].model_copy(update={"fabric": "efa"}).wired([fabric])
-        runtime = Runtime(name="r", pool=pool.name)
-        assert fabric_container("i", runtime, pool, node_size(runtime, pool), {}) is None
+        containers = init_containers(pool)["node"]
+        assert [container["name"] for container in containers] == ["prepare"]
 
 
 def test_a_failed_fabric_check_ends_the_job() -> None:

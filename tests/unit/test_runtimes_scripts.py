@@ -11,7 +11,7 @@ import pytest
 
 from generator import Runtime
 from generator.facts.families import FAMILIES
-from generator.runtimes.init_containers import prepare_script, script
+from generator.runtimes.pod_scripts import prepare_script, script
 
 SHELLS = [shell for shell in ("dash", "bash --posix", "busybox sh") if shutil.which(shell.split()[0])]
 HOSTFILE = f"job-node-0-0.job slots=8\njob-node-0-1.job slots=8\n{os.uname().nodename}.job slots=8\n"
@@ -87,8 +87,12 @@ def test_a_launcher_waits_until_ssh_connects_to_every_other_host(tmp_path: Path,
 
 def test_a_launcher_that_times_out_reports_the_host_and_the_reason(tmp_path: Path, sh: list[str]) -> None:
     refused = 'case "$*" in *node-0-0*) ;; *) echo "Connection refused"; exit 255;; esac'
-    words = "ssh did not connect to job-node-0-1.job within 0 s: Connection refused\n"
-    assert wait_for_hosts(tmp_path, sh, refused, 0) == (1, words)
+    code, said = wait_for_hosts(tmp_path, sh, refused, 0)
+    assert (code, len(said.splitlines())) == (1, 1)
+    assert said.startswith(
+        "ssh did not connect to `job-node-0-1.job` within 0 s: Connection refused. mpirun would start"
+    )
+    assert "Read the log of the pod whose name starts with `job-node-0-1`, and check" in said
 
 
 @pytest.mark.parametrize(

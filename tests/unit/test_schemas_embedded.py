@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import yaml
@@ -176,7 +176,16 @@ def test_kinds_without_a_schema_have_no_verdict(engine: Engine, body: Body) -> N
     assert engine.violations(body) is None
 
 
-def test_the_schema_of_a_kind_is_compiled_once(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert engine.violations(first("Pod")) == []
-    monkeypatch.setattr(Catalog, "find", lambda *_: pytest.fail("looked up again"))
-    assert engine.violations(first("Pod")) == []
+def test_the_schema_of_a_kind_is_compiled_once() -> None:
+    class Counting(Catalog):
+        """A catalog that records the schemas that the engine requests."""
+
+        requests: ClassVar[list[str]] = []
+
+        def find(self, api_version: str, kind: str) -> Path | None:
+            self.requests.append(kind)
+            return super().find(api_version, kind)
+
+    engine = Engine(Counting.bundled())
+    assert [engine.violations(first("Pod")) for _ in range(2)] == [[], []]
+    assert Counting.requests == ["Pod"]

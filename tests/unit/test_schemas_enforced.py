@@ -47,6 +47,50 @@ def test_a_violation_is_reported_at_its_path(
     assert all(message in violation.message for violation in found)
 
 
+HOOKS, HOOK, STORAGE = "ValidatingWebhookConfiguration", "webhooks.0", "spec.resources.requests.storage"
+OF_RULE, VERSIONS = f"{HOOK}.rules.0", f"{HOOK}.admissionReviewVersions"
+CLAIM = "spec.volumes.5.ephemeral.volumeClaimTemplate"
+AZURE = {"name": "z", "azureDisk": {"diskName": "a", "diskURI": "b"}}
+RESIZED = {"resourceName": "cpu", "restartPolicy": "NotRequired"}
+UPDATE, SURGE = "spec.updateStrategy", "spec.updateStrategy.rollingUpdate.maxSurge"
+DEVICES = "spec.spec.devices"
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "value", "place", "message"),
+    [
+        (HOOKS, f"{OF_RULE}.resources", ["*", "pods"], f"{OF_RULE}.resources.1", "is not `*` or a subresource"),
+        (HOOKS, f"{OF_RULE}.resources", ["*", "pods/log", "*"], None, ""),
+        (HOOKS, f"{OF_RULE}.resources", ["pods", "*"], None, ""),
+        (HOOKS, f"{OF_RULE}.operations", ["*", "CREATE"], f"{OF_RULE}.operations.1", "must be `*`"),
+        (HOOKS, f"{OF_RULE}.operations", ["*", "*"], f"{OF_RULE}.operations", "contains an item twice"),
+        (HOOKS, f"{OF_RULE}.operations", ["CREATE", "CREATE"], None, ""),
+        (HOOKS, VERSIONS, ["v2"], VERSIONS, "none of `v1`, `v1beta1`"),
+        (HOOKS, VERSIONS, ["v2", "v1"], None, ""),
+        (HOOKS, f"{HOOK}.clientConfig", {"url": "https://a/?x=1"}, f"{HOOK}.clientConfig.url", "is not a URL"),
+        (HOOKS, f"{HOOK}.clientConfig", {"url": "HTTPS://a/b@c?#"}, None, ""),
+        ("Pod", "spec.volumes.6", AZURE, "spec.volumes.6.azureDisk.diskURI", "`https://`"),
+        ("Pod", f"{CONTAINER}.resizePolicy", [RESIZED, RESIZED], f"{CONTAINER}.resizePolicy.1", "same `resourceName`"),
+        ("Pod", f"{CLAIM}.metadata", {"name": "a"}, f"{CLAIM}.metadata.name", "is not allowed here"),
+        ("Pod", f"{CLAIM}.metadata", {"name": "", "labels": {"a": "b"}}, None, ""),
+        ("Service", "spec.clusterIP", "010.0.0.5", None, ""),
+        ("Service", "spec.sessionAffinityConfig", {"clientIP": {"timeoutSeconds": 86401}}, None, ""),
+        ("DaemonSet", UPDATE, {"rollingUpdate": {"maxSurge": "101%"}}, SURGE, "at most 100%"),
+        ("DaemonSet", UPDATE, {"type": "OnDelete", "rollingUpdate": {"maxSurge": "101%"}}, None, ""),
+        ("StatefulSet", "spec.revisionHistoryLimit", -1, None, ""),
+        ("PersistentVolumeClaim", STORAGE, "0.0e9", STORAGE, "is not greater than zero"),
+        ("PersistentVolumeClaim", STORAGE, "+0.5", None, ""),
+        ("ResourceClaimTemplate", f"{DEVICES}.constraints", [{}], f"{DEVICES}.constraints.0", "`matchAttribute`"),
+        ("ResourceClaimTemplate", f"{DEVICES}.constraints", [{"matchAttribute": "A.b/c"}], None, ""),
+    ],
+)  # fmt: skip
+def test_a_value_is_reported_only_if_the_api_server_rejects_it(
+    engine: Engine, kind: str, path: str, value: object, place: str | None, message: str
+) -> None:
+    """Compare with the answers of kube-apiserver v1.34.2 to these values (`dryRun=All`)."""
+    test_a_violation_is_reported_at_its_path(engine, kind, path, value, place, message)
+
+
 @pytest.mark.parametrize(
     ("api_version", "kind", "name", "is_allowed"),
     [

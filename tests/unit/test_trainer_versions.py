@@ -47,8 +47,8 @@ def said(text: str, trainer: str) -> list[tuple[str, str]]:
     """Return (place, check) of each finding for a version of Trainer."""
     engine = Engine(Catalog.bundled({"trainer": trainer}))
     checked = check_text(text.encode(), "x.yaml", engine)
-    checked.findings += check_together(checked.related, engine.targets, lambda _: text.encode())
-    return [(finding.path.removeprefix("$.spec."), finding.check) for finding in checked.in_order()]
+    together = check_together(checked.related, engine.targets, lambda _: text.encode())
+    return [(each.path.removeprefix("$.spec."), each.check) for each in checked.with_findings(together).in_order()]
 
 
 @pytest.mark.parametrize("trainer", BOTH)

@@ -32,19 +32,12 @@ from generator.documents.messages import format_path, shorten
 from generator.errors import NotModelledError
 from generator.schemas.catalog import Catalog
 from generator.schemas.json_schema import Schema
-from generator.schemas.updates import (
-    Transition,
-    apply,
-    find_transitions,
-    normalize_built_in,
-    normalize_custom,
-    normalize_go_type,
-)
+from generator.schemas.rules import Rule, find_transitions, without_status
+from generator.schemas.updates import apply, normalize_built_in, normalize_custom, normalize_go_type
 
 _LONGEST = 60  # characters of a value in a message
 _VERSION = re.compile(r"(?P<name>.+)-v(?P<number>[0-9]{1,9})")
 _FIELD_OF_SELF = re.compile(r"\bself\.(\w+)")
-_NOT_COMPARED = ("status", "metadata")
 _HOLDS_JOBS = ("batch/v1", "CronJob")
 """The kind whose schema defines pods and jobs for custom resources that hold them."""
 _WHY = "the API server rejects the update, so the sync fails, and Argo CD skips the later sync waves"
@@ -62,33 +55,36 @@ def immutable(change: ChangedObject) -> Iterator[Breach]:
     - ClusterTrainingRuntime, TrainingRuntime: `successPolicy`, `failurePolicy`, `startupPolicy`, `network`,
       `volumeClaimPolicies`, and `dependsOn` of a job
     - TrainJob: `runtimeRef`, `trainer`, `initializer`, `managedBy`, `activeDeadlineSeconds`, and `runtimePatches`
-      unless it is suspended
+      unless the TrainJob is suspended
     - LocalQueue: `clusterQueue`; AdmissionCheck: `controllerName`; Topology: `levels`; ClusterQueue:
       `concurrentAdmissionPolicy`; ResourceFlavor with a topology: `topologyName`, `nodeLabels`, `tolerations`
     - PersistentVolumeClaim: `accessModes`, `volumeMode`, `selector`, data sources, a lower size, and
       `storageClassName` and `volumeName` once they are set
     - RoleBinding, ClusterRoleBinding: `roleRef`; ResourceQuota: `scopes`; PriorityClass: `value`, `preemptionPolicy`;
-      ResourceClaim, ResourceClaimTemplate: `spec`; Secret, ConfigMap: `type`, and all data with `immutable: true`
+      ResourceClaim, ResourceClaimTemplate: `spec`; Secret: `type`; Secret, ConfigMap with `immutable: true`: all data
     - StorageClass, VolumeAttributesClass: `provisioner`, `parameters`, `reclaimPolicy`, `volumeBindingMode`,
       `driverName`
-    - Job, JobSet, Pod: the pods, except for what can change in a suspended job; Deployment, DaemonSet, ReplicaSet,
-      StatefulSet: the selector; StatefulSet: `volumeClaimTemplates`, `serviceName`
+    - Job, JobSet: the pod template, except for fields that can change while the job is suspended; Pod: most of `spec`
+    - Deployment, DaemonSet, ReplicaSet, StatefulSet: the selector; StatefulSet: `volumeClaimTemplates`, `serviceName`
 
     `generator/facts/updates.yaml` has the complete list, with the source of each rule. Rules in CEL (`oldSelf`) come
-    from the CustomResourceDefinitions of the target versions. The check ignores differences that the API server ignores
-    too: default values, the order of a set, and the spelling of a quantity.
+    from the CustomResourceDefinitions of the target versions. Like the API server, the check ignores differences in
+    default values, in the order of a set, and in the spelling of a quantity (`1000m` and `1`).
 
     The API server rejects two more updates to valid objects. If a mapping of a custom resource becomes `{}`,
     server-side apply sets it to null. And JobSet's webhook sets defaults in `volumeClaimPolicies` only on creation,
     so the API server rejects every update of a JobSet whose manifest lacks these defaults.
 
-    The check cannot read the state of a cluster. It does not report that an unbound claim cannot grow, that a claim
+    The check cannot read the state of a cluster, so it does not report that an unbound claim cannot grow, that a claim
     grows only if its StorageClass has `allowVolumeExpansion`, or that a running job cannot move to another queue.
 
-    The checks of `change/*` compare two trees. `synth` compares the new release with the release that Argo CD's
-    Application names, or else with the newest earlier release. `mpigen validate NEW --since OLD` compares any two
-    trees. In whole output folders it compares each platform with itself: a platform that OLD lacks is new, and a
-    platform that NEW lacks is removed. If several releases have no Application, mpigen compares nothing and reports it.
+    The checks of `change/*` compare two trees. `synth` compares the new release with the release in the Git
+    revision `HEAD`, or, if `HEAD` has none, with the release on disk. `mpigen validate NEW --since OLD` compares any
+    two trees. If OLD and NEW hold several platforms, it compares the platforms of the same name: a platform that OLD
+    lacks is new, and a platform that NEW lacks is removed.
+
+    Source: generator/facts/updates.yaml names the source of each rule, such as kubernetes v1.34.2
+    pkg/apis/core/validation/validation.go ValidatePersistentVolumeClaimUpdate
     """
     new, kind = change.new, rules_of(change.new.group, change.new.kind)
     differences, emptied = _find_rejected(change, kind)
@@ -113,7 +109,7 @@ def _find_rejected(change: ChangedObject, kind: Kind) -> tuple[list[Difference],
     if not is_custom:
         return list(rejected(was, now, kind.rules, catalog.targets)), ()
     before, compared = (_in_go(body, kind, schema, catalog) for body in (was, now))
-    transitions = find_transitions(_without_status(was), _without_status(now), schema)
+    transitions = find_transitions(without_status(was), without_status(now), schema)
     return [*rejected(before, compared, kind.rules, catalog.targets), *_in_cel(transitions)], after.emptied
 
 
@@ -141,11 +137,6 @@ def _in_go(body: Any, kind: Kind, schema: Schema, catalog: Catalog) -> Any:
     return result
 
 
-def _without_status(body: Any) -> Any:
-    """Return an object without its status and metadata."""
-    return {key: value for key, value in body.items() if key not in _NOT_COMPARED}
-
-
 def _null(emptied: tuple[Path, Any]) -> Breach:
     path, value = emptied
     field = format_path(path[-1:], root="").removeprefix(".")
@@ -158,17 +149,17 @@ def _null(emptied: tuple[Path, Any]) -> Breach:
     )
 
 
-def _in_cel(transitions: Iterable[Transition]) -> Iterator[Difference]:
+def _in_cel(transitions: Iterable[Rule]) -> Iterator[Difference]:
     for transition in transitions:
-        from generator.simulate.policies.expression import is_accepted  # imports CEL, which few updates need
+        from generator.simulate.policies.rules import is_accepted  # imports CEL, which few updates need
 
         with suppress(NotModelledError):
             if not is_accepted(transition):
                 yield _named_by_rule(transition)
 
 
-def _named_by_rule(transition: Transition) -> Difference:
-    """Return the change that a transition rule rejects: the first changed field in the rule, or the whole value."""
+def _named_by_rule(transition: Rule) -> Difference:
+    """Return the change that a rule rejects: the first changed field that the rule reads, or the whole value."""
     path, was, now = transition.path, transition.old, transition.new
     if isinstance(was, dict) and isinstance(now, dict):
         for name in dict.fromkeys(_FIELD_OF_SELF.findall(transition.rule)):
@@ -179,7 +170,10 @@ def _named_by_rule(transition: Transition) -> Difference:
 
 
 def _breach(difference: Difference, fix: str) -> Breach:
-    field = format_path(difference.path[max(difference.field - 1, 0) :], root="").removeprefix(".") or "spec"
+    start = max(difference.field - 1, 0)
+    field = format_path(difference.path[start:], root="").removeprefix(".") or "spec"
+    if field.startswith("[") and start:  # a key such as `labels["…"]` needs its mapping
+        field = format_path(difference.path[start - 1 :], root="").removeprefix(".")
     was, now, effect = written(difference.was), written(difference.now), RULES[difference.rule].effect
     if difference.now is None:
         message = f"`{field}` {effect}, but the update removes its value {was}"
@@ -191,10 +185,12 @@ def _breach(difference: Difference, fix: str) -> Breach:
 
 
 def _narrowed(difference: Difference) -> Difference:
-    """Return the innermost difference: follow the part that differs while both objects have only one such part."""
+    """Narrow a change of an immutable field to its innermost part: descend while exactly one part differs."""
     if difference.rule != "immutable":
         return difference
-    path, was, now = difference.path, difference.was, difference.now
+    path: Path = difference.path
+    was: Any = difference.was
+    now: Any = difference.now
     while (step := _step(was, now)) is not None:
         path, was, now = (*path, step), was[step], now[step]
     return Difference(path, was, now, difference.field, difference.rule)
@@ -212,7 +208,7 @@ def _step(was: Any, now: Any) -> str | int | None:
 
 
 def written(value: object) -> str:
-    """Format a value as JSON on one line, for a message."""
+    """Format a value for a message: `nothing` for None, a string as it is, any other value as JSON on one line."""
     if value is None:
         return "nothing"
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

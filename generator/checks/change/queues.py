@@ -8,8 +8,9 @@ pkg/controller/jobframework/reconciler.go EquivalentToWorkload). Jobs that start
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 from generator.checks.change.immutable import next_name, written
 from generator.checks.finding import listed
@@ -21,7 +22,7 @@ from generator.documents.messages import format_value
 from generator.facts.defects import known
 from generator.manifests import Body, Manifest
 from generator.objects.fields import mapping, mappings, string
-from generator.objects.queue import ClusterQueue, FlavorResource, format_amount
+from generator.objects.queue import ClusterQueue, Cohort, FlavorResource, format_amount
 from generator.objects.selectors import find_untolerated_taint, format_taint
 
 _STOPS = ("None", "Hold", "HoldAndDrain")
@@ -36,7 +37,7 @@ _Less = Mapping[FlavorResource, tuple[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class ChangedQueues:
-    """The queues before and after an update that changes any of them.
+    """The queues before and after an update that changes a ClusterQueue, Cohort or ResourceFlavor.
 
     Attributes:
         before: the queues of the old tree.
@@ -48,7 +49,7 @@ class ChangedQueues:
 
     @classmethod
     def between(cls, change: Change) -> Sequence[ChangedQueues]:
-        """Return the queues before and after; empty if the update changes no queue, or a tree is not readable."""
+        """Return the queues before and after; empty if the update changes none, or if mpigen cannot read a tree."""
         return change.view(cls._read)
 
     @classmethod
@@ -93,11 +94,11 @@ def queue_stopped(change: ChangedObject) -> Iterator[Breach]:
 
 @check("change/queue-removed", severity=WARNING, needs=Change)
 def queue_removed(change: Change) -> Iterator[Breach]:
-    """Report a removed queue whose namespaces remain.
+    """Report a removed queue that a remaining namespace uses.
 
     Kueue keeps a removed ClusterQueue, with a finalizer, until its running jobs end, and admits no jobs meanwhile.
-    Pending jobs stay suspended. Running jobs of a removed LocalQueue do not start again after an eviction. The check
-    reports nothing if all namespaces of the queue are removed too.
+    Pending jobs stay suspended. Running jobs of a removed LocalQueue do not start again after an eviction. If the
+    update also removes the ClusterQueue of a LocalQueue, the check reports only the ClusterQueue.
 
     Source: kueue v0.19.2 pkg/controller/core/clusterqueue_controller.go Reconcile,
     pkg/controller/core/workload_controller.go reconcileOnLocalQueueActiveState
@@ -130,10 +131,11 @@ def _cluster_queue_of(local_queue: Manifest) -> str:
 
 @check("change/cohort-removed", severity=WARNING, needs=Change)
 def cohort_removed(change: Change) -> Iterator[Breach]:
-    """Report a removed Cohort that queues still name.
+    """Report a removed Cohort that queues or other Cohorts still name.
 
-    Kueue reports no error. It treats the name as a cohort without quota, parent and weight. The check reports nothing
-    if the removed Cohort has no quota, parent or weight.
+    The queues of the Cohort lose the quota that they borrow, so their jobs stay pending. Kueue reports no error: it
+    treats the removed Cohort as a cohort without quota, parent and weight. The check reports nothing if the removed
+    Cohort has no quota, parent or weight.
 
     Source: kueue v0.19.2 pkg/cache/hierarchy/manager.go: a cohort without an object has no quota and no parent
     """
@@ -150,8 +152,8 @@ def cohort_removed(change: Change) -> Iterator[Breach]:
                 ("metadata", "name"),
                 f"Cohort `{manifest.name}` is removed in the next release, but {members[manifest.name]} still refers "
                 "to it",
-                "Kueue treats the name as a cohort without quota, parent and weight, so the queues of the cohort "
-                "lose the quota that they borrow from the Cohort and from its parent",
+                f"Kueue treats `{manifest.name}` as a cohort without quota, parent and weight, so the queues of the "
+                "cohort lose the quota that they borrow from the Cohort and from its parent",
                 "keep the Cohort, or set another cohort in all objects that refer to it in the same release",
                 manifest,
                 value=manifest.name,
@@ -162,9 +164,12 @@ def cohort_removed(change: Change) -> Iterator[Breach]:
 def less_quota(change: ChangedQueues) -> Iterator[Breach]:
     """Report a queue with less quota than before.
 
-    The update lowers the nominal quota of a queue with a LocalQueue, or removes a flavor from it. Kueue stops no
+    The update lowers the nominal quota of a ClusterQueue, or removes a flavor from the ClusterQueue. Kueue stops no
     running job at once. Usage above the new quota counts as borrowed, so other queues can reclaim it by preemption, and
-    Kueue admits no new jobs until usage is below the quota. An evicted job does not get a removed flavor again.
+    Kueue admits no new jobs until usage is below the quota. An evicted job does not get a removed flavor again. The
+    check skips a ClusterQueue without a LocalQueue, unless the files have no LocalQueue at all.
+
+    Source: kueue v0.19.2 pkg/cache/scheduler/resource_node.go available, IsWithinNominalInResources
     """
     before, after = change.before, change.after
     for name, queue in sorted(after.tree.queues.items()):
@@ -209,23 +214,28 @@ def less_to_borrow(change: ChangedQueues) -> Iterator[Breach]:
     """Report a queue that can borrow less than before.
 
     The queue keeps its nominal quota, but its `borrowingLimit` is lower, or other queues lend less. Kueue never admits
-    pending jobs that need more. If several queues can borrow less because another queue or Cohort lends less, they are
-    one finding, at the queue or Cohort whose lending falls most.
+    pending jobs that need more. If a Cohort lowers its `borrowingLimit`, the check reports all affected queues below it
+    in one finding, at the Cohort. If a queue or Cohort lends less, and several queues can therefore borrow less, the
+    check reports them in one finding, at the queue or Cohort whose lending falls most. The check skips a ClusterQueue
+    without a LocalQueue, unless the files have no LocalQueue at all.
+
+    Source: kueue v0.19.2 pkg/cache/scheduler/resource_node.go potentialAvailable
     """
     before, after = change.before, change.after
     manifests = after.of("ClusterQueue")
-    affected: dict[tuple[str, str], dict[str, _Less]] = {}
+    affected: dict[tuple[str, str, str], dict[str, _Less]] = {}
     for name in sorted(before.most.keys() & after.most.keys()):
         less = _less_at_most(before, after, name) if has_users(before, name) else {}
         for flavor, amounts in by_flavor(less):
-            if _has_lower_limit(before, after, name, flavor):
-                path = quota_path(manifests[name], amounts, "borrowingLimit")
-                yield _less_to_borrow(manifests[name], path, [name], flavor, amounts)
-            else:
-                affected.setdefault((before.nodes[name].root().name, flavor), {})[name] = amounts
-    for (_, flavor), queues in affected.items():
+            cause = _lower_limit(before, after, name, amounts) or ("", before.nodes[name].root().name)
+            affected.setdefault((*cause, flavor), {})[name] = amounts
+    for (kind, limited, flavor), queues in affected.items():
         first, less = next(iter(queues.items()))
-        manifest, path = _lender(before, after, next(iter(less))) or (manifests[first], ("spec",))
+        if kind:
+            manifest = after.of(kind)[limited]
+            path = quota_path(manifest, less, "borrowingLimit")
+        else:
+            manifest, path = _lender(before, after, next(iter(less))) or (manifests[first], ("spec",))
         yield _less_to_borrow(manifest, path, list(queues), flavor, less)
 
 
@@ -252,19 +262,29 @@ def _less_at_most(before: Queues, after: Queues, queue: str) -> _Less:
     }
 
 
-def _has_lower_limit(before: Queues, after: Queues, queue: str, flavor: str) -> bool:
-    """Return True if the update sets or lowers a borrowing limit of the queue for the flavor."""
-    for key, quota in after.tree.queues[queue].quotas.items():
-        old = before.tree.queues[queue].quota(key).borrowing
-        if key.flavor == flavor and quota.borrowing is not None and (old is None or quota.borrowing < old):
-            return True
-    return False
+def _lower_limit(before: Queues, after: Queues, queue: str, keys: Iterable[FlavorResource]) -> tuple[str, str] | None:
+    """Return (kind, name) of the queue, or of the nearest Cohort above it, whose lower borrowing limit takes effect.
+
+    The result is None if the update sets or lowers no borrowing limit for these keys, or if all lower limits still
+    exceed the quota that others lend.
+    """
+    node = after.nodes[queue]
+    for place, key in product((node, *node.path()), keys):
+        kind = "ClusterQueue" if place.queue else "Cohort"
+        holders: Mapping[str, ClusterQueue | Cohort] = before.tree.queues if place.queue else before.tree.cohorts
+        limit, old = place.quota(key).borrowing, holders[place.name].quotas.get(key) if place.name in holders else None
+        if limit is None or place.parent is None or place.name not in after.of(kind):
+            continue
+        is_lower = old is None or old.borrowing is None or limit < old.borrowing
+        if is_lower and place.potential(key) == place.has(key) + limit:
+            return kind, place.name
+    return None
 
 
 def _lender(before: Queues, after: Queues, key: FlavorResource) -> tuple[Manifest, Path] | None:
-    """Return the queue or Cohort that lends less than before by the largest amount, and the path of its limit.
+    """Return the queue or Cohort whose lending falls most, and the path of its limit; None if no lending falls.
 
-    For a removed lender, return the old object.
+    If the update removes this queue or Cohort, return the old object.
     """
     old, new = _lending(before, key), _lending(after, key)
     lost = {holder: amount - new.get(holder, 0) for holder, amount in old.items() if amount > new.get(holder, 0)}
@@ -279,7 +299,7 @@ def _lender(before: Queues, after: Queues, key: FlavorResource) -> tuple[Manifes
 
 
 def _lending(queues: Queues, key: FlavorResource) -> Mapping[tuple[str, str], int]:
-    """Return (kind, name) → the amount of its nominal quota that a queue or Cohort lends."""
+    """Return (kind, name) of each queue and Cohort → the amount of its nominal quota that others can borrow."""
     return {
         (kind, name): quota.lendable
         for kind, holders in (("ClusterQueue", queues.tree.queues), ("Cohort", queues.tree.cohorts))
@@ -293,8 +313,9 @@ def less_to_reclaim(change: ChangedQueues) -> Iterator[Breach]:
     """Report a queue that can no longer reclaim all of its quota by preemption.
 
     `reclaimWithinCohort` changes from `Any` to `LowerPriority` or `Never`, or from `LowerPriority` to `Never`, and
-    other queues can borrow the quota of this queue. The queue gets borrowed quota back only after the borrowing jobs
-    end, or by preempting jobs of lower priority. The check holds with and without fair sharing.
+    other queues can borrow the quota of this queue. The queue gets back the quota that other queues borrowed only
+    after their jobs end, or, with `LowerPriority`, by preempting their jobs of lower priority. Fair sharing does not
+    change this. The check skips a ClusterQueue without a LocalQueue, unless the files have no LocalQueue at all.
 
     Source: kueue v0.19.2 pkg/scheduler/preemption/policy.go, classical/hierarchical_preemption.go
     """
@@ -334,12 +355,15 @@ def _can_lend(queues: Queues, name: str) -> Mapping[FlavorResource, int]:
 
 @check("change/flavor-nodes", severity=WARNING, needs=ChangedObject)
 def flavor_nodes(change: ChangedObject) -> Iterator[Breach]:
-    """Report a ResourceFlavor that selects other nodes than before.
+    """Report a ResourceFlavor that selects other nodes or accepts fewer jobs than before.
 
     The update changes `nodeLabels`, adds a taint that the flavor does not tolerate, or removes a toleration. Kueue
-    stops no job: running jobs keep their nodes, and count as usage of the flavor. Jobs that start later, also pending
-    jobs, get the new labels and tolerations. If no node matches, their pods stay Pending and hold their quota. Kueue
-    never admits jobs that do not tolerate a new taint.
+    stops no job: running jobs keep their nodes, and count as usage of the flavor. Jobs that Kueue admits later get the
+    new labels and tolerations. If no node matches, the pods of these jobs stay Pending, and the jobs hold their quota.
+    Kueue never admits jobs that do not tolerate a new taint. For a flavor with a topology, `change/immutable` reports
+    changed labels and tolerations, because the API server rejects them.
+
+    Source: kueue v0.19.2 pkg/podset/podset.go FromAssignment copies the labels and tolerations of a flavor on admission
     """
     if change.new.group != KUEUE or change.new.kind != "ResourceFlavor":
         return
@@ -392,10 +416,11 @@ def _untolerated_taints(flavor: Mapping[str, object]) -> list[Body]:
 
 @check("change/flavor-not-retried", severity=WARNING, needs=ChangedObject)
 def flavor_not_retried(change: ChangedObject) -> Iterator[Breach]:
-    """Report a flavor that accepts more jobs than before, while Kueue does not retry pending jobs.
+    """Report a flavor that accepts more jobs than before, although Kueue does not retry pending jobs.
 
-    The update removes a taint, adds a toleration or selects other nodes, so the flavor accepts more jobs. Kueue does
-    not retry jobs that it could not admit before. They stay pending until another workload ends or their queue changes.
+    The update removes a taint, adds a toleration or changes the node labels, so the flavor can accept more jobs. Kueue
+    does not retry the jobs that it could not admit before: a job stays pending until another workload ends or the
+    ClusterQueue of the job changes.
 
     Source: kueue v0.18.3 pkg/controller/core/resourceflavor_controller.go Update,
     pkg/controller/tas/resource_flavor.go Update
@@ -413,10 +438,11 @@ def flavor_not_retried(change: ChangedObject) -> Iterator[Breach]:
         defect = known("kueue-forgets-jobs-when-a-flavor-changes")
         yield Breach(
             ("spec", changed[0]) if changed[0] in after else ("spec",),
-            f"the flavor accepts more jobs than before: {' and '.join(f'`{field}`' for field in changed)} changes",
-            "Kueue does not retry pending jobs when a flavor changes: a job that it could not admit before stays "
-            f"pending until another workload ends or its ClusterQueue changes ({defect.note})",
-            f"update to {defect.update}, or change the ClusterQueues of this flavor in the same release",
+            "the flavor can accept more jobs than before: the update changes "
+            + " and ".join(map(format_value, changed)),
+            "Kueue does not retry pending jobs when a flavor changes: a job that Kueue could not admit before stays "
+            f"pending until another workload ends or the ClusterQueue of the job changes ({defect.note})",
+            f"update to {defect.update}, or change `spec` of each ClusterQueue with this flavor in the same release",
             at_key=changed[0] in after,
         )
 
@@ -428,8 +454,9 @@ def flavor_topology(change: ChangedQueues) -> Iterator[Breach]:
     If a queue has flavors with and without a topology, Kueue gives a flavor with a topology only to jobs with a
     topology request, such as the pod annotation `kueue.x-k8s.io/podset-required-topology`. An update causes this if it
     adds a topology to one of several flavors of a queue, or if it adds a flavor without a topology to the queue. A
-    pending job keeps its pods, so it cannot get a request later: it can use only the flavors without a topology.
-    Running jobs continue. If all flavors of a queue have a topology, jobs need no request.
+    pending job without the annotation cannot get it later, so the job can use only the flavors without a topology.
+    Running jobs continue. If all flavors of a queue have a topology, jobs need no topology request. The check skips a
+    ClusterQueue without a LocalQueue, unless the files have no LocalQueue at all.
 
     Source: kueue v0.19.2 pkg/scheduler/flavorassigner/tas_flavorassigner.go checkPodSetAndFlavorMatchForTAS
     """
@@ -447,16 +474,16 @@ def flavor_topology(change: ChangedQueues) -> Iterator[Breach]:
             ("spec", "topologyName"),
             f"after this update, only jobs with a topology request can use flavor `{flavor}` in ClusterQueue"
             f"{'s' if len(queues) > 1 else ''} {listed(queues)}",
-            "the queue also has a flavor without a topology, so Kueue gives pending jobs without a topology request "
-            "only the flavors without a topology; running jobs continue",
+            "the queue also has a flavor without a topology, so Kueue admits jobs whose pods have no annotation such "
+            "as `kueue.x-k8s.io/podset-required-topology` only to flavors without a topology; running jobs continue",
             "set a topology on every flavor of the queue. If a flavor must stay without a topology, either let pending"
-            " jobs start before the update, or submit these jobs again on a runtime with a topology request",
+            " jobs start before the update, or submit these jobs again on a runtime with this annotation",
             flavors[flavor],
         )
 
 
 def _open_flavors(queues: Queues, queue: ClusterQueue) -> frozenset[str]:
-    """Return the flavors of a queue without a topology, which jobs without a topology request can use."""
+    """Return the flavors that jobs without a topology request can use: all, if each has a topology, else the others."""
     flavors = queues.of("ResourceFlavor")
     plain = {
         name
@@ -470,9 +497,8 @@ def _open_flavors(queues: Queues, queue: ClusterQueue) -> frozenset[str]:
 def priority_removed(change: Change) -> Iterator[Breach]:
     """Report a removed WorkloadPriorityClass.
 
-    Pending and running jobs keep its priority. Kueue creates no Workload for a later job that names the class: the job
-    stays suspended until the class exists again. Only Kueue's log gives the reason, no event does
-    (tests/cluster/test_changed_flavors.py).
+    Pending and running jobs keep their priority. Kueue creates no Workload for a later job that names the class: the
+    job stays suspended until the class exists again. No event gives the reason, only Kueue's log.
 
     Source: kueue v0.19.2 pkg/controller/jobframework/reconciler.go prepareWorkload
     """

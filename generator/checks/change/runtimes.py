@@ -14,7 +14,7 @@ from generator.checks.change.immutable import next_name, written
 from generator.checks.objects import Change, ChangedObject
 from generator.checks.registry import INFO, WARNING, Breach, check
 from generator.documents.load import Path
-from generator.facts.names import REBOOTS, STEP, SUPPORT
+from generator.facts.names import REBOOTS, STEP, SUPPORT, SYNC_OPTIONS
 from generator.manifests import Manifest
 from generator.objects.fields import indexed_mappings, mapping, string
 from generator.objects.pods import JOB_SET
@@ -29,7 +29,7 @@ _POD: _Steps = (*_JOBS, "template", "spec", "template")
 _CONTAINERS = ("initContainers", "containers")
 # kueue v0.19.2 pkg/util/equality/podset.go ComparePodSets, pkg/controller/jobframework/reconciler.go ensureOneWorkload,
 # pkg/controller/jobs/trainjob/trainjob_controller.go getChildJobSet: Kueue compares the pods' number and containers.
-_COUNTED: tuple[_Steps, ...] = (
+_COMPARED: tuple[_Steps, ...] = (
     (*_POLICY, "numNodes"),
     (*_POLICY, "mpi", "runLauncherAsNode"),
     (*_JOBS, "replicas"),
@@ -48,9 +48,9 @@ _ACCEPTED: tuple[_Steps, ...] = (
 def runtime_in_use(change: ChangedObject) -> Iterator[Breach]:
     """Report an update of a runtime that stops its running TrainJobs or keeps pending ones from starting.
 
-    The update changes the number of pods, or a field of their containers such as one variable. Running TrainJobs then
-    no longer match their Workloads, so Kueue suspends the TrainJobs and queues them again. This may happen hours later:
-    Kueue does not watch runtimes, and compares a job only when the job changes for another reason, or when Kueue
+    The update changes the number of pods, or a field of their containers such as `env`. Running TrainJobs then no
+    longer match their Workloads, so Kueue suspends the TrainJobs and queues them again. This may happen hours later:
+    Kueue does not watch runtimes, and compares a TrainJob with its Workload only when the TrainJob changes or Kueue
     restarts. Trainer 2.3 creates the old pods again, because a TrainJob keeps a copy of its first runtime. But Kueue
     counts the pods of the changed runtime.
 
@@ -66,7 +66,7 @@ def runtime_in_use(change: ChangedObject) -> Iterator[Breach]:
     if new.group != _TRAINER or new.kind not in _RUNTIMES:
         return
     keeps_runtime = change.targets.get("trainer") != "2.2"
-    changes = [path for path in _changes(old.body, new.body) if (_is_counted if keeps_runtime else _is_rejected)(path)]
+    changes = [path for path in _changes(old.body, new.body) if (_is_compared if keeps_runtime else _is_rejected)(path)]
     if changes:
         yield Breach(
             changes[0],
@@ -87,19 +87,19 @@ def _steps(path: Path) -> _Steps:
     return tuple(step for step in path if isinstance(step, str))
 
 
-def _is_counted(path: Path) -> bool:
-    """Return True if Kueue compares the field of a running job with the job's Workload."""
-    return any(_touches(_steps(path), counted) for counted in _COUNTED)
+def _is_compared(path: Path) -> bool:
+    """Return True if Kueue compares this field of a runtime with the Workloads of TrainJobs on the runtime."""
+    return any(_touches(_steps(path), compared) for compared in _COMPARED)
 
 
 def _is_rejected(path: Path) -> bool:
-    """Return True if JobSet rejects a change of the field even in a suspended JobSet."""
+    """Return True if JobSet rejects a change of this field of a runtime, even while the JobSet is suspended."""
     steps = _steps(path)
     return not any(steps[: len(field)] == field for field in _ACCEPTED)
 
 
 def _touches(one: _Steps, other: _Steps) -> bool:
-    """Return True if one path equals the other or is a part of it."""
+    """Return True if one path equals the other or is its beginning."""
     shared = min(len(one), len(other))
     return one[:shared] == other[:shared]
 
@@ -120,7 +120,7 @@ def _format_changes(changes: list[Path], body: object) -> str:
 
 
 def _field(path: Path) -> str:
-    """Return the field name of a path for a message: of a container its first field, such as `image`, else the last."""
+    """Return the field to name in a message: below a container the container's field, else the last in the path."""
     steps = _steps(path)
     return next((steps[steps.index(kind) + 1] for kind in _CONTAINERS if kind in steps[:-1]), steps[-1])
 
@@ -148,7 +148,7 @@ def _jobs(body: object) -> list[Any]:
 
 
 def _job(job: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a replicated job with the default of its replicas and parallelism set."""
+    """Return a replicated job with the defaults of `replicas` and `parallelism` set."""
     spec = {"parallelism": 1, **mapping(job, "template", "spec")}
     return {"replicas": 1, **job, "template": {**mapping(job, "template"), "spec": spec}}
 
@@ -168,15 +168,12 @@ def _normal(value: object, *, is_amount: bool = False) -> Any:
     """Return a value without empty fields and with quantities as numbers, so that only real changes differ."""
     if isinstance(value, dict):
         parts = {key: _normal(item, is_amount=key in ("limits", "requests")) for key, item in value.items()}
-        return {key: _amount(part) if is_amount else part for key, part in parts.items() if part not in (None, [], {})}
+        left = {key: part for key, part in parts.items() if part not in (None, [], {})}
+        if is_amount:
+            amounts = {key: quantities.amount_of(part) for key, part in left.items()}
+            return {key: part if amounts[key] is None else amounts[key] for key, part in left.items()}
+        return left
     return [_normal(item) for item in value] if isinstance(value, list) else value
-
-
-def _amount(value: object) -> object:
-    try:
-        return quantities.parse(str(value)).value
-    except ValueError:
-        return value
 
 
 @check("change/runtime-removed", severity=WARNING, needs=Change)
@@ -184,9 +181,9 @@ def runtime_removed(change: Change) -> Iterator[Breach]:
     """Report a removed runtime that was not deprecated before.
 
     Kueue and Trainer's webhook read the runtime of every TrainJob. Without the runtime, pending TrainJobs never start,
-    and Kueue cannot suspend running ones. They hold their quota after they end, until you delete them or add the
+    and Kueue cannot suspend running TrainJobs. TrainJobs that end hold their quota until you delete them or add the
     runtime again. Trainer 2.2 keeps the runtime until its last TrainJob is deleted, and accepts new TrainJobs
-    meanwhile.
+    meanwhile. The check skips runtimes of a namespace that is removed too: `change/tenant-removed` reports it.
 
     Source: trainer v2.3.0 pkg/webhooks/trainjob_webhook.go ValidateUpdate; kueue v0.19.2
     pkg/controller/jobs/trainjob/trainjob_controller.go getRuntimeSpec; trainer v2.2.0
@@ -203,7 +200,8 @@ def runtime_removed(change: Change) -> Iterator[Breach]:
                 if change.targets.get("trainer") == "2.2"
                 else "Kueue needs the runtime of a TrainJob: without it, pending TrainJobs never start, and running"
                 " TrainJobs hold their quota even after they end",
-                "deprecate the runtime first, and remove it in a later release, when no TrainJob uses it",
+                f"deprecate the runtime first (label `{SUPPORT}: deprecated`), and remove the runtime in a later "
+                "release, when no TrainJob uses it",
                 manifest,
                 value=manifest.name,
             )
@@ -213,16 +211,20 @@ def runtime_removed(change: Change) -> Iterator[Breach]:
 def tenant_removed(change: Change) -> Iterator[Breach]:
     """Report a removed namespace.
 
-    Argo CD prunes the namespace, because mpigen's Application enables pruning. Kubernetes then deletes all objects in
-    it, such as running jobs, volume claims and Secrets.
+    mpigen's Application enables pruning. Argo CD asks for a confirmation before it deletes a namespace with the sync
+    option `Prune=confirm`, which mpigen sets on every namespace, and deletes other namespaces at once. Kubernetes then
+    deletes all objects in the namespace, such as running jobs, volume claims and Secrets.
 
-    Source: kubernetes v1.34.2 pkg/controller/namespace/deletion/namespaced_resources_deleter.go deleteAllContent
+    Source: kubernetes v1.34.2 pkg/controller/namespace/deletion/namespaced_resources_deleter.go deleteAllContent,
+       argo-cd v3.2.1 docs/user-guide/sync-options.md
     """
     for manifest in change.removed("", "Namespace"):
+        options = string(mapping(manifest.body, "metadata", "annotations").get(SYNC_OPTIONS))
+        prunes = "asks for a confirmation, and then prunes" if "Prune=confirm" in options.split(",") else "prunes"
         yield Breach(
             ("metadata", "name"),
             f"namespace `{manifest.name}` is removed in the next release",
-            "Argo CD prunes the namespace, and Kubernetes deletes its running jobs, volume claims and other objects",
+            f"Argo CD {prunes} the namespace: Kubernetes deletes its running jobs, volume claims and other objects",
             "ask the users of the namespace to end their jobs and save their data first",
             manifest,
             value=manifest.name,
@@ -238,7 +240,7 @@ class _Kind:
     """A kind whose operator drains or restarts nodes.
 
     Attributes:
-        effect: what the operator does to `{nodes}`, some nodes at a time.
+        effect: what the operator does, such as `restarts {nodes}`. The check replaces `{nodes}`.
         fields: the fields of `spec` whose change has this effect; empty for all fields.
         is_removed_silently: True if the removal of an object has no effect on nodes.
     """
@@ -251,6 +253,13 @@ class _Kind:
 _RESTARTS = "restarts {nodes}"
 _LOADS = "drains {nodes}, and reloads the driver"
 _MCO = "machineconfiguration.openshift.io"
+_OPERATORS = {
+    "sriovnetwork.openshift.io": "the SR-IOV Network Operator",
+    _MCO: "the Machine Config Operator",
+    "performance.openshift.io": "the Machine Config Operator",
+    "mellanox.com": "the NVIDIA Network Operator",
+}
+"""API group → the operator that drains or restarts nodes for its kinds."""
 _KINDS: Mapping[tuple[str, str], _Kind] = {
     ("sriovnetwork.openshift.io", "SriovNetworkNodePolicy"): _Kind(
         "drains {nodes}, and restarts nodes whose NICs need it",
@@ -286,46 +295,57 @@ def reboots(change: Change) -> Iterator[Breach]:
     The update adds, changes or removes an object for which an operator drains or restarts nodes. Jobs on these nodes
     fail. Such objects are SriovNetworkNodePolicies (`numVfs`, `mtu`, `nicSelector`, …), SriovNetworkPoolConfigs (the
     RDMA mode), MachineConfigs, KubeletConfigs, ContainerRuntimeConfigs, PerformanceProfiles, and the driver in a
-    NicClusterPolicy or NicNodePolicy. The annotation `mpigen.dev/reboots` describes which nodes restart, and how many
-    at a time; without it the check reads the node selector. Objects with equal effects are one finding. In a first
-    release the finding is an info.
+    NicClusterPolicy or NicNodePolicy. The annotation `mpigen.dev/reboots` of such an object describes which nodes
+    restart, and how many at a time. Without the annotation, the check reads the node selector of the object. If an
+    update changes several objects with the same effect, the check reports them in one finding. The removal of a
+    SriovNetworkPoolConfig restarts no node. If mpigen can read no object of the old tree, the finding is an info.
+
+    Source: sriov-network-operator v1.6.0 pkg/daemon/daemon.go Reconcile, handleDrain, rebootNode
     """
-    removed = {item.identity: item for item in change.old if (item.group, item.kind) in _KINDS}
     equal: dict[tuple[str, str], list[tuple[Manifest, Path]]] = {}
-    for manifest in change.new:
-        if kind := _KINDS.get((manifest.group, manifest.kind)):
-            old = removed.pop(manifest.identity, None)
-            spec, old_spec = mapping(manifest.body, "spec"), mapping(old.body, "spec") if old else {}
-            if old:
-                fields = kind.fields or tuple(sorted({*old_spec, *spec}))
-                changed = [field for field in fields if old_spec.get(field) != spec.get(field)]
-                event = ", ".join(
-                    f"`{field}` changes from {written(old_spec.get(field))} to {written(spec.get(field))}"
-                    for field in changed
-                )
-            else:
-                changed, event = [""] if _affects_nodes(manifest, kind) else [], _NEW
-            if changed:
-                path: Path = ("spec", changed[0]) if changed[0] in spec else ("spec",)
-                equal.setdefault((event, _effect(manifest, kind)), []).append((manifest, path))
-    for manifest in removed.values():
-        kind = _KINDS[manifest.group, manifest.kind]
-        if not kind.is_removed_silently and _affects_nodes(manifest, kind):
-            equal.setdefault((_REMOVED, _effect(manifest, kind)), []).append((manifest, ("metadata", "name")))
+    for event, manifest, path in _events(change):
+        equal.setdefault((event, _effect(manifest, _KINDS[manifest.group, manifest.kind])), []).append((manifest, path))
     for (event, effect), ((first, path), *others) in equal.items():
         subject = ""
         if event in (_NEW, _REMOVED):
             subject = f"{first.kind} `{first.name}` "
-            subject += f"and {len(others)} more objects are " if others else "is "
+            more = "1 other object" if len(others) == 1 else f"{len(others)} other objects"
+            subject += f"and {more} are " if others else "is "
         yield Breach(
             path,
-            f"{subject}{event}: the operator {effect}",
-            "jobs with a pod on such a node fail. A job starts again only if its runtime sets `restarts`, and continues"
+            f"{subject}{event}: {_OPERATORS[first.group]} {effect}",
+            "jobs with a pod on such a node fail. A job starts again only if its runtime allows restarts, and continues"
             " from a checkpoint only if its program saves and loads checkpoints",
             "set `stopPolicy: Hold` on the queues, let running jobs end, and apply the update in a maintenance window",
             first,
             WARNING if change.old else INFO,
         )
+
+
+def _events(change: Change) -> Iterator[tuple[str, Manifest, Path]]:
+    """Yield (description, object, path of the cause) of each event that drains or restarts nodes."""
+    removed = {item.identity: item for item in change.old if (item.group, item.kind) in _KINDS}
+    for manifest in change.new:
+        if kind := _KINDS.get((manifest.group, manifest.kind)):
+            if old := removed.pop(manifest.identity, None):
+                yield from _changed_fields(old, manifest, kind)
+            elif _affects_nodes(manifest, kind):
+                yield _NEW, manifest, ("spec",)
+    for manifest in removed.values():
+        kind = _KINDS[manifest.group, manifest.kind]
+        if not kind.is_removed_silently and _affects_nodes(manifest, kind):
+            yield _REMOVED, manifest, ("metadata", "name")
+
+
+def _changed_fields(old: Manifest, new: Manifest, kind: _Kind) -> Iterator[tuple[str, Manifest, Path]]:
+    """Yield one event that names all changed fields with an effect on nodes; none if no such field changes."""
+    before, after = mapping(old.body, "spec"), mapping(new.body, "spec")
+    fields = kind.fields or tuple(sorted({*before, *after}))
+    if changed := [field for field in fields if before.get(field) != after.get(field)]:
+        event = ", ".join(
+            f"`{field}` changes from {written(before.get(field))} to {written(after.get(field))}" for field in changed
+        )
+        yield event, new, ("spec", changed[0]) if changed[0] in after else ("spec",)
 
 
 def _affects_nodes(manifest: Manifest, kind: _Kind) -> bool:
@@ -335,7 +355,7 @@ def _affects_nodes(manifest: Manifest, kind: _Kind) -> bool:
 
 
 def _effect(manifest: Manifest, kind: _Kind) -> str:
-    """Return the effect on nodes from the object's annotation, or else from the kind and the selected nodes."""
+    """Return the effect on nodes: the annotation of the object, else the effect of its kind on the selected nodes."""
     if effect := string(mapping(manifest.body, "metadata", "annotations").get(REBOOTS)):
         return effect
     spec = mapping(manifest.body, "spec")

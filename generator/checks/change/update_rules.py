@@ -1,4 +1,4 @@
-"""Rules of updates: what upstream's update validation in Go rejects, read from generator/facts/updates.yaml."""
+"""Rules on updates: the changes that upstream's validation in Go rejects, from generator/facts/updates.yaml."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ import yaml
 
 from generator import facts, quantities
 from generator.documents.load import Path
+from generator.documents.scalars import Json, Scalar
 from generator.facts.names import QUEUE_NAME
-from generator.schemas.json_schema import Schema, resolve
+from generator.schemas.json_schema import Schema, node_of_key, resolve
 from generator.schemas.patterns import CUSTOM_QUANTITY
 from generator.schemas.updates import normalize_quantity
 
@@ -40,8 +41,8 @@ class Difference:
     """
 
     path: Path
-    was: Any
-    now: Any
+    was: Json
+    now: Json
     field: int
     rule: str = "immutable"
 
@@ -54,9 +55,9 @@ class Rule:
     rule: str
     excepted: tuple[Steps, ...] = ()
     is_set: bool = False
-    when: Mapping[Steps, Any] = field(default_factory=dict)
-    when_new: Mapping[Steps, Any] = field(default_factory=dict)
-    unless: Mapping[Steps, Any] = field(default_factory=dict)
+    when: Mapping[Steps, Scalar] = field(default_factory=dict)
+    when_new: Mapping[Steps, Scalar] = field(default_factory=dict)
+    unless: Mapping[Steps, Scalar] = field(default_factory=dict)
     suspended: tuple[Steps, ...] | None = None
     suspended_in: str = ""
     only: Mapping[str, str] = field(default_factory=dict)
@@ -65,11 +66,11 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """The rules of a kind, with the way to make the change nevertheless."""
+    """The rules of a kind, and the fix for a rejected change."""
 
     rules: tuple[Rule, ...]
     fix: str
-    filled: Mapping[Steps, Any] = field(default_factory=dict)
+    filled: Mapping[Steps, Json] = field(default_factory=dict)
     generated: tuple[Steps, ...] = ()
     go_types: Mapping[Steps, str] = field(default_factory=dict)
 
@@ -82,7 +83,7 @@ def kinds() -> Mapping[tuple[str, str], Kind]:
 
 
 def rules_of(group: str, kind: str) -> Kind:
-    """Return the rules of a kind; for an unknown kind none, and a generic fix."""
+    """Return the rules of a kind; for a kind that updates.yaml lacks, no rules and a generic fix."""
     return kinds().get((group, kind)) or Kind((), _GENERIC_FIX.format(kind=kind))
 
 
@@ -153,7 +154,7 @@ def _holds(rule: Rule, old: Any, new: Any, targets: Mapping[str, str]) -> bool:
 
 
 def _freed(rule: Rule, old: Any, new: Any) -> tuple[Steps, ...] | None:
-    """Return the fields below the path of a rule that may change nevertheless; None if all of them may."""
+    """Return the fields below a rule's path that the update can change; None if it can change all of them."""
     if rule.suspended is None:
         return rule.excepted
     bodies = {"old": (old,), "new": (new,), "either": (old, new)}[rule.suspended_in]
@@ -213,13 +214,13 @@ def _remove(value: Any, path: Steps) -> None:
 
 
 def by_name(value: Any) -> dict[Any, Any]:
-    """Return the items of a list by their names."""
+    """Return name → item, for the items of a list that have a name."""
     items = value if isinstance(value, list) else ()
     return {item["name"]: item for item in items if isinstance(item, dict) and isinstance(item.get("name"), str)}
 
 
 def at(value: Any, steps: Steps) -> Any:
-    """Return the value at a path of fields; None if there is none."""
+    """Return the value at a path of fields; None if a field is absent."""
     for step in steps:
         value = value.get(step) if isinstance(value, dict) else None
     return value
@@ -246,12 +247,7 @@ def canonical(value: Any, node: Schema, schema: Schema) -> Any:
     """Return a custom resource with each quantity in its canonical form: `1000m` → `1`."""
     _, node = resolve(node, schema)
     if isinstance(value, dict):
-        others = node.get("additionalProperties")
-        below = {key: node.get("properties", {}).get(key, others) for key in value}
-        return {
-            key: canonical(child, below[key], schema) if isinstance(below[key], dict) else child
-            for key, child in value.items()
-        }
+        return {key: canonical(child, node_of_key(node, key), schema) for key, child in value.items()}
     if isinstance(value, list):
         return [canonical(item, node.get("items", {}), schema) for item in value]
     if node.get("pattern") == CUSTOM_QUANTITY and isinstance(value, str | int):
@@ -295,12 +291,12 @@ def _as_set(value: Any) -> Any:
 
 
 def _is_allocated(was: Any, now: Any) -> bool:
-    """Return True if the new address differs from the stored address."""
+    """Return True if an update changes a stored address, or sets `None` where the API server allocated one."""
     return now is not None and was != now and (was is not None or now == _NO_ADDRESS)
 
 
 def _leaves_tandem(was: Any, now: Any) -> bool:
-    """Return True if an update changes the completions of an indexed Job to other than its parallelism."""
+    """Return True if an update changes `completions` of an indexed Job to a number other than its `parallelism`."""
     before, after = (at(spec, ("completions",)) for spec in (was, now))
     return before != after and after is not None and after != at(now, ("parallelism",))
 
@@ -322,7 +318,7 @@ class Effect(NamedTuple):
 
     Attributes:
         is_broken: returns True if the API server rejects the change from the first to the second value.
-        effect: what the API server accepts, as the verb phrase of a message.
+        effect: the restriction, as the predicate of a message about the field, such as `can only grow`.
     """
 
     is_broken: Callable[[Any, Any], bool]

@@ -22,7 +22,7 @@ from generator.objects.training import AMOUNTS, FIELD, OnRuntime, resized_contai
 
 _NOT_ATTACHED = "Multus attaches no network, and the pods stay in ContainerCreating"
 _SHARED_NAMESPACES = frozenset({"default", "openshift-cnv", "openshift-multus", "openshift-sriov-network-operator"})
-"""Namespaces whose networks OpenShift allows everywhere (cluster-network-operator 2a6a57f bindata/network/multus)."""
+"""Namespaces whose networks OpenShift allows to all pods (cluster-network-operator 2a6a57f bindata/network/multus)."""
 _MOST = 5  # names that a message lists
 
 
@@ -30,13 +30,16 @@ _MOST = 5  # names that a message lists
 def not_attached(objects: Objects) -> Iterator[Breach]:
     """Report a network that Multus does not find.
 
-    The pods stay in ContainerCreating. Their annotation `k8s.v1.cni.cncf.io/networks` requests a network that does not
-    exist in the namespace that it names, or else in the namespace of the pods. Multus may also reject the annotation
-    itself. On OpenShift, Multus allows networks of other namespaces only from `default` and a few system namespaces.
+    The pods stay in ContainerCreating. The check reads their annotation `k8s.v1.cni.cncf.io/networks`, and reports:
 
-    Pods of a ClusterTrainingRuntime run in each namespace whose annotation `mpigen.dev/runtimes` lists the runtime, and
-    in the namespaces of its TrainJobs. In namespaces whose queue has quota for such a job, the finding is a warning.
-    It is also a warning if no namespace of the release has the network. A release without networks is not checked.
+    - An annotation that Multus cannot parse.
+    - A network that no file defines in the namespace that the annotation names, or else in the namespace of the pods.
+    - On OpenShift, a network of another namespace than `default` and a few system namespaces.
+
+    Pods of a ClusterTrainingRuntime run in the namespaces of its TrainJobs, and in Namespaces whose annotation
+    `mpigen.dev/runtimes` lists the runtime. In Namespaces without this annotation whose queue has quota for a job on
+    the runtime, the finding is a warning. The finding is also a warning if no file defines the network. If the files
+    define no network at all, the check reports only annotations that Multus cannot parse.
 
     Source: multus-cni 95a0932 pkg/k8sclient/k8sclient.go parsePodNetworkAnnotation, GetNetworkDelegates
     """
@@ -64,35 +67,57 @@ def _missing_network(
     namespaces: AbstractSet[str],
     most: Severity = ERROR,
 ) -> Breach | None:
-    """Return the breach of a network that pods do not find in some namespaces; `most` is its highest severity."""
+    """Return the breach if Multus does not find the requested network for pods in `namespaces`; else None.
+
+    `most` is the highest severity of the breach.
+    """
     defined = fabrics.by_name.get(request.name, {})
     if request.namespace and (request.namespace in defined or "" in defined):
         outside = sorted(namespaces - {request.namespace})
-        if not outside or not fabrics.is_openshift or request.namespace in _SHARED_NAMESPACES:
-            return None
-        network = defined.get(request.namespace)
-        names, subject = listed(outside, _MOST), network.manifest.resource if network else f"`{request}`"
-        return Breach(
-            pods.networks_path,
-            f"the pods run in {names}, but request {subject}, which is in `{request.namespace}`",
-            "on OpenShift, Multus rejects networks of other namespaces, and the pods stay in ContainerCreating",
-            f"create the network in {names}, and remove `{request.namespace}/` from the annotation",
-            pods.manifest,
-            most,
-            value=str(request),
-        )
+        is_rejected = outside and fabrics.is_openshift and request.namespace not in _SHARED_NAMESPACES
+        return _foreign_network(pods, request, defined, outside, most) if is_rejected else None
     lacking = [request.namespace] if request.namespace else sorted(namespaces - defined.keys())
     if defined and ("" in defined or not lacking):
         return None
-    existing = [network.manifest.resource + _target(network) for network in defined.values()]
+    return _undefined_network(fabrics, pods, request, lacking, most)
+
+
+def _foreign_network(
+    pods: PodTemplate,
+    request: NetworkRequest,
+    defined: Mapping[str, Attachment],
+    outside: Sequence[str],
+    severity: Severity,
+) -> Breach:
+    """Return the breach of pods in the namespaces `outside`, which request a network of another namespace."""
+    network = defined.get(request.namespace)
+    names, subject = listed(outside, _MOST), network.manifest.resource if network else f"`{request}`"
+    return Breach(
+        pods.networks_path,
+        f"the pods run in {names}, but request {subject}, which is in `{request.namespace}`",
+        "on OpenShift, Multus rejects networks of other namespaces, and the pods stay in ContainerCreating",
+        f"create the network in {names}, and remove `{request.namespace}/` from the annotation",
+        pods.manifest,
+        severity,
+        value=str(request),
+    )
+
+
+def _undefined_network(
+    fabrics: Fabrics, pods: PodTemplate, request: NetworkRequest, lacking: Sequence[str], most: Severity
+) -> Breach:
+    """Return the breach of a network that no object defines in the namespaces `lacking`, which are empty if unknown."""
+    existing = [
+        network.manifest.resource + _target(network) for network in fabrics.by_name.get(request.name, {}).values()
+    ]
     near = difflib.get_close_matches(request.name, fabrics.by_name, n=1)
     fix = f"create the network, or write {f'`{near[0]}`' if near else 'the name of an existing network'}"
     first, *others = existing or [network.manifest.resource for network in fabrics.attachments]
     return Breach(
         pods.networks_path,
-        f"the pods request the network `{request}`, which the release does not define"
+        f"the pods request the network `{request}`, which no file defines"
         + (f" in {listed(lacking, _MOST)}" if lacking else "")
-        + f"; the release has {first}"
+        + f"; the files define {first}"
         + (f" and {len(others)} more" if others else ""),
         _NOT_ATTACHED,
         f"create the network in {listed(lacking, _MOST)}" if existing else fix,
@@ -103,19 +128,24 @@ def _missing_network(
 
 
 def _target(network: Attachment) -> str:
-    """Return the namespace in which an operator creates the network, if it is not the namespace of its object."""
+    """Return text on the namespace in which an operator creates the network; empty if its object is there."""
     differs = network.namespace and network.namespace != network.manifest.namespace
     return f" for `{network.namespace}`" if differs else ""
 
 
 @check("fabric/claim", severity=ERROR, needs=Objects)
 def claim(objects: Objects) -> Iterator[Breach]:
-    """Report a claim of devices that does not exist.
+    """Report a device claim (DRA) of pods that does not exist.
 
-    Pods with a dangling claim of devices (DRA) stay Pending, because their ResourceClaimTemplate is not in their
-    namespace. It is a warning if no namespace of the release has the template. A release without templates is not
-    checked. The check also reports a container whose claim is missing in `resourceClaims` of its pods: the API server
-    rejects these pods.
+    Pods stay Pending while their ResourceClaimTemplate is not in their namespace. The finding is a warning if no file
+    defines the template, or if it is not certain that pods run in the namespace. If the files define no
+    ResourceClaimTemplate at all, the check does not look for templates.
+
+    The check also reports a container whose claim is missing in `resourceClaims` of its pods: the API server rejects
+    the pods.
+
+    Source: kubernetes v1.34.2 pkg/controller/resourceclaim/controller.go (templateLister),
+    pkg/apis/core/validation/validation.go gatherPodResourceClaimNames
     """
     templates = objects.names("resource.k8s.io", "ResourceClaimTemplate")
     for pods in objects.view(Fabrics.read).pods:
@@ -142,7 +172,7 @@ def _dangling_templates(
     existing = f"; the template exists in {listed(sorted(defined), _MOST)}" if defined else ""
     yield Breach(
         path,
-        f"the pods use the ResourceClaimTemplate `{name}`, which the release does not define{where}{existing}",
+        f"the pods use the ResourceClaimTemplate `{name}`, which no file defines{where}{existing}",
         "Kubernetes creates no claim without a template in the namespace of the pods, so the pods stay Pending",
         f"create the template{where}" if defined else "create the template, or write the name of an existing template",
         pods.manifest,
@@ -170,14 +200,14 @@ def _undeclared_claims(pods: PodTemplate, names: Sequence[str]) -> Iterator[Brea
 
 @check("fabric/skipped-claim", severity=WARNING, needs=Fabrics)
 def skipped_claim(fabrics: Fabrics) -> Iterator[Breach]:
-    """Report a claim that the kubelet skips after a shared claim.
+    """Report a shared device claim (DRA) that pods list before other claims.
 
-    The containers never start. Pods use a ResourceClaim that other pods can share (`resourceClaimName`), and list other
-    claims after it. If another pod on the node already uses the shared claim, the kubelet before Kubernetes 1.34.4
-    skips the claims after it. List the shared claim last.
+    Several pods can use one ResourceClaim (`resourceClaimName`). If another pod on the node already uses this claim,
+    the kubelet before Kubernetes 1.34.4 skips all claims that the new pod lists after it, and the containers of the new
+    pod never start. List the shared claim last.
 
-    Source: kubernetes v1.34.2 and v1.33.4 pkg/kubelet/cm/dra/manager.go: the loop over the pod's claims returns at
-    one that is prepared
+    Source: kubernetes v1.34.2 and v1.33.4 pkg/kubelet/cm/dra/manager.go: the loop over the claims of a pod returns at
+    the first claim that is prepared
     """
     for pods in fabrics.pods:
         claims = indexed_mappings(pods.spec.get("resourceClaims"))
@@ -187,9 +217,10 @@ def skipped_claim(fabrics: Fabrics) -> Iterator[Breach]:
                 later = ", ".join(f"`{other.get('name')}`" for _, other in claims[place:])
                 yield Breach(
                     (*pods.path, "spec", "resourceClaims", number, "resourceClaimName"),
-                    f"the pods list the shared claim `{shared}` before {later}",
-                    "when another pod on the node already uses the shared claim, the kubelet skips the claims after "
-                    f"it, and the containers never start: unable to get claim info ({defect.note})",
+                    f"the pods list the claim `{entry.get('name')}`, whose ResourceClaim `{shared}` other pods can "
+                    f"use, before {later}",
+                    f"if another pod on the node already uses `{shared}`, the kubelet skips the claims that are listed "
+                    f"later, and the containers fail with `unable to get claim info` ({defect.note})",
                     f"list `{entry.get('name')}` last, or update to {defect.update}",
                     pods.manifest,
                     value=shared,
@@ -204,16 +235,21 @@ _SOFTWARE_PLUGINS = ("macvlan", "ipvlan", "ipoib", "bridge", "vlan")
 def tcp_fallback(objects: Objects) -> Iterator[Breach]:
     """Report ranks that fall back to TCP silently.
 
-    Training becomes many times slower, without an error. The check reports:
+    Without an RDMA device (InfiniBand, RoCE or EFA), training is many times slower and reports no error. The check
+    reports:
 
-    - A variable such as `NCCL_IB_HCA` that selects a fabric, while no container requests a device of a fabric.
-    - A TrainJob that changes the number of devices of its runtime. If a TrainJob on Trainer 2.2 drops them, see
-      `trainjob/lost-devices`.
-    - As a warning, hosts of a runtime that run on nodes with a fabric but request no device. The annotation
-      `mpigen.dev/allocatable` of the ResourceFlavor lists the devices. To use TCP on purpose, annotate the pods with
-      `mpigen.dev/fabric: none`.
+    - A variable such as `NCCL_IB_HCA` that selects RDMA devices, while no container requests an RDMA device.
+    - A TrainJob that requests more or fewer RDMA devices than its runtime. `trainjob/lost-devices` reports a
+      TrainJob on Trainer 2.2 that omits the devices of its runtime.
+    - As a warning, worker pods that request no RDMA device, although their nodes have RDMA devices. The annotation
+      `mpigen.dev/allocatable` of the ResourceFlavor lists the devices of a node. To use TCP on purpose, set the
+      annotation `mpigen.dev/fabric: none` on the pods.
 
-    Pods in the host network, privileged pods, and pods with device claims reach the devices without a request.
+    Pods in the host network, privileged pods, and pods with device claims reach the devices without a request. The
+    check also skips variables and pods of objects whose pods request an SR-IOV or host-device network, because
+    network-resources-injector may add the device.
+
+    Source: https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html (`NCCL_IB_HCA`, `NCCL_NET`)
     """
     fabrics = objects.view(Fabrics.read)
     for manifest in objects.manifests:
@@ -225,9 +261,9 @@ def tcp_fallback(objects: Objects) -> Iterator[Breach]:
 
 
 def _has_device(fabrics: Fabrics, pods: PodTemplate) -> bool:
-    """Return True if pods reach a fabric device, or request a network whose devices `fabric/device-count` checks.
+    """Return True if pods reach or request an RDMA device, or request a network that may need one.
 
-    A network without a device of its own, such as macvlan, does not count.
+    A network of a software plugin, such as macvlan, needs no device.
     """
     if pods.reaches_devices or any(map(fabrics.is_device, pods.devices)):
         return True
@@ -236,14 +272,14 @@ def _has_device(fabrics: Fabrics, pods: PodTemplate) -> bool:
 
 
 def _without_device(fabrics: Fabrics, pods: Sequence[PodTemplate], objects: Objects) -> Iterator[Breach]:
-    """Yield the breach of an object without devices: a variable that needs a device, or nodes with unused devices."""
+    """Yield the first variable that needs an RDMA device, or else the pods `node` whose nodes have such devices."""
     for template in pods:
         for variable, is_strict in _fabric_variables(template):
             yield Breach(
                 variable.path,
-                f"`{variable.name}` is `{variable.value}`, but no container requests a device of a fabric",
-                f"the ranks find no device of a fabric and {'fail' if is_strict else 'fall back to TCP silently'}",
-                "request the device in `limits` and attach the network of the device, or remove the variable",
+                f"`{variable.name}` is `{variable.value}`, but no container requests an RDMA device",
+                f"the ranks find no RDMA device and {'fail' if is_strict else 'fall back to TCP silently'}",
+                "request an RDMA device in `limits` and attach the network of the device, or remove the variable",
                 template.manifest,
                 value=f"`{variable.name}` is `{variable.value}`",
             )
@@ -261,9 +297,9 @@ def _without_device(fabrics: Fabrics, pods: Sequence[PodTemplate], objects: Obje
         for flavor, device in devices:
             yield Breach(
                 template.device_path(device),
-                f"the hosts request no fabric device, but the nodes of {flavor.resource} have `{device}`",
-                "ranks on several hosts fall back to TCP silently, and the fabric stays unused",
-                f"request `{device}` in the container `{NODE}`, and attach the network of the device if there is one",
+                f"the pods `{NODE}` request no RDMA device, but the nodes of {flavor.resource} have `{device}`",
+                "ranks on different nodes fall back to TCP silently, and the devices stay unused",
+                f"request `{device}` in the container `{NODE}`, and attach the network of the device if it has one",
                 template.manifest,
                 WARNING,
                 at_key=True,
@@ -272,7 +308,7 @@ def _without_device(fabrics: Fabrics, pods: Sequence[PodTemplate], objects: Obje
 
 
 def _fabric_variables(pods: PodTemplate) -> Iterator[tuple[Variable, bool]]:
-    """Yield the variables that need a fabric device, and True if ranks fail without it instead of using TCP.
+    """Yield (variable that needs an RDMA device, True if ranks without the device fail instead of using TCP).
 
     Source: nccl 5067397 docs/userguide/source/env.rst; ucx 9466d10 src/uct/ib; the provider names of libfabric
     """
@@ -298,7 +334,7 @@ def _fabric_variables(pods: PodTemplate) -> Iterator[tuple[Variable, bool]]:
 
 
 def _changed_amounts(fabrics: Fabrics, pair: OnRuntime) -> Iterator[Breach]:
-    """Yield the device amounts that a TrainJob changes. `trainjob/lost-devices` reports amounts that are omitted."""
+    """Yield amounts of RDMA devices that a TrainJob changes. `trainjob/lost-devices` reports amounts that it omits."""
     amounts: dict[str, int] = {}
     for container in resized_containers(pair.runtime.body):
         devices = requested_devices(container).items()
@@ -307,7 +343,7 @@ def _changed_amounts(fabrics: Fabrics, pair: OnRuntime) -> Iterator[Breach]:
         for field in AMOUNTS:
             overrides: Mapping[str, object] = mapping(pair.amounts, field)
             if name in overrides and (amount := whole(overrides[name])) is not None and amount != number:
-                why = "each network of the runtime takes one device: the pods never start, or ranks use fewer rails"
+                why = "each network takes one device: with another number, pods never start or devices stay unused"
                 yield Breach(
                     (*FIELD, field, name),
                     f"the TrainJob requests {amount} of `{name}`, but {pair.runtime.resource} requests {number}",

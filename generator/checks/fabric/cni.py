@@ -1,6 +1,6 @@
 """Checks of JSON in string fields: fabric/cni-json, fabric/cni-config.
 
-The API server accepts any string in these fields. Operators use them as follows: sriov-network-operator v1.6.0
+The API server accepts any string in these fields. These operators read them: sriov-network-operator v1.6.0
 api/v1/helper.go RenderNetAttDef and bindata/manifests/cni-config; network-operator v26.4.1
 manifests/state-{macvlan,hostdevice,ipoib}-network.
 """
@@ -14,17 +14,16 @@ from typing import Any, NamedTuple
 
 from generator.checks.finding import Severity
 from generator.checks.registry import ERROR, WARNING, Breach, check
-from generator.checks.schema import fix_of
 from generator.documents.load import Path
-from generator.documents.messages import format_path
-from generator.documents.scalars import JsonTextError, read_json
+from generator.documents.messages import format_path, format_value
+from generator.documents.scalars import JsonTextError, RepeatedKeyError, read_json
 from generator.manifests import Manifest
 from generator.objects.fields import indexed_mappings, mapping
 from generator.schemas import cni
 
 _FIXES = {
-    ("sriov", "mtu"): "set `mtu` in the SriovNetworkNodePolicy: the plugin uses the MTU of the device",
-    ("sriov", "master"): "remove it: Multus passes the device to the plugin",
+    ("sriov", "mtu"): "remove `mtu`, and set it in the SriovNetworkNodePolicy: the plugin uses the MTU of the device",
+    ("sriov", "master"): "remove `master`: Multus passes the device to the plugin",
 }
 """(plugin, unknown key) → fix."""
 _HARMLESS = {("whereabouts", "datastore"), ("whereabouts", "etcd_host")}
@@ -38,6 +37,7 @@ class _Mistake(NamedTuple):
     message: str
     fix: str
     severity: Severity = ERROR
+    why: str = "the API server accepts any string, but the plugin or operator rejects this value or ignores it"
 
 
 def _network_mistakes(config: Any) -> Iterator[_Mistake]:
@@ -61,19 +61,22 @@ def _plugin_mistakes(config: Any, *, is_first: bool = True) -> Iterator[_Mistake
         return
     kind = config.get("type")
     if not isinstance(kind, str) or not kind:
-        yield _Mistake((), "`type` is missing", "add the `type` of the plugin")
+        has_type = "type" in config
+        message = f"`type` is {format_value(kind)}, not the name of a plugin" if has_type else "`type` is missing"
+        why = "Multus rejects a configuration without `type`: pods with this network stay ContainerCreating"
+        yield _Mistake((), message, "set `type` to the name of the plugin, such as `macvlan`", why=why)
         return
     yield from _schema_mistakes(kind, config, sort="plugin")
     yield from _inside(("ipam",), _ipam_mistakes(config.get("ipam")))
     if kind == "sriov":
         yield from _sriov_mistakes(config)
     if kind == "ib-sriov" and config.get("pkey") and config.get("ibKubernetesEnabled") is not True:
-        message = "without `ibKubernetesEnabled: true`, pods may start before ib-kubernetes sets the `pkey`"
-        fix = "add `ibKubernetesEnabled: true`, so that no pod starts outside its partition"
-        yield _Mistake(("pkey",), message, fix, WARNING)
+        message = "`pkey` is set without `ibKubernetesEnabled: true`"
+        why = "a pod may start before ib-kubernetes sets its `pkey`, and is outside its partition until then"
+        yield _Mistake(("pkey",), message, "add `ibKubernetesEnabled: true`", WARNING, why)
     if is_first and kind == "rdma":
-        message = "the plugin `rdma` creates no interface, and no plugin precedes it"
-        yield _Mistake((), message, "chain `rdma` to a plugin that creates an interface")
+        message = "the plugin `rdma` is first, but it creates no interface"
+        yield _Mistake((), message, "list a plugin that creates an interface before `rdma`")
 
 
 def _sriov_mistakes(config: Mapping[str, Any]) -> Iterator[_Mistake]:
@@ -104,7 +107,7 @@ def _schema_mistakes(name: str, config: Any, *, sort: str = "whole") -> Iterator
         is_unknown = violation.keyword == "additionalProperties"
         message = f"`{key}` is not a field of `{name}`" if is_unknown else violation.message
         severity = WARNING if (name, key) in _HARMLESS else ERROR
-        yield _Mistake(violation.path, message, _FIXES.get((name, key)) or fix_of(violation), severity)
+        yield _Mistake(violation.path, message, _FIXES.get((name, key)) or violation.fix, severity)
 
 
 def _inside(path: Path, mistakes: Iterator[_Mistake]) -> Iterator[_Mistake]:
@@ -112,10 +115,18 @@ def _inside(path: Path, mistakes: Iterator[_Mistake]) -> Iterator[_Mistake]:
         yield mistake._replace(path=(*path, *mistake.path))
 
 
+class _BracketsError(JsonTextError):
+    """`metaPlugins` is in brackets."""
+
+
 def _read_chain(text: str) -> Any:
-    """Parse `metaPlugins`: JSON objects separated by commas, which an operator puts into brackets."""
+    """Parse `metaPlugins`: JSON objects separated by commas, which an operator puts into brackets.
+
+    Raises:
+        JsonTextError: the text is not such a list, or begins with a bracket.
+    """
     if text.strip().startswith("["):
-        raise JsonTextError("the text starts with `[`, but the operator adds the brackets of the list")
+        raise _BracketsError("`metaPlugins` starts with `[`, but the operator itself adds the brackets")
     return read_json(f"[{text}]")
 
 
@@ -151,9 +162,9 @@ KINDS = frozenset(kind for _, kind in _FIELDS)
 
 @dataclass(frozen=True, slots=True)
 class JsonFields:
-    """The string fields of an object that hold JSON: (path, text, error of the parser, mistakes)."""
+    """The string fields of an object that hold JSON: (path, text, error of the parser or None, mistakes)."""
 
-    fields: Sequence[tuple[Path, str, str, Sequence[_Mistake]]]
+    fields: Sequence[tuple[Path, str, JsonTextError | None, Sequence[_Mistake]]]
 
     @classmethod
     def of_manifest(cls, manifest: Manifest, _targets: object) -> JsonFields | None:
@@ -172,48 +183,78 @@ class JsonFields:
 
 
 @lru_cache(256)
-def _judge(field: _Field, text: str) -> tuple[str, Sequence[_Mistake]]:
-    """Return the error of the parser and the mistakes, cached because many teams have equal texts."""
+def _judge(field: _Field, text: str) -> tuple[JsonTextError | None, Sequence[_Mistake]]:
+    """Return (error of the parser or None, mistakes), cached because many teams have equal texts.
+
+    A text with an error has no mistakes.
+    """
     try:
-        return "", tuple(field.find(field.read(text)))
+        return None, tuple(field.find(field.read(text)))
     except JsonTextError as error:
-        return str(error), ()
+        return error, ()
+
+
+_UNREADABLE = (
+    "the API server accepts any string, but the plugin or operator cannot read it, so pods that need the network or "
+    "device do not start"
+)
 
 
 @check("fabric/cni-json", severity=ERROR, needs=JsonFields)
 def cni_json(texts: JsonFields) -> Iterator[Breach]:
     """Report a string field whose JSON cannot be read.
 
-    The API server accepts any string, but the plugin or operator cannot read it, and pods stay in ContainerCreating.
-    The fields are `spec.config` of a NetworkAttachmentDefinition, `ipam`, `capabilities` and `metaPlugins` of the kinds
-    from which operators create networks, and the configurations of device plugins in a NicClusterPolicy or
-    NicNodePolicy. The check also reports a duplicate key, of which only the last one counts, and brackets around
-    `metaPlugins`, which must be objects with commas between them.
+    The API server accepts any string. If the plugin or operator cannot read it, pods that need the network or device
+    do not start. The check reads these fields:
+
+    - `spec.config` of a NetworkAttachmentDefinition.
+    - `ipam`, `capabilities` and `metaPlugins` of kinds from which operators create networks, such as SriovNetwork.
+    - The configurations of device plugins in a NicClusterPolicy or NicNodePolicy.
+
+    It also reports a duplicate key, because only the last value counts, and brackets around `metaPlugins`, because the
+    operator adds them.
+
+    Source: network-attachment-definition-client v1.7.7 pkg/utils/cniconfig.go GetCNIConfigFromSpec
     """
     for path, text, error, _ in texts.fields:
-        if error:
-            yield Breach(
-                path,
-                f"the field is not valid JSON: {error}",
-                "the API server accepts any string, but the plugin or operator cannot read it, so pods stay in "
-                "ContainerCreating",
-                "correct the JSON",
-                value=text,
-            )
+        match error:
+            case None:
+                continue
+            case RepeatedKeyError():
+                yield Breach(
+                    path,
+                    f"{error} in the JSON of this field",
+                    "the plugin or operator uses only the last value of the key",
+                    "remove one of the two",
+                    value=text,
+                )
+            case _BracketsError():
+                yield Breach(path, str(error), _UNREADABLE, "remove the brackets", value=text)
+            case _:
+                message = f"the field is not valid JSON: {error}"
+                yield Breach(path, message, _UNREADABLE, "correct the JSON", value=text)
 
 
 @check("fabric/cni-config", severity=ERROR, needs=JsonFields)
 def cni_config(texts: JsonFields) -> Iterator[Breach]:
-    """Report JSON of a network that its plugin rejects or ignores.
+    """Report a value in JSON that a network plugin or device plugin rejects or ignores.
 
-    The API server accepts any string, so the error appears only when a pod starts. The check reports unknown keys,
-    values of a wrong type or form, `vlanQoS` without `vlan`, and `rdma` without a preceding plugin. It is a warning if
-    `pkey` is set without `ibKubernetesEnabled: true`: then a pod may start before ib-kubernetes sets its partition.
+    The API server accepts any string, so the error appears only on a node, for example when a pod starts. The check
+    reports unknown keys, values of a wrong type or form, `vlanQoS` without `vlan`, and `rdma` as the first plugin. As a
+    warning, it reports `pkey` without `ibKubernetesEnabled: true`: pods may start before ib-kubernetes sets the `pkey`.
+    Keys of whereabouts that have had no effect since v0.6, such as `datastore`, are also warnings.
 
-    The check has schemas of the plugins sriov, ib-sriov, rdma, host-device, macvlan, ipvlan, ipoib, tuning and sbr, of
-    the IPAM plugins whereabouts, nv-ipam, host-local, static and dhcp, and of both device plugins. Each schema names
-    its upstream source (`generator/schemas/cni_schemas`). Other plugins are not checked. Keys may be in upper or lower
-    case, because Go ignores the case.
+    The check has schemas of:
+
+    - The plugins sriov, ib-sriov, rdma, host-device, macvlan, ipvlan, ipoib, tuning and sbr.
+    - The IPAM plugins whereabouts, nv-ipam, host-local, static and dhcp.
+    - The SR-IOV device plugin and the RDMA shared device plugin.
+
+    Each schema names its upstream source (`generator/schemas/cni_schemas`). Other plugins are not checked. The check
+    ignores the case of keys, as Go does.
+
+    Source: each file of generator/schemas/cni_schemas names the source of its plugin, such as sriov-cni v2.10.0
+    pkg/types/types.go SriovNetConf
     """
     for path, text, _, mistakes in texts.fields:
         for mistake in mistakes:
@@ -221,7 +262,7 @@ def cni_config(texts: JsonFields) -> Iterator[Breach]:
             yield Breach(
                 path,
                 place + mistake.message,
-                "the API server accepts any string, but the plugin or operator rejects this value or ignores it",
+                mistake.why,
                 mistake.fix,
                 severity=mistake.severity,
                 value=text,

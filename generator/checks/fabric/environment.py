@@ -1,12 +1,12 @@
-"""Checks of variables: fabric/environment, fabric/environment-lost, fabric/control-network.
+"""Checks of environment variables: fabric/environment, fabric/environment-lost, fabric/control-network.
 
-A variable must select the fabric that the pods have, and mpirun or the image must pass it to the ranks.
+A variable must select the RDMA devices of the pods, and `mpirun` or the image must pass the variable to the ranks.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -21,7 +21,6 @@ from generator.objects.fields import mapping
 from generator.objects.pods import NODE, Container, PodTemplate, Variable
 from generator.objects.training import LAUNCHER, mpi_runtime
 
-_UNUSED = "the pods reserve the device, but the ranks send their data over TCP, which is many times slower"
 _ON = frozenset({"1", "true", "yes", "y", "on"})
 _PORTLESS = re.compile(r"^(mlx|bnxt_re|irdma|rocep|ibp)\w+$")
 _MATCHES_MORE = re.compile(r"(?<!\d)(?<!^mlx)[1-9]\d*$")  # `mlx5` is the prefix of the driver, not a device
@@ -29,27 +28,37 @@ _SECOND = re.compile(r"^=?net\d*$")
 
 
 class Advice(NamedTuple):
-    """The consequence of a value, and the fix."""
+    """The fault of a value (the end of the message "`NCCL_NET` is `Socket`, …"), its consequence, and the fix."""
 
+    fault: str
     why: str
     fix: str
 
 
+def _off_the_device(workload: Workload, fix: str) -> Advice:
+    return Advice(
+        f"which selects TCP, but {workload.device}",
+        "the pods reserve the device, but the ranks send their data over TCP, which is many times slower",
+        fix,
+    )
+
+
 def _nccl_gid_index(value: str, workload: Workload) -> Advice | None:
-    """Return advice against a fixed GID index.
+    """Return advice against a fixed GID index; None if NCCL selects the index or does not use it.
 
     Source: NVIDIA/nccl docs/userguide/source/env.rst NCCL_IB_GID_INDEX: automatic since 2.21
     """
     if value == "-1" or workload.has_plugin_of_its_own:
         return None
     return Advice(
+        "a fixed index of the GID table",
         "the GID table differs between nodes and VFs: at this index NCCL may find another address or none, and fail",
         "remove the variable: NCCL 2.21 and newer select the GID; `NCCL_IB_ADDR_FAMILY` restricts the selection",
     )
 
 
 def _nccl_hca(value: str, workload: Workload) -> Advice | None:
-    """Return advice against a device name that NCCL matches as a prefix.
+    """Return advice against a device name that is a prefix of other names; None if the value has none.
 
     Source: NVIDIA/nccl docs/userguide/source/env.rst NCCL_IB_HCA: names are prefixes unless the value starts with `=`
     """
@@ -59,20 +68,23 @@ def _nccl_hca(value: str, workload: Workload) -> Advice | None:
         return None
     fix = f"write `{'^' if value.startswith('^') else ''}={value.lstrip('^')}`, or remove the variable"
     return Advice(
-        f"without `=` NCCL matches prefixes: `{more}` also selects `{more}0`, which exists on nodes with VFs", fix
+        f"which selects every device whose name begins with `{more}`",
+        f"without `=` NCCL matches prefixes: `{more}` also selects `{more}0`, which exists on nodes with VFs",
+        fix,
     )
 
 
 def _nccl_socket(value: str, workload: Workload) -> Advice | None:
-    """Return advice against a second network for NCCL's bootstrap.
+    """Return advice if NCCL's bootstrap would use a second network; None if the workload has no RDMA device.
 
     Source: NVIDIA/nccl docs/userguide/source/env.rst NCCL_SOCKET_IFNAME: with RDMA, only the bootstrap uses it
     """
     if not workload.device or not any(_SECOND.match(item) for item in value.split(",")):
         return None
     return Advice(
-        "NCCL sends only its bootstrap over this interface, and the data over the device; on a second network the "
-        "DNS names and NetworkPolicies of the pods do not apply",
+        "the interface of a second network instead of the pod network",
+        f"only NCCL's bootstrap uses this interface, because {workload.device}; on a second network the DNS names and "
+        "NetworkPolicies of the pods do not apply",
         "write `=eth0`, the interface of the pod network",
     )
 
@@ -80,14 +92,14 @@ def _nccl_socket(value: str, workload: Workload) -> Advice | None:
 def _nccl_disable(value: str, workload: Workload) -> Advice | None:
     is_off = value.lower() in _ON
     fix = "remove the variable, or the request for the device"
-    return Advice(_UNUSED, fix) if is_off and workload.device and not workload.is_efa else None
+    return _off_the_device(workload, fix) if is_off and workload.device and not workload.is_efa else None
 
 
 def _nccl_net(value: str, workload: Workload) -> Advice | None:
-    """Return advice against sockets. Source: NVIDIA/nccl docs/userguide/source/env.rst NCCL_NET."""
+    """Return advice against `Socket`; else None. Source: NVIDIA/nccl docs/userguide/source/env.rst NCCL_NET."""
     is_off = value.lower() == "socket" and workload.device
     fix = "write `IB`, so that NCCL fails instead of falling back to TCP, or remove the variable"
-    return Advice(_UNUSED, "remove the variable" if workload.is_efa else fix) if is_off else None
+    return _off_the_device(workload, "remove the variable" if workload.is_efa else fix) if is_off else None
 
 
 def _ucx_transports(value: str, workload: Workload) -> Advice | None:
@@ -98,21 +110,25 @@ def _ucx_transports(value: str, workload: Workload) -> Advice | None:
         or names - {"tcp", "self", "sm", "shm", "posix", "sysv", "cma"}
     ):
         return None
-    return Advice(_UNUSED, "remove the variable, so that UCX selects the fastest transport; or write `rc,sm,self`")
+    return _off_the_device(
+        workload, "remove the variable, so that UCX selects the fastest transport; or write `rc,sm,self`"
+    )
 
 
 def _ucx_devices(value: str, workload: Workload) -> Advice | None:
-    """Return advice on a device without its port, and on Ethernet interfaces.
+    """Return advice against a device without its port, and against Ethernet interfaces; else None.
 
     Source: openucx/ucx pull request 11142: the port is optional since UCX 1.21
     """
     items = [item.strip() for item in value.split(",")]
     portless = next((item for item in items if _PORTLESS.match(item)), "")
     if portless:
-        return Advice("UCX before 1.21 requires the port, and finds no device without it", f"write `{portless}:1`")
-    if _carries_mpi_data(workload) and all(re.match(r"^(eth|ens|eno)\w*$", item) for item in items):
         return Advice(
-            _UNUSED, "name the device of the fabric with its port, such as `mlx5_0:1`, or remove the variable"
+            "a device without its port", "UCX before 1.21 finds no device without the port", f"write `{portless}:1`"
+        )
+    if _carries_mpi_data(workload) and all(re.match(r"^(eth|ens|eno)\w*$", item) for item in items):
+        return _off_the_device(
+            workload, "name the device of the fabric with its port, such as `mlx5_0:1`, or remove the variable"
         )
     return None
 
@@ -121,34 +137,45 @@ def _libfabric_provider(value: str, workload: Workload) -> Advice | None:
     if not _carries_mpi_data(workload) or value not in {"tcp", "sockets", "tcp;ofi_rxm"}:
         return None
     better = "`efa`" if workload.is_efa else "the provider that the image has: `verbs;ofi_rxm`, `mlx` or `psm3`"
-    return Advice(_UNUSED, f"write {better}")
+    return _off_the_device(workload, f"write {better}")
 
 
 def _intel_fabrics(value: str, workload: Workload) -> Advice | None:
-    return Advice(_UNUSED, "write `shm:ofi`") if _carries_mpi_data(workload) and "tcp" in value.split(":") else None
+    is_off = _carries_mpi_data(workload) and "tcp" in value.split(":")
+    return _off_the_device(workload, "write `shm:ofi`") if is_off else None
 
 
 def _openmpi_pml(value: str, workload: Workload) -> Advice | None:
-    """Return advice against `ob1`, which sends over BTLs.
+    """Return advice against `ob1`, which sends over BTLs; None for other values.
 
     Source: open-mpi/ompi: Open MPI 5.0 removed openib, the BTL for InfiniBand
     """
     if value != "ob1" or not _carries_mpi_data(workload):
         return None
     pml = "cm" if workload.is_efa else "ucx"
-    return Advice(_UNUSED, f"write `{pml}`, so that Open MPI fails instead of falling back to TCP")
+    return _off_the_device(workload, f"write `{pml}`, so that Open MPI fails instead of falling back to TCP")
+
+
+def _horovod_operations(value: str, workload: Workload) -> Advice | None:
+    """Return advice against Gloo, which Horovod uses for data on CPUs; None for other values, and with GPUs.
+
+    Source: horovod 0.28.1 horovod/common/utils/env_parser.cc ParseCPUOpsFromEnv
+    """
+    is_off = value.lower() == "gloo" and workload.device and not workload.has_gpus
+    return _off_the_device(workload, "write `MPI`, or remove the variable") if is_off else None
 
 
 def _fork_safe(_value: str, _workload: Workload) -> Advice | None:
     """Return advice against fork safety, which kernels since 5.12 do not need (ofiwg/libfabric issue 6332)."""
     return Advice(
-        "with any value, memory registration becomes slow, and EFA cannot use huge pages",
+        "which makes the registration of memory slow",
+        "any value of this variable slows down memory registration, and keeps EFA from using huge pages",
         "remove the variable: kernels since 5.12 do not need it; on older kernels with EFA set `FI_EFA_FORK_SAFE`",
     )
 
 
 def _carries_mpi_data(workload: Workload) -> bool:
-    """Return True if MPI carries the data of the ranks. If NCCL carries the data, MPI may stay off the fabric."""
+    """Return True if MPI carries the data of ranks with an RDMA device, because no framework or GPU does."""
     return bool(workload.device) and workload.is_plain_mpi
 
 
@@ -164,6 +191,9 @@ _JUDGES: Mapping[str, Callable[[str, Workload], Advice | None]] = {
     env.I_MPI_FABRICS: _intel_fabrics,
     env.I_MPI_OFI_PROVIDER: _libfabric_provider,
     env.OMPI_MCA_pml: _openmpi_pml,
+    env.OMPI_MCA_mtl_ofi_provider_include: _libfabric_provider,
+    env.MPIR_CVAR_OFI_USE_PROVIDER: _libfabric_provider,
+    env.HOROVOD_CPU_OPERATIONS: _horovod_operations,
     "RDMAV_FORK_SAFE": _fork_safe,
     "IBV_FORK_SAFE": _fork_safe,
 }
@@ -171,29 +201,35 @@ _JUDGES: Mapping[str, Callable[[str, Workload], Advice | None]] = {
 
 @check("fabric/environment", severity=WARNING, needs=Workloads)
 def environment(workloads: Workloads) -> Iterator[Breach]:
-    """Report a variable that keeps libraries off the fabric.
+    """Report a harmful value of a variable of NCCL, UCX, libfabric or MPI.
 
-    The pods reserve a device of the fabric, but NCCL, UCX, libfabric or MPI sends its data over TCP, or fails on a
-    cluster with other NICs. The check reads the `env` of containers, and assignments in commands (`export`,
-    `mpirun -x`). It covers runtimes, MPIJobs, JobSets, Jobs, Pods, and TrainJobs with the devices of their runtime:
+    With such a value, ranks send their data over TCP although the pods reserve an RDMA device, use other devices than
+    intended, or fail on nodes with other NICs. The check reads the `env` of containers, assignments in commands
+    (`export`, `mpirun -x`), and options (`--mca pml ob1`, `-genv FI_PROVIDER tcp`), of runtimes, MPIJobs, JobSets,
+    Jobs, Pods and TrainJobs. It reports:
 
     - `NCCL_IB_GID_INDEX`: the GID table differs between nodes. NCCL 2.21 and newer select the entry.
     - `NCCL_IB_HCA: mlx5_1`: without `=`, NCCL matches prefixes and also uses `mlx5_10`.
-    - `NCCL_SOCKET_IFNAME: net1`: the device carries the data. Only NCCL's bootstrap uses the interface.
-    - `NCCL_IB_DISABLE: 1`, `NCCL_NET: Socket`: the device is reserved and unused.
-    - `NCCL_IB_*` with EFA or GPUDirect-TCPXO: NCCL's plugin for these networks ignores them.
+    - `NCCL_SOCKET_IFNAME: net1`: NCCL's bootstrap should use the pod network. The RDMA device carries the data.
+    - `NCCL_IB_DISABLE: 1`, `NCCL_NET: Socket`: NCCL does not use the RDMA device that the pods reserve.
+    - `NCCL_IB_*` with EFA or GPUDirect-TCPXO: NCCL's plugin for these networks ignores the variables.
     - `UCX_NET_DEVICES: mlx5_0`: UCX before 1.21 requires the port, as in `mlx5_0:1`.
     - `UCX_TLS: tcp`, `UCX_NET_DEVICES: eth0`, `FI_PROVIDER: tcp`, `I_MPI_FABRICS: shm:tcp`, `OMPI_MCA_pml: ob1`: MPI
-      uses TCP. The check reports these only if the job has no accelerators and no framework. With them NCCL carries
-      the data, and MPI belongs on eth0.
+      uses TCP. The check skips these values in jobs with accelerators or with variables such as `NCCL_*` or `TORCH_*`,
+      because NCCL or another library then carries the data.
+    - `HOROVOD_CPU_OPERATIONS: gloo`: Horovod sends the data of CPUs by Gloo, which uses TCP.
     - `RDMAV_FORK_SAFE`, `IBV_FORK_SAFE`: memory registration becomes slow. Kernels since 5.12 need neither.
+
+    The check skips a value with `$`, which the pod replaces.
+
+    Source: https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html for the variables of NCCL
     """
     for workload in workloads:
         for variable in workload.variables:
             if variable.value and "$" not in variable.value and (advice := _advice(variable, workload)):
                 yield Breach(
                     variable.path,
-                    f"`{variable.name}` is `{variable.value}`{f', but {workload.device}' if workload.device else ''}",
+                    f"`{variable.name}` is `{variable.value}`, {advice.fault}",
                     advice.why,
                     advice.fix,
                     workload.manifest,
@@ -204,7 +240,11 @@ def environment(workloads: Workloads) -> Iterator[Breach]:
 def _advice(variable: Variable, workload: Workload) -> Advice | None:
     if variable.name.startswith("NCCL_IB_") and workload.has_plugin_of_its_own:
         plugin = "aws-ofi-nccl" if workload.is_efa else "the plugin of GPUDirect-TCPXO"
-        return Advice(f"NCCL uses {plugin} here, and this plugin ignores `NCCL_IB_*`", "remove the variable")
+        return Advice(
+            f"but NCCL uses {plugin} here",
+            "this network plugin of NCCL ignores `NCCL_IB_*`, so the variable has no effect",
+            "remove the variable",
+        )
     judge = _JUDGES.get(variable.name)
     return judge(variable.value, workload) if judge else None
 
@@ -227,12 +267,12 @@ _CONTROL = ("oob_tcp_if_include", "oob_tcp_if_exclude", "prte_if_include", "prte
 
 @dataclass(frozen=True)
 class Launch:
-    """An MPI job whose launcher starts ranks on the hosts over ssh.
+    """An MPIJob or MPI runtime whose launcher starts ranks in the worker pods over ssh.
 
     Attributes:
-        hosts: the pods with sshd.
+        hosts: the worker pods, with sshd.
         launcher: the container with `mpirun`.
-        is_complete: True if the object sets the command of the launcher. For a runtime, the TrainJob sets it.
+        is_complete: True for an MPIJob, which sets the command of its launcher. For a runtime, a TrainJob sets it.
     """
 
     workload: Workload
@@ -242,7 +282,7 @@ class Launch:
 
     @cached_property
     def host(self) -> Container | None:
-        """Container with sshd."""
+        """The container with sshd; None if the worker pods have no container."""
         return _main_container(self.hosts)
 
     @cached_property
@@ -259,58 +299,61 @@ class Launch:
 
 @check("fabric/environment-lost", severity=WARNING, needs=Workloads)
 def environment_lost(workloads: Workloads) -> Iterator[Breach]:
-    """Report variables that the ranks on the hosts do not get.
+    """Report environment variables that the ranks in worker pods do not get.
 
-    NCCL, UCX and MPI then run with their defaults, and the setting seems to have no effect.
+    NCCL, UCX and MPI then run with their defaults, and the variables seem to have no effect. The check reports:
 
     - Variables of the launcher, in an MPIJob or in a TrainJob on an MPI runtime: Open MPI's `mpirun` forwards only its
-      own variables and those named with `-x`.
-    - Variables of the hosts, in an MPI runtime or MPIJob: sshd starts the ranks without the environment of its
-      container.
+      own variables, and variables that the option `-x` names.
+    - Variables of the worker pods that the launcher does not set, in an MPI runtime or MPIJob: sshd starts the ranks
+      without the environment of the container.
 
-    The check reports nothing if a command writes the environment for ssh sessions (`export -p`, `SetEnv`, `SendEnv`,
-    …). It also reports nothing if the command of the hosts is not sshd, because the image may write the environment.
+    The check skips jobs with a command that passes the environment to ssh sessions (`export -p`, `SetEnv`, `SendEnv`,
+    …). It also skips worker pods with a command other than sshd, and runtimes without a command for these pods, because
+    the image may pass the environment. Variables of NCCL also reach ranks in pods that mount `/etc/nccl.conf`.
 
     Source: open-mpi/ompi docs/mca.rst; trainer v2.3.0 pkg/runtime/framework/plugins/jobset: `trainer.env` is the
     environment of the launcher
     """
     launches = {id(launch.workload.manifest): launch for launch in _launches(workloads)}
     for launch in launches.values():
-        host = launch.host
-        if host and _drops_environment(launch):
-            variables = [variable.name for variable in host.variables if _RANK_VARIABLE.match(variable.name)]
-            if lost := [
-                name for name in variables if name not in launch.variable_names and not _is_in_file(name, host)
-            ]:
-                names = listed(lost)
-                yield Breach(
-                    (*host.path, "env"),
-                    f"the hosts `{launch.hosts.role}` set {names}, but `{LAUNCHER}` does not",
-                    "sshd starts the ranks on the hosts without the environment of the container, so NCCL, UCX and MPI "
-                    "use their defaults",
-                    f"set {names} on `{LAUNCHER}`, and with Open MPI {_forward(lost)} (Intel MPI and MPICH forward all "
-                    f"variables){_nccl_file(lost)}",
-                    launch.workload.manifest,
-                )
-        if launch.is_complete and not launch.is_hydra and (lost := _withheld_variables(launch.launcher, host)):
-            yield _not_forwarded(launch.workload, launch.launcher, f"`{LAUNCHER}`", lost)
+        if launch.host and _drops_environment(launch):
+            yield from _lost_on_host(launch, launch.host)
+        if launch.is_complete:
+            yield from _not_forwarded(launch.workload, launch.launcher, f"the container of `{LAUNCHER}`", launch)
     for job in workloads:
         runtime = launches.get(id(job.runtime.manifest)) if job.runtime else None
-        if runtime is None or runtime.is_hydra:
-            continue
-        if any(_PASSES_ENVIRONMENT.search(container.text) for container in runtime.workload.containers):
-            continue
-        for container in job.containers:
-            if container.path == _TRAINER and (lost := _withheld_variables(container, runtime.host)):
-                yield _not_forwarded(job, container, "the TrainJob", lost)
+        if runtime and not _passes_environment(runtime.workload.containers):
+            for container in job.containers:
+                if container.path == _TRAINER:
+                    yield from _not_forwarded(job, container, "the TrainJob", runtime)
+
+
+def _lost_on_host(launch: Launch, host: Container) -> Iterator[Breach]:
+    """Yield a breach with the variables that the container with sshd sets, but the launcher does not."""
+    variables = [variable.name for variable in host.variables if _RANK_VARIABLE.match(variable.name)]
+    lost = [name for name in variables if name not in launch.variable_names and not _is_in_file(name, host)]
+    if lost:
+        names = listed(lost)
+        yield Breach(
+            (*host.path, "env"),
+            f"the pods `{launch.hosts.role}` set {names}, but the pods `{LAUNCHER}` do not",
+            "sshd starts the ranks without the environment of its container, so NCCL, UCX and MPI use their defaults",
+            f"set {names} on `{LAUNCHER}`, and with Open MPI {_forward(lost)} (Intel MPI and MPICH forward all "
+            f"variables){_nccl_file(lost)}",
+            launch.workload.manifest,
+        )
 
 
 def _drops_environment(launch: Launch) -> bool:
-    """Return True if sshd starts the ranks and no command of the hosts writes the environment for ssh sessions."""
-    host, containers = launch.host, (*launch.hosts.init_containers, *launch.hosts.containers)
-    text = host.text if host else ""
+    """Return True if sshd starts the ranks, and no command of these pods passes the environment to ssh sessions."""
+    text = launch.host.text if launch.host else ""
     is_sshd = "sshd" in text or (not text and launch.workload.manifest.kind == "MPIJob")
-    return is_sshd and not any(_PASSES_ENVIRONMENT.search(container.text) for container in containers)
+    return is_sshd and not _passes_environment((*launch.hosts.init_containers, *launch.hosts.containers))
+
+
+def _passes_environment(containers: Iterable[Container]) -> bool:
+    return any(_PASSES_ENVIRONMENT.search(container.text) for container in containers)
 
 
 def _withheld_variables(container: Container, host: Container | None) -> list[str]:
@@ -328,20 +371,23 @@ def _withheld_variables(container: Container, host: Container | None) -> list[st
 
 
 def _is_in_file(name: str, host: Container) -> bool:
-    """Return True if the hosts mount the file of NCCL that may set a variable (NVIDIA/nccl env.rst)."""
+    """Return True if the container mounts `/etc/nccl.conf`, and NCCL reads the variable (NVIDIA/nccl env.rst)."""
     return name.startswith("NCCL_") and bool(host.mount("/etc/nccl.conf"))
 
 
-def _not_forwarded(workload: Workload, container: Container, owner: str, names: Sequence[str]) -> Breach:
-    """Return the breach of variables that an object sets on the launcher, but that `mpirun` does not forward."""
-    return Breach(
-        (*container.path, "env"),
-        f"`mpirun` does not forward {listed(names)}, which {owner} sets, to the hosts",
-        "Open MPI's `mpirun` forwards only its own variables and those named with `-x`, so ranks on the hosts use "
-        "the defaults of NCCL, UCX and MPI",
-        f"{_forward(names)}{_nccl_file(names)}",
-        workload.manifest,
-    )
+def _not_forwarded(workload: Workload, container: Container, owner: str, launch: Launch) -> Iterator[Breach]:
+    """Yield the variables that an object sets on the launcher, but that `mpirun` does not forward."""
+    names = [] if launch.is_hydra else _withheld_variables(container, launch.host)
+    if names:
+        pronoun = "them" if len(names) > 1 else "it"
+        yield Breach(
+            (*container.path, "env"),
+            f"{owner} sets {listed(names)}, but `mpirun` does not forward {pronoun} to the worker pods",
+            "Open MPI's `mpirun` forwards only its own variables, and variables that `-x` names, so ranks in worker "
+            "pods use the defaults of NCCL, UCX and MPI",
+            f"{_forward(names)}{_nccl_file(names)}",
+            workload.manifest,
+        )
 
 
 def _forward(names: Sequence[str]) -> str:
@@ -349,19 +395,26 @@ def _forward(names: Sequence[str]) -> str:
 
 
 def _nccl_file(names: Sequence[str]) -> str:
-    """Return the fix that NCCL has in addition; empty if a variable is not for NCCL."""
+    """Return the other fix for variables of NCCL, a file; empty if a variable is not for NCCL."""
     is_nccl = all(name.startswith("NCCL_") for name in names)
-    return ", or set the variables in a ConfigMap that the hosts mount as `/etc/nccl.conf`" if is_nccl else ""
+    return ", or set the variables in a ConfigMap that the worker pods mount as `/etc/nccl.conf`" if is_nccl else ""
 
 
 @check("fabric/control-network", severity=WARNING, needs=Workloads)
 def control_network(workloads: Workloads) -> Iterator[Breach]:
-    """Report MPI that may use a second network for its control traffic.
+    """Report an MPI launcher that does not restrict MPI to the pod network.
 
-    MPI tries every address of a host, and hangs on one that the peer cannot reach. This happens if Multus attaches a
-    second network and no variable restricts MPI to the pod network: `OMPI_MCA_btl_tcp_if_include`, for the daemons
-    `OMPI_MCA_oob_tcp_if_include` (Open MPI 4) or `PRTE_MCA_prte_if_include` (Open MPI 5), `HYDRA_IFACE` (MPICH), or
-    `I_MPI_HYDRA_IFACE` (Intel MPI).
+    If Multus attaches a second network to the worker pods, MPI tries all addresses of a pod, and hangs on an address
+    that other pods cannot reach. These variables restrict MPI to the pod network:
+
+    - Open MPI: `OMPI_MCA_btl_tcp_if_include`, and for its daemons `OMPI_MCA_oob_tcp_if_include` (Open MPI 4) or
+      `PRTE_MCA_prte_if_include` (Open MPI 5).
+    - MPICH: `HYDRA_IFACE`. Intel MPI: `I_MPI_HYDRA_IFACE`.
+
+    The check reads MPIJobs and MPI runtimes. It skips a launcher that mounts an MCA parameter file, or that has
+    `envFrom`, because these can contain the settings.
+
+    Source: https://www.open-mpi.org/faq/?category=tcp, "Which ones will Open MPI use?"
     """
     for launch in _launches(workloads):
         container = launch.launcher
@@ -370,8 +423,9 @@ def control_network(workloads: Workloads) -> Iterator[Breach]:
         if is_attached and not container.body.get("envFrom") and not has_file and (missing := _missing(launch)):
             yield Breach(
                 (*container.path, "env"),
-                f"`{LAUNCHER}` sets no {listed(missing)}, but the hosts `{launch.hosts.role}` have a second network",
-                "MPI tries every address of a host, and hangs on one that the peer cannot reach",
+                f"the pods `{launch.hosts.role}` have a second network, but the container of `{LAUNCHER}` does not set "
+                f"{listed(missing)}",
+                "MPI tries all addresses of a pod, and hangs on an address that other pods cannot reach",
                 f"set {listed(missing)} to `eth0`, the interface of the pod network",
                 launch.workload.manifest,
             )

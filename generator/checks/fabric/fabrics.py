@@ -1,4 +1,4 @@
-"""The networks, devices and pods of a release, and the namespaces and nodes that the pods run in."""
+"""The networks, RDMA devices and pods of a release, and the namespaces and nodes in which the pods run."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from generator.checks.objects import Objects, runtime_of
 from generator.checks.quota.queues import Queues
+from generator.documents.load import Path
 from generator.facts.names import EFA, NETWORKS, NODES
 from generator.manifests import Manifest
 from generator.objects.devices import (
@@ -24,7 +25,8 @@ from generator.objects.devices import (
     providers,
     resource,
 )
-from generator.objects.fields import mapping
+from generator.objects.fields import mapping, strings
+from generator.objects.namespace import is_openshift, listed_runtimes
 from generator.objects.networks import NV_IPAM, POOLS, Attachment, attachment
 from generator.objects.pods import (
     KINDS_OF_RANKS,
@@ -39,6 +41,8 @@ from generator.objects.pods import (
     whole,
 )
 from generator.objects.training import FIELD, reference_of
+from generator.simulate.ranks.commands import is_known, read_commands
+from generator.simulate.ranks.launch import find_launches
 
 KINDS = frozenset(
     {
@@ -50,12 +54,15 @@ KINDS = frozenset(
 )
 """Kinds of the network operators, Multus and nv-ipam."""
 _READ = KINDS | {"MachineConfig", "MultiNetworkPolicy", "ResourceClaimTemplate", "SecurityContextConstraints"}
-_OPENSHIFT = "openshift-sriov-network-operator"
 
 
 @dataclass(frozen=True)
 class Fabrics:
-    """The networks, devices and pods in a set of manifests."""
+    """The RDMA networks, RDMA devices and pods of a release.
+
+    Attributes:
+        manifests: all manifests of the release.
+    """
 
     manifests: Sequence[Manifest]
 
@@ -65,12 +72,12 @@ class Fabrics:
         return cls(objects.manifests)
 
     def of(self, kind: str) -> Sequence[Manifest]:
-        """Return the manifests of a kind in `KINDS`."""
+        """Return the manifests of a kind of a network operator, Multus or nv-ipam, such as `SriovNetwork`."""
         return self._by_kind.get(kind, ())
 
     @cached_property
     def providers(self) -> tuple[Provider, ...]:
-        """Device resources that operators, plugins and flavors offer."""
+        """The device resources that operators, device plugins and flavors offer."""
         return tuple(provider for manifest in self.manifests for provider in providers(manifest))
 
     def offered_by(self, *sources: Source) -> Sequence[Provider]:
@@ -81,13 +88,13 @@ class Fabrics:
 
     @cached_property
     def attachments(self) -> tuple[Attachment, ...]:
-        """Networks that pods can request."""
+        """The networks that pods can request."""
         networks = (attachment(manifest) for manifest in self.manifests)
         return tuple(network for network in networks if network and network.name)
 
     @cached_property
     def by_name(self) -> Mapping[str, Mapping[str, Attachment]]:
-        """Map name → namespace → network. The namespace is empty if the object does not set it."""
+        """Name → namespace → network. The namespace is empty if the object does not set it."""
         networks: dict[str, dict[str, Attachment]] = {}
         for network in self.attachments:
             networks.setdefault(network.name, {}).setdefault(network.namespace, network)
@@ -95,44 +102,37 @@ class Fabrics:
 
     @cached_property
     def pools(self) -> Mapping[tuple[str, str], Manifest]:
-        """Map kind and name → pool of nv-ipam."""
+        """(kind, name) → the pool of addresses of nv-ipam."""
         pools = (pool for kind in POOLS.values() for pool in self.of(kind) if pool.group == NV_IPAM)
         return {(pool.kind, pool.name): pool for pool in pools}
 
     @cached_property
     def pods(self) -> tuple[PodTemplate, ...]:
-        """Pods, and pod templates of all other objects."""
+        """The pods, and the pod templates of all other objects."""
         return tuple(template for manifest in self.manifests for template in pod_templates(manifest))
 
     @cached_property
     def devices(self) -> frozenset[Resource]:
-        """Resources that an operator, a plugin or a network declares as a device of a fabric."""
+        """The RDMA devices that an operator, a device plugin or a network names."""
         offered = {item.resource for item in self.providers if item.source is not Source.FLAVOR}
         return frozenset(offered | {item.resource for item in self.attachments if item.resource})
 
     def is_device(self, full: str) -> bool:
-        """Return True if a resource that pods request is a device of a fabric."""
+        """Return True if a resource is an RDMA device, such as `nvidia.com/ib`.
+
+        The name shows this, or an operator, a device plugin or a network uses the resource.
+        """
         device = resource(full)
         return is_named_for_fabric(full) or ("/" in full and any(device.may_be(known) for known in self.devices))
 
     @cached_property
     def is_openshift(self) -> bool:
-        """True if the cluster is OpenShift, where Multus isolates namespaces."""
-        return any(
-            manifest.namespace == _OPENSHIFT
-            or (
-                manifest.kind == "Namespace"
-                and any(
-                    isinstance(key, str) and key.partition("/")[0].endswith("openshift.io")
-                    for key in mapping(manifest.body, "metadata", "labels")
-                )
-            )
-            for manifest in self.manifests
-        )
+        """True if the manifests are for OpenShift, where Multus isolates namespaces."""
+        return is_openshift(self.manifests)
 
     @cached_property
     def operators(self) -> frozenset[str]:
-        """Namespaces in which an SR-IOV operator may run."""
+        """The namespaces in which an SR-IOV operator may run."""
         configured = {config.namespace for config in self.of("SriovOperatorConfig") if config.namespace}
         return frozenset(PREFIXES) | configured
 
@@ -151,12 +151,14 @@ class Fabrics:
 
 _GROUPS = ("", "batch", "jobset.x-k8s.io", "kubeflow.org", "trainer.kubeflow.org")
 _FRAMEWORK_VARIABLE = re.compile(r"^(NCCL|RCCL|HCCL|CCL|GLOO|TORCH|HOROVOD|DS)_")
+_VARIABLE_OPTION = re.compile(r"-g?mca\b|-g?env\b")
+"""Options of launchers that set a variable or a parameter by separate words."""
 _TCPXO = "devices.gke.io/container.tcpxo-daemon"
 
 
 @dataclass(frozen=True)
 class Workload:
-    """An object with pods of ranks, or a TrainJob.
+    """An object whose pods run ranks, or a TrainJob.
 
     Attributes:
         pods: the pod templates; empty for a TrainJob.
@@ -171,21 +173,23 @@ class Workload:
 
     @cached_property
     def variables(self) -> tuple[Variable, ...]:
-        """Variables of the containers and of their commands."""
+        """Variables of the containers, of their commands, and of the options of launchers such as `mpirun --mca`."""
         return tuple(
-            variable for container in self.containers for variable in (*container.variables, *container.assigned)
+            variable
+            for container in self.containers
+            for variable in dict.fromkeys((*container.variables, *container.assigned, *_option_variables(container)))
         )
 
     @cached_property
     def device(self) -> str:
-        """The fabric device that the pods request, as a clause of a message; empty if they request none."""
+        """The RDMA device that the pods request, as a clause of a message; empty if the pods request none."""
         for pods in self.pods:
             for name in pods.fabric_devices:
                 return f"the pods `{pods.role}` request `{name}`"
         for key in ("limits", "requests"):
             for name in mapping(self.manifest.body, *map(str, FIELD), key):
                 if self.manifest.kind == "TrainJob" and is_fabric(name):
-                    return f"its `resourcesPerNode` requests `{name}`"
+                    return f"`resourcesPerNode` of the TrainJob requests `{name}`"
         runtime = self.runtime
         return f"{runtime.device} in runtime `{runtime.manifest.name}`" if runtime and runtime.device else ""
 
@@ -196,7 +200,7 @@ class Workload:
 
     @property
     def has_plugin_of_its_own(self) -> bool:
-        """True if NCCL uses a network plugin other than its internal InfiniBand transport."""
+        """True if NCCL uses a network plugin (EFA, GPUDirect-TCPXO) instead of its internal InfiniBand transport."""
         return self.is_efa or any(_TCPXO in pods.annotations for pods in self.all_pods)
 
     @property
@@ -213,8 +217,26 @@ class Workload:
     def is_plain_mpi(self) -> bool:
         """True if only MPI can carry the data: the job has no variables of a framework and no accelerators."""
         known = (*self.variables, *(self.runtime.variables if self.runtime else ()))
-        has_gpus = any(container.has_gpus for pods in self.all_pods for container in pods.containers)
-        return not has_gpus and not any(_FRAMEWORK_VARIABLE.match(variable.name) for variable in known)
+        return not self.has_gpus and not any(_FRAMEWORK_VARIABLE.match(variable.name) for variable in known)
+
+    @property
+    def has_gpus(self) -> bool:
+        """True if a container of the pods requests accelerators."""
+        return any(container.has_gpus for pods in self.all_pods for container in pods.containers)
+
+
+def _option_variables(container: Container) -> Iterator[Variable]:
+    """Yield the variables that options with separate words set, such as `--mca pml ob1` and `-genv FI_PROVIDER tcp`."""
+    if not _VARIABLE_OPTION.search(container.text):
+        return
+    command = strings(container.body.get("command"))
+    commands = read_commands((*command, *strings(container.body.get("args"))), {}) or ()
+    for launch in (one for readings in find_launches(commands, {}).launches for one in readings):
+        for position, name, value in launch.variables:
+            place = launch.command.places[position]
+            item: Path = ("command", place) if place < len(command) else ("args", place - len(command))
+            if is_known(value):
+                yield Variable((*container.path, *item), name, value)
 
 
 class Workloads(tuple[Workload, ...]):
@@ -252,7 +274,11 @@ def _job_containers(job: Manifest) -> Iterator[Container]:
 
 
 def is_fabric_object(manifest: Manifest) -> bool:
-    """Return True if a check of fabrics reads the manifest: networks, operators' objects, pods that request devices."""
+    """Return True if checks fabric/* read the manifest.
+
+    These are networks, objects of network operators and similar kinds, configurations of device plugins, and objects
+    whose pods request devices, claims or networks.
+    """
     if manifest.kind in _READ:
         return True
     if manifest.kind == "ConfigMap":
@@ -264,8 +290,6 @@ def is_fabric_object(manifest: Manifest) -> bool:
 
 
 _CLUSTER_RUNTIME = "ClusterTrainingRuntime"
-_RUNTIMES = "mpigen.dev/runtimes"
-"""Annotation of a Namespace: the runtimes that its jobs may use, as `kind/name`."""
 
 
 def namespaces_of(pods: PodTemplate, objects: Objects) -> AbstractSet[str]:
@@ -277,15 +301,15 @@ def namespaces_of(pods: PodTemplate, objects: Objects) -> AbstractSet[str]:
     return {
         namespace.name
         for namespace in objects.of("", "Namespace")
-        if f"{_CLUSTER_RUNTIME}/{manifest.name}" in _listed_runtimes(namespace)
+        if f"{_CLUSTER_RUNTIME}/{manifest.name}" in listed_runtimes(namespace)
         and _has_queue_for(manifest, namespace.name, objects)
     } | {job.namespace for job in jobs if job.namespace and reference_of(job) == (_CLUSTER_RUNTIME, manifest.name)}
 
 
 def likely_namespaces(pods: PodTemplate, objects: Objects) -> AbstractSet[str]:
-    """Return the namespaces in which pods of a ClusterTrainingRuntime can run, but that do not list the runtime.
+    """Return more namespaces in which pods of a ClusterTrainingRuntime can run; empty for other kinds.
 
-    These namespaces lack the annotation `mpigen.dev/runtimes`, and their queue has quota for a job on the runtime.
+    The Namespaces lack the annotation `mpigen.dev/runtimes`, and their queue has quota for a job on the runtime.
     """
     queues, runtime = objects.view(Queues.read), pods.manifest
     if queues is None or runtime.kind != _CLUSTER_RUNTIME:
@@ -295,13 +319,8 @@ def likely_namespaces(pods: PodTemplate, objects: Objects) -> AbstractSet[str]:
         jobs_on_runtime = (job for job in jobs if job.runtime.identity == runtime.identity)
         if any(queues.has_quota(queues.tree.queues[name], job) for job in jobs_on_runtime):
             namespaces |= {local_queue.namespace for local_queue in queues.local_queues.get(name, ())}
-    listing = {namespace.name for namespace in objects.of("", "Namespace") if _listed_runtimes(namespace)}
+    listing = {namespace.name for namespace in objects.of("", "Namespace") if listed_runtimes(namespace)}
     return namespaces - listing - namespaces_of(pods, objects)
-
-
-def _listed_runtimes(namespace: Manifest) -> Sequence[str]:
-    value = mapping(namespace.body, "metadata", "annotations").get(_RUNTIMES)
-    return value.split(",") if isinstance(value, str) else ()
 
 
 def _has_queue_for(runtime: Manifest, namespace: str, objects: Objects) -> bool:
@@ -349,7 +368,7 @@ class FlavorNodes:
         return self.labels.items() <= mapping(pods.spec, "nodeSelector").items()
 
     def pods_per_node(self, pods: PodTemplate) -> int:
-        """Return how many of the pods fit on a node, by the devices of the node; 1 if the devices are unknown."""
+        """Return how many of the pods fit on a node, according to the devices of the node; at least 1."""
         fitting = [self.devices[name] // amount for name, amount in pods.devices.items() if name in self.devices]
         return max(1, min(fitting, default=1))
 
@@ -408,7 +427,7 @@ class NetworkUsers:
         return uses
 
     def demand(self, network: Attachment) -> Demand | None:
-        """Return the largest demand of all flavors; None if no flavor sets the number of its nodes."""
+        """Return the largest demand of all flavors; None if its pods select no flavor with a number of nodes."""
         demands = [
             Demand(flavor, nodes, pods_per_node * use.interfaces)
             for use in self.of(network)
@@ -427,7 +446,7 @@ class NetworkUsers:
 
     @cached_property
     def _on_nodes(self) -> Mapping[int, list[tuple[str, int, int]]]:
-        """Map id of a pod template → (flavor, number of nodes, pods per node) for each flavor that the pods select."""
+        """Id of a pod template → (flavor, number of nodes, pods per node) of the flavors that the pods select."""
         return {
             id(pods): [
                 (nodes.flavor.name, nodes.count, nodes.pods_per_node(pods))

@@ -23,8 +23,8 @@ from generator.objects.fields import indexed_mappings, mapping, mappings, string
 from generator.objects.pods import Container, PodTemplate
 
 _SHM_FIX = (
-    "mount a volume with `emptyDir: {medium: Memory, sizeLimit: …}` at `/dev/shm`; it counts against the container's "
-    "memory limit"
+    "mount a volume with `emptyDir: {medium: Memory, sizeLimit: …}` at `/dev/shm`; the volume counts against the "
+    "memory limit of the container"
 )
 
 
@@ -32,9 +32,14 @@ _SHM_FIX = (
 def shm(workloads: Workloads) -> Iterator[Breach]:
     """Report ranks without enough private shared memory.
 
-    Ranks on one host exchange data in `/dev/shm`. With the default of 64 MiB they fail, often with a bus error, and
-    with a volume on disk they are slow. The check reports hosts of runtimes and MPIJobs that request a fabric device.
-    It also reports every pod that mounts the node's `/dev/shm`, because it shares this memory with other teams.
+    Ranks in one pod exchange data in `/dev/shm`. With the default of 64 MiB, ranks fail, often with a bus error. With
+    a volume on disk, ranks are slow. The check reports pods of runtimes and MPIJobs that request an RDMA device and use
+    no volume at `/dev/shm`, except with `hostIPC: true`, or an `emptyDir` on disk.
+
+    It also reports runtimes, MPIJobs, JobSets, Jobs and Pods that mount the node's `/dev/shm`, because pods of other
+    teams can read and fill it.
+
+    Source: https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html, "Shared Memory"
     """
     for workload in workloads:
         for pods in workload.pods:
@@ -54,22 +59,21 @@ def _shared_memory(workload: Workload, pods: PodTemplate, container: Container) 
         if not container.mount(SHARED_MEMORY):
             if pods.spec.get("hostIPC") is not True:
                 message = f"{device}, but mounts no volume at `{SHARED_MEMORY}`"
-                why = "ranks on a host exchange data in `/dev/shm`; with the default of 64 MiB, ranks fail or are slow"
+                why = "ranks in a pod exchange data in `/dev/shm`; with the default of 64 MiB, ranks fail or are slow"
                 yield Breach((*container.path, "volumeMounts"), message, why, _SHM_FIX, workload.manifest)
         elif "emptyDir" in volume and mapping(volume, "emptyDir").get("medium") != "Memory":
-            message = f"{device}, but its `{SHARED_MEMORY}` is not in memory"
+            message = f"{device}, but its volume at `{SHARED_MEMORY}` is not in memory"
             why = "ranks exchange data through files on the node's disk, which is slow"
             yield Breach((*path, "emptyDir"), message, why, _SHM_FIX, workload.manifest)
 
 
 @check("fabric/host-access", severity=WARNING, needs=Workloads)
 def host_access(workloads: Workloads) -> Iterator[Breach]:
-    """Report pods with access to the node that a device plugin makes unnecessary.
+    """Report pods that use RDMA devices with more access to the node than they need.
 
-    Pods with this access reach the devices and networks of all teams on the node, and Pod Security rejects them in
-    `baseline` and `restricted` namespaces. The check reports pods of ranks that use a fabric and are privileged, use
-    the host network, or mount `/dev/infiniband` from the node. A device plugin adds only the files of the requested
-    devices, so the pods need none of this.
+    The check reports pods that are privileged, use the host network, or mount `/dev/infiniband` from the node. Such
+    pods reach the devices and networks of all teams on the node, and Pod Security rejects the pods in `baseline` and
+    `restricted` namespaces. Pods need no such access if a device plugin adds the requested devices.
 
     Source: sriov-network-device-plugin pkg/infoprovider/rdmaInfoProvider.go; k8s-rdma-shared-dev-plugin
     pkg/resources/server.go
@@ -79,7 +83,7 @@ def host_access(workloads: Workloads) -> Iterator[Breach]:
             access = _node_access(pods)
             host_devices = f"the node's `{VERBS_DEVICES}`"
             if access and (pods.fabric_devices or host_devices in access):
-                device = f", although they request `{pods.fabric_devices[0]}`" if pods.fabric_devices else ""
+                device = f", although they request the device `{pods.fabric_devices[0]}`" if pods.fabric_devices else ""
                 yield Breach(
                     next(iter(access.values())),
                     f"the pods `{pods.role}` have {' and '.join(access)}{device}",
@@ -91,7 +95,7 @@ def host_access(workloads: Workloads) -> Iterator[Breach]:
 
 
 def _node_access(pods: PodTemplate) -> Mapping[str, Path]:
-    """Map each kind of access to the node → its path."""
+    """Return setting that gives access to the node → its path."""
     access: dict[str, Path] = {}
     for container in (*pods.init_containers, *pods.containers):
         if container.security.get("privileged") is True:
@@ -107,7 +111,7 @@ def _node_access(pods: PodTemplate) -> Mapping[str, Path]:
 _MACHINE_CONFIG = "machineconfiguration.openshift.io"
 _SECURITY = "security.openshift.io"
 _LIMIT = """containerd `LimitMEMLOCK=infinity`, CRI-O `default_ulimits = ["memlock=-1:-1"]`"""
-_NODE_LIMIT = f"raise the limit of the nodes ({_LIMIT}), and remove the capability"
+_NODE_LIMIT = f"raise the limit for locked memory on the nodes ({_LIMIT}), and remove the capability"
 _LIMIT_CONSEQUENCE = (
     "above the node's limit for locked memory, by default 8 MiB, NCCL fails (`Cannot allocate memory`) and UCX may "
     "fall back to TCP"
@@ -129,13 +133,13 @@ def memlock(objects: Objects) -> Iterator[Breach]:
 
     NCCL then fails with `Cannot allocate memory`, and UCX may fall back to TCP. The check reports:
 
-    - IPC_LOCK without effect: a user other than root gets a capability only from a program file, and
-      `allowPrivilegeEscalation: false` forbids this. It is a warning if escalation is allowed, but no command in the
-      object uses a program such as `setpriv`.
-    - IPC_LOCK in pods that are rejected: their namespace enforces `baseline` or `restricted`, or the SCC that they
-      require does not allow the capability.
-    - An unknown limit, as an info: pods of a runtime or MPIJob request a fabric device, but neither the pods nor a
-      MachineConfig in the release set the limit.
+    - The capability IPC_LOCK without effect. A user other than root gets the capability only from a program with a file
+      capability, which `allowPrivilegeEscalation: false` disables. If escalation is allowed, but no command in the
+      object uses a program such as `setpriv`, the finding is a warning.
+    - IPC_LOCK in pods that Pod Security or OpenShift rejects. Their namespace enforces `baseline` or `restricted`, or
+      the SCC that they require does not allow the capability.
+    - As an info, an unknown limit. Pods of a runtime or MPIJob request an RDMA device other than EFA, but do not lift
+      or test the limit, and no MachineConfig in the files sets it.
 
     Read [which configurations work](../../explanations/pod-security.md#locked-memory).
 
@@ -171,7 +175,7 @@ def _unused_capability(
     texts = [part for item in workload.containers for part in (item.text, *(v.value for v in item.variables))]
     if not any(program in text.lower() for text in texts for program in _USES_CAPABILITY):
         message = f"{subject}, but has {user}, and no command uses the capability"
-        why = f"users other than root need a program that passes it on, such as `setpriv`; {_LIMIT_CONSEQUENCE}"
+        why = f"only root gets the capability, except from a program such as `setpriv`; {_LIMIT_CONSEQUENCE}"
         yield Breach(path, message, why, _NODE_LIMIT, workload.manifest, WARNING)
 
 
@@ -231,7 +235,8 @@ def _unknown_limit(workload: Workload) -> Iterator[Breach]:
                 (*pods.path, "spec"),
                 f"the pods `{pods.role}` request `{devices[0]}`, but their limit for locked memory is unknown",
                 f"RDMA locks the memory that it registers; {_LIMIT_CONSEQUENCE}",
-                f"raise the limit of the nodes ({_LIMIT}), or add an init container that tests `ulimit -l`",
+                f"raise the limit for locked memory on the nodes ({_LIMIT}), or add an init container that tests "
+                "`ulimit -l`",
                 workload.manifest,
                 INFO,
             )
@@ -251,7 +256,7 @@ def lifts_limit(manifest: Manifest) -> bool:
 
 
 def _content(source: object) -> str:
-    """Decode a data URL (RFC 2397)."""
+    """Return the decoded content of a data URL (RFC 2397); empty for other values."""
     if not isinstance(source, str) or not source.startswith("data:"):
         return ""
     head, _, data = source.partition(",")

@@ -22,21 +22,22 @@ _ACROSS_NODES = ("sriov", "ib-sriov", "host-device", "macvlan", "ipvlan", "ipoib
 
 @check("fabric/addresses", severity=WARNING, needs=Objects)
 def addresses(objects: Objects) -> Iterator[Breach]:
-    """Report addresses of a network that overlap, or that are too few.
+    """Report a network that gives pods too few, duplicate or overlapping addresses, or a second default route.
 
-    Two pods then get the same address, or the last pods stay in ContainerCreating. The check reads whereabouts,
-    nv-ipam, host-local and static, and reports:
+    The last pods stay in ContainerCreating, two pods get the same address, or packets leave through the wrong
+    interface. The check reads the IPAM plugins whereabouts, nv-ipam, host-local and static, and reports:
 
-    - Too few addresses: nodes of a flavor (`mpigen.dev/nodes`) times pods per node times interfaces per pod. nv-ipam
-      needs a block for each node, with an address for each pod of the node. Excluded addresses and the gateway do not
-      count. nv-ipam skips a block only if all of it is excluded.
-    - `exclusions` of a pool that overlap. The webhook of nv-ipam accepts them, but its agent then gives no addresses.
-    - `host-local` or `static` on a network that connects several nodes. `host-local` counts per node, and `static`
-      gives all pods the same address.
-    - Overlapping addresses of two networks that a pod attaches, or of two networks in the same segment with separate
-      records of the addresses in use.
-    - A second default route. The pods already have one to the pod network.
-    - A pool that the release lacks or has with another kind (`poolType`), if the release has other pools.
+    - Too few addresses. The annotation `mpigen.dev/nodes` of a ResourceFlavor sets the number of nodes. Each interface
+      of the pods on these nodes needs an address. Excluded addresses and the gateway do not count.
+    - Too few blocks. nv-ipam needs a block for each node, with an address for each interface of the pods on the node.
+      It skips a block only if the whole block is excluded.
+    - `exclusions` of a pool that overlap. The webhook of nv-ipam accepts the pool, but its agent rejects the pool.
+    - `host-local` or `static` on a network that connects several nodes. `host-local` assigns addresses on each node
+      separately, and `static` gives all pods the same address.
+    - Overlapping addresses of two networks that a pod attaches.
+    - Overlapping addresses of two networks in one layer 2 segment, if their IPAM plugins record them separately.
+    - A second default route. The pods already have a default route to the pod network.
+    - A pool of nv-ipam that no file defines with this name and kind (`poolType`), if the files define other pools.
 
     Source: multus-cni issue 1400; containernetworking plugins plugins/ipam/host-local; nvidia-k8s-ipam 3ce4a34
     pkg/ipam-node/allocator/range_set.go Canonicalize, api/v1alpha1/validate_exclusions.go
@@ -60,15 +61,15 @@ def _lone_network_breaches(network: Attachment, fabrics: Fabrics) -> Iterator[Br
             path,
             f"the network `{network.name}` ({network.type}) connects several nodes, but uses `host-local`",
             "`host-local` assigns addresses on each node separately, so pods on two nodes get the same address",
-            "write `whereabouts` with the same range, or `nv-ipam` with a pool",
+            "set `ipam.type` to `whereabouts` with the same `range`, or to `nv-ipam` with a pool",
             network.manifest,
         )
     if network.type in _ACROSS_NODES and kind == "static" and network.ipam.get("addresses"):
         yield Breach(
             path,
             f"the network `{network.name}` gives all pods the same address (`static`)",
-            "only one pod can use the network at a time",
-            "write `whereabouts` with a range, or `nv-ipam` with a pool",
+            "two pods on this network have the same address, so their connections fail or reach the wrong pod",
+            "set `ipam.type` to `whereabouts` with a `range`, or to `nv-ipam` with a pool",
             network.manifest,
         )
     pools = fabrics.pools
@@ -78,8 +79,8 @@ def _lone_network_breaches(network: Attachment, fabrics: Fabrics) -> Iterator[Br
             other = next((kind for kind, pool in pools if pool == name), "")
             yield Breach(
                 path,
-                f"the network `{network.name}` takes addresses from the {network.pool_kind} `{name}`, which the "
-                f"release does not define; the release has {existing}",
+                f"the network `{network.name}` takes addresses from the {network.pool_kind} `{name}`, which no "
+                f"file defines; the files define {existing}",
                 "the pods stay in ContainerCreating until the pool exists",
                 f'write `"poolType": "{other.lower()}"`'
                 if other
@@ -114,13 +115,13 @@ def _second_default_route(manifest: Manifest, path: Path, owner: str) -> Breach:
         f"{owner} adds a default route to the pods",
         "the pods then have two default routes, and may send traffic to the API server, DNS and other ranks over this "
         "network",
-        "route only the networks behind the gateway, such as the other rails, or remove the route",
+        "route only the subnets behind the gateway, such as the subnets of other NICs, or remove the route",
         manifest,
     )
 
 
 def _overlapping_exclusion(pool: Manifest) -> int | None:
-    """Return the index of the first exclusion that overlaps an earlier one."""
+    """Return the index of the first exclusion of a pool that overlaps an earlier exclusion; None if none does."""
     spans = exclusions(pool) or []
     return next((index for index in range(len(spans)) if overlap(spans[: index + 1])), None)
 
@@ -140,15 +141,15 @@ def _small_ranges(objects: Objects) -> Iterator[Breach]:
                 yield Breach(
                     addresses.path,
                     message,
-                    f"flavor `{demand.flavor}` has {demand.nodes} nodes with {demand.per_node} interfaces of network "
-                    f"`{network.name}` each, so the last pods stay in ContainerCreating",
+                    f"flavor `{demand.flavor}` has {demand.nodes} nodes, whose pods need {demand.per_node} of the "
+                    f"addresses of network `{network.name}` per node, so the last pods stay in ContainerCreating",
                     fix,
                     addresses.manifest,
                 )
 
 
 def _shortage(addresses: Range, demand: Demand) -> tuple[str, str] | None:
-    """Return the message and the fix; None if the range has enough addresses."""
+    """Return the message and the fix for a range with too few addresses; None if it has enough."""
     supply, network = addresses.supply, addresses.network
     if supply.per_node is not None and supply.per_node < demand.per_node:
         message = (
@@ -156,8 +157,8 @@ def _shortage(addresses: Range, demand: Demand) -> tuple[str, str] | None:
         )
         return message, f"give each node at least {demand.per_node} addresses"
     if supply.nodes is not None and supply.nodes < demand.nodes:
-        message = f"{network} has blocks for {supply.nodes} nodes, but the flavor has {demand.nodes}"
-        return message, f"write a network with blocks for at least {demand.nodes} nodes"
+        message = f"{network} has blocks for {supply.nodes} nodes, but flavor `{demand.flavor}` has {demand.nodes}"
+        return message, f"write a larger subnet, with blocks for at least {demand.nodes} nodes"
     for number, count in supply.short:
         if number < demand.nodes and count < demand.per_node:
             message = (
@@ -176,6 +177,7 @@ def _overlapping_networks(objects: Objects) -> Iterator[Breach]:
     users = objects.view(NetworkUsers)
 
     def share_pods(network: Attachment, other: Attachment) -> bool:
+        """Return True if some pods use both networks."""
         return not {id(use.pods) for use in users.of(network)}.isdisjoint(id(use.pods) for use in users.of(other))
 
     fix = "give each network its own subnet"
@@ -208,9 +210,9 @@ def _overlap_breach(network: Attachment, other: Attachment, own: Range, others: 
 def _overlaps(
     objects: Objects, key: Callable[[Attachment], object], matters: Callable[[Range, Range], bool]
 ) -> Iterator[tuple[Attachment, Attachment, Range, Range]]:
-    """Yield (network, earlier network, range, earlier range) for networks with an equal key whose addresses overlap.
+    """Yield (network, earlier network, range, earlier range) for overlapping ranges of networks with an equal `key`.
 
-    Networks with equal ranges (one per team) are compared with other networks only once.
+    Skip pairs of ranges that `matters` rejects. Networks with equal ranges (one per team) are compared only once.
     """
     fabrics = objects.view(Fabrics.read)
     by_key: dict[object, dict[object, list[tuple[Attachment, list[Range]]]]] = {}
@@ -230,21 +232,29 @@ def _overlaps(
 
 _POLICY_FOR = "k8s.v1.cni.cncf.io/policy-for"
 _NO_EFFECT = "the policy has no effect, so every pod on the network can reach the selected pods"
+_LOST_FIELDS = {
+    "pkey": "its pods are in the default partition",
+    "ibKubernetesEnabled": "its pods are in the default partition",
+    "rdmaIsolation": "the RDMA devices of its pods stay in the network of the node",
+}
+"""Field that a SriovIBNetwork lacks → the effect of its absence."""
 
 
 @check("fabric/isolation", severity=ERROR, needs=Objects)
 def isolation(objects: Objects) -> Iterator[Breach]:
-    """Report a network policy or partition without effect.
+    """Report a MultiNetworkPolicy or an InfiniBand partition without effect.
 
-    Pods of other teams reach the pods although a policy seems to forbid it. The check reports:
+    Pods of other teams can reach the pods that the policy or partition seems to isolate. The check reports:
 
-    - A MultiNetworkPolicy without the annotation `k8s.v1.cni.cncf.io/policy-for`, or with a pod selector that its
-      implementation does not support.
-    - As a warning, a policy for a network that the release lacks, or of type ib-sriov, host-device or ipoib, which no
-      implementation supports.
-    - As an info, a policy for a network with RDMA, because RDMA bypasses its rules.
-    - A SriovIBNetwork with a field for partitions, such as `pkey`. The kind has no such field, so its pods are in the
-      default partition.
+    - A MultiNetworkPolicy without the annotation `k8s.v1.cni.cncf.io/policy-for`, or with a pod selector that the
+      iptables implementation does not support.
+    - As a warning, a MultiNetworkPolicy for a network that no file defines in a namespace with other networks.
+    - As a warning, a MultiNetworkPolicy for a network of type ib-sriov, host-device or ipoib. No implementation
+      supports these types.
+    - As an info, a MultiNetworkPolicy for a network with the chained plugin `rdma`, because RDMA bypasses the rules of
+      the policy.
+    - A SriovIBNetwork with `pkey`, `ibKubernetesEnabled` or `rdmaIsolation`. The kind has none of these fields, so pods
+      on its network are in the default partition, or keep their RDMA devices in the network of the node.
 
     Source: multi-networkpolicy-iptables cbf2b11 pkg/server/server.go generateRules, policyrules.go, options.go
     `--network-plugins`; sriov-network-operator 249e200 api/v1/sriovibnetwork_types.go
@@ -254,13 +264,13 @@ def isolation(objects: Objects) -> Iterator[Breach]:
         yield from _unsupported_selectors(policy)
         yield from _ineffective_policies(policy, fabrics)
     for manifest in fabrics.of("SriovIBNetwork"):
-        for field in ("pkey", "ibKubernetesEnabled", "rdmaIsolation"):
+        for field, effect in _LOST_FIELDS.items():
             if field in mapping(manifest.body, "spec"):
                 yield Breach(
                     ("spec", field),
                     f"`{field}` is not a field of a SriovIBNetwork",
-                    f"the operator creates `{manifest.name}` without it, so its pods are in the default partition",
-                    f"replace it by a NetworkAttachmentDefinition `{manifest.name}` of type ib-sriov, with `{field}`",
+                    f"the operator creates the network without `{field}`, so {effect}",
+                    f"write a NetworkAttachmentDefinition `{manifest.name}` of type ib-sriov with `{field}` instead",
                     manifest,
                 )
 
@@ -282,7 +292,7 @@ def _unsupported_selectors(policy: Manifest) -> Iterator[Breach]:
 
 
 def _ineffective_policies(policy: Manifest, fabrics: Fabrics) -> Iterator[Breach]:
-    """Yield the networks for which a policy has no effect."""
+    """Yield the faults of a policy: no network, an undefined network, or a network that it does not filter."""
     value = mapping(policy.body, "metadata", "annotations").get(_POLICY_FOR)
     names = [name for part in value.split(",") if (name := part.strip())] if isinstance(value, str) else []
     path: Path = ("metadata", "annotations", _POLICY_FOR)
@@ -303,7 +313,7 @@ def _ineffective_policies(policy: Manifest, fabrics: Fabrics) -> Iterator[Breach
             if any(other.namespace == namespace for other in fabrics.attachments):
                 yield Breach(
                     path,
-                    f"the policy is for the network `{namespace}/{name}`, which the release does not define",
+                    f"the policy is for the network `{namespace}/{name}`, which no file defines",
                     _NO_EFFECT,
                     "write the name of a network in this namespace, or `namespace/name` of any other network",
                     policy,
@@ -315,7 +325,8 @@ def _ineffective_policies(policy: Manifest, fabrics: Fabrics) -> Iterator[Breach
         fix = connected.fix if connected else "separate teams by a VLAN or a partition"
         message = f"the policy is for the network `{network.name}` of type {network.type}"
         if network.type in ("ib-sriov", "host-device", "ipoib"):
-            why = f"implementations support only macvlan, and on OpenShift also ipvlan, sriov and bond: {_NO_EFFECT}"
+            why = "implementations of MultiNetworkPolicy support only macvlan, and on OpenShift also ipvlan, sriov and "
+            why += f"bond: {_NO_EFFECT}"
             yield Breach(path, message, why, fix, policy, WARNING)
         elif network.chains("rdma"):
             why = "the policy filters IP traffic, but RDMA bypasses IP, so ranks of other teams can reach the pods"
@@ -327,12 +338,18 @@ _SHARED = "RDMA bypasses NetworkPolicy and MultiNetworkPolicy, so ranks of one t
 
 @check("fabric/shared", severity=INFO, needs=Objects)
 def shared(objects: Objects) -> Iterator[Breach]:
-    """Report teams that reach each other on a fabric.
+    """Report teams whose ranks can reach each other by RDMA.
 
-    RDMA bypasses NetworkPolicy and MultiNetworkPolicy, so ranks of one team can reach the devices of the other. Two
-    teams share an InfiniBand partition, a VLAN, or an interface of the nodes. Or jobs of both teams request a device of
-    the RDMA shared device plugin, which gives all pods of a node access to its NICs. A team is the label
-    `mpigen.dev/tenant` of a namespace, or else the namespace.
+    RDMA bypasses NetworkPolicy and MultiNetworkPolicy. So ranks of one team can reach the devices of another team if
+    both teams use:
+
+    - The same InfiniBand partition, VLAN, or network interface of the nodes.
+    - The same device of the RDMA shared device plugin, which gives all pods of a node access to its NICs.
+
+    The label `mpigen.dev/tenant` of a Namespace names its team. A namespace without the label is a team of its own.
+
+    Source: k8s-rdma-shared-dev-plugin 410b0f3 pkg/resources/server.go Allocate; multi-networkpolicy-iptables cbf2b11
+    pkg/server/policyrules.go writes iptables rules, which RDMA bypasses
     """
     teams = {namespace.name: _team(namespace) for namespace in objects.of("", "Namespace")}
     yield from _shared_segments(objects, teams)
@@ -352,7 +369,7 @@ def shared(objects: Objects) -> Iterator[Breach]:
 
 
 def _shared_segments(objects: Objects, teams: Mapping[str, str]) -> Iterator[Breach]:
-    """Yield one breach per set of teams, even if the teams share several segments of a kind, such as rails."""
+    """Yield one breach per set of teams and kind of segment, such as VLAN, even if they share several segments."""
     by_segment: dict[tuple[str, ...], list[Attachment]] = {}
     for network in objects.view(Fabrics.read).attachments:
         if connected := segment(network):
@@ -369,8 +386,8 @@ def _shared_segments(objects: Objects, teams: Mapping[str, str]) -> Iterator[Bre
         if connected is None:
             continue
         names = listed(list(dict.fromkeys(other.manifest.resource for other in others)))
-        other_networks = f" (also used by {names})" if names else ""
-        more = f" (in {len(segments)} segments of this kind)" if len(segments) > 1 else ""
+        other_networks = f"; this network and {names} use it" if names else ""
+        more = f"; the teams share {len(segments)} segments of this kind" if len(segments) > 1 else ""
         message = f"teams {listed(users)} share {connected.text}{other_networks}{more}"
         yield Breach(("spec",), message, _SHARED, connected.fix, network.manifest)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -12,7 +12,7 @@ from generator.checks.fabric.fabrics import Fabrics
 from generator.checks.objects import Objects
 from generator.checks.registry import ERROR, WARNING, Breach, check
 from generator.documents.load import Path
-from generator.documents.messages import format_value
+from generator.documents.messages import format_names, format_value
 from generator.documents.scalars import int64
 from generator.facts.names import TENANT_LABEL
 from generator.manifests import Manifest
@@ -37,23 +37,32 @@ _NEVER_WORKS = (
 def node_policy(objects: Objects) -> Iterator[Breach]:
     """Report a SriovNetworkNodePolicy that the webhook of its operator would reject.
 
-    The webhook of the SR-IOV operator is off by default, except on OpenShift. Without it the API server accepts the
-    policy, but the nodes never offer the devices. The check reports:
+    The webhook of the SR-IOV operator is off by default, except on OpenShift. Without the webhook, the API server
+    accepts the policy, but the nodes never offer the devices. Of two conflicting policies, either may take effect. The
+    check reports:
 
-    - A resource name that a release of the operator rejects. Releases up to 1.6 reject `-`.
-    - A `nicSelector` that selects nothing, or functions of a port beyond `numVfs`.
-    - No functions, or more than an NVIDIA NIC has.
-    - `vfio-pci` with `isRdma`, `switchdev` on InfiniBand, and `vdpaType` or `bridge` without `switchdev`.
-    - Two policies for the same nodes that configure the same functions, or that differ in `externallyManaged` or
-      `excludeTopology`.
+    - A resource name that a version of the operator rejects. Versions up to 1.6 reject `-`.
+    - A `nicSelector` that selects nothing, or that combines `netFilter` with a field of `nicSelector`, `eSwitchMode`,
+      `bridge` or a `linkType` other than Ethernet.
+    - An entry of `pfNames` with `#`, but without a valid range of virtual functions below `numVfs`.
+    - `numVfs: 0`, or `numVfs` above 128 for NVIDIA NICs (`vendor: "15b3"`).
+    - `vfio-pci` with `isRdma`, and `switchdev` with a `linkType` other than Ethernet.
+    - `vdpaType` without `switchdev` or with a `deviceType` other than `netdevice`.
+    - `bridge` without `switchdev` or with `externallyManaged`.
+    - Two policies for the same nodes that select the same virtual functions or the same entry of `rootDevices`, or that
+      differ in `externallyManaged` for one port or in `excludeTopology` for one resource.
 
-    Source: sriov-network-operator v1.6.0 pkg/webhook/validate.go
+    The finding is a warning if only some versions of the operator reject the policy: for a resource name, or for
+    `netFilter` with other fields. Without the webhook, such a policy can work: the device plugin accepts `-` in a name.
+
+    Source: sriov-network-operator v1.6.0 pkg/webhook/validate.go; sriov-network-device-plugin v3.6.0 pkg/utils/utils.go
+    ValidResourceName
     """
     policies: dict[tuple[str, str], Manifest] = {}
     for policy in objects.of(SRIOV, "SriovNetworkNodePolicy"):
         policies.setdefault((policy.namespace, policy.name), policy)
         spec = mapping(policy.body, "spec")
-        for breaches in (_resource_names, _nic_selectors, _port_ranges, _functions, _device_modes) if spec else ():
+        for breaches in (_resource_names, _nic_selectors, _port_ranges, _functions, _vfio, _switchdev) if spec else ():
             yield from breaches(policy, spec)
     for first, second in combinations(policies.values(), 2):
         labels, others = (mapping(policy.body, "spec", "nodeSelector").items() for policy in (first, second))
@@ -67,15 +76,15 @@ def _resource_names(policy: Manifest, spec: Mapping[str, Any]) -> Iterator[Breac
         return
     accepted = bool(_NAME_TO_1_6.fullmatch(name)), bool(_NAME_AFTER_1_6.fullmatch(name))
     releases = {
-        (True, False): "releases of the operator after 1.6",
-        (False, True): "releases of the operator up to 1.6",
-        (False, False): "any release of the operator",
+        (True, False): "versions of the operator after 1.6",
+        (False, True): "versions of the operator up to 1.6",
+        (False, False): "any version of the operator",
     }.get(accepted)
     if releases:
         yield Breach(
             ("spec", "resourceName"),
-            f"{format_value(name)} is not a valid resource name in {releases}",
-            f"the webhook of {releases} rejects the policy",
+            f"{format_value(name)} is not a valid resource name for {releases}",
+            f"the webhook in {releases} rejects the policy",
             f"write `{re.sub('[^a-zA-Z0-9]+', '_', name)[:63].strip('_') or 'ib_vf'}`",
             policy,
             WARNING if any(accepted) else ERROR,
@@ -86,7 +95,7 @@ def _resource_names(policy: Manifest, spec: Mapping[str, Any]) -> Iterator[Breac
 def _nic_selectors(policy: Manifest, spec: Mapping[str, Any]) -> Iterator[Breach]:
     selector = mapping(spec, "nicSelector")
     if isinstance(spec.get("nicSelector"), dict) and not any(selector.get(key) for key in _SELECTORS):
-        unknown = " and ".join(f"`{key}`" for key in selector)
+        unknown = format_names(selector)
         yield Breach(
             ("spec", "nicSelector"),
             f"`nicSelector` selects no NIC: the operator ignores {unknown}" if unknown else "`nicSelector` is empty",
@@ -102,7 +111,7 @@ def _nic_selectors(policy: Manifest, spec: Mapping[str, Any]) -> Iterator[Breach
             yield Breach(
                 ("spec", "nicSelector", "netFilter"),
                 f"`netFilter` cannot be combined with `{'` and `'.join(others)}`",
-                "releases of the operator after 1.6 reject the policy",
+                "versions of the operator after 1.6 reject the policy",
                 f"remove `netFilter`, or remove `{'` and `'.join(others)}`",
                 policy,
                 WARNING,
@@ -110,7 +119,7 @@ def _nic_selectors(policy: Manifest, spec: Mapping[str, Any]) -> Iterator[Breach
 
 
 def _port_ranges(policy: Manifest, spec: Mapping[str, Any]) -> Iterator[Breach]:
-    """Yield invalid ranges of functions: `ens1f0#2-5` selects functions 2 to 5 of the port."""
+    """Yield an error for each invalid range of virtual functions. `ens1f0#2-5` selects functions 2 to 5 of the port."""
     count = spec.get("numVfs")
     for index, name in enumerate(strings(mapping(spec, "nicSelector").get("pfNames"))):
         if "#" not in name:
@@ -118,11 +127,11 @@ def _port_ranges(policy: Manifest, spec: Mapping[str, Any]) -> Iterator[Breach]:
         bounds = _RANGE.fullmatch(name.partition("#")[2])
         first, last = (int(bounds["first"]), int(bounds["last"])) if bounds else (0, 0)
         if bounds is None:
-            message, fix = f"`{name}` has no range of functions after `#`", "write a range such as `ens1f0#0-7`"
+            message, fix = f"`{name}` has no range of virtual functions after `#`", "write a range such as `ens1f0#0-7`"
         elif last < first:
-            message, fix = f"the range of `{name}` ends before it starts", f"write `#{last}-{first}`"
+            message, fix = f"the range of functions in `{name}` ends before it starts", f"write `#{last}-{first}`"
         elif isinstance(count, int) and last >= count:
-            message = f"`{name}` ends with function {last}, but `numVfs: {count}` creates functions 0 to {count - 1}"
+            message = f"`{name}` selects function {last}, but `numVfs: {count}` creates functions 0 to {count - 1}"
             fix = f"write at most `#{first}-{count - 1}`, or increase `numVfs`"
         else:
             continue
@@ -135,7 +144,7 @@ def _functions(policy: Manifest, spec: Mapping[str, Any]) -> Iterator[Breach]:
         return
     if count == 0:
         message = "`numVfs: 0` creates no virtual functions"
-        fix = "write the number of pods on a node that use the NIC, or remove the policy"
+        fix = "set `numVfs` to the number of pods on a node that use the NIC, or remove the policy"
     elif count > _MOST_NVIDIA_FUNCTIONS and mapping(spec, "nicSelector").get("vendor") == _NVIDIA:
         message = f"`numVfs: {count}` exceeds {_MOST_NVIDIA_FUNCTIONS}, the limit of the operator for an NVIDIA NIC"
         fix = f"write at most {_MOST_NVIDIA_FUNCTIONS}"
@@ -144,13 +153,17 @@ def _functions(policy: Manifest, spec: Mapping[str, Any]) -> Iterator[Breach]:
     yield Breach(("spec", "numVfs"), message, _NEVER_WORKS, fix, policy, value=count)
 
 
-def _device_modes(policy: Manifest, spec: Mapping[str, Any]) -> Iterator[Breach]:
-    link, mode, kind = (str(spec.get(key) or "") for key in ("linkType", "eSwitchMode", "deviceType"))
-    vdpa, is_switchdev = spec.get("vdpaType"), mode == "switchdev"
-    if kind == "vfio-pci" and spec.get("isRdma") is True:
+def _vfio(policy: Manifest, spec: Mapping[str, Any]) -> Iterator[Breach]:
+    if spec.get("deviceType") == "vfio-pci" and spec.get("isRdma") is True:
         message = "`deviceType: vfio-pci` passes the NIC to a virtual machine, but `isRdma: true` passes it to pods"
         fix = "write `deviceType: netdevice` for pods"
-        yield Breach(("spec", "deviceType"), message, _NEVER_WORKS, fix, policy, value=kind)
+        yield Breach(("spec", "deviceType"), message, _NEVER_WORKS, fix, policy, value="vfio-pci")
+
+
+def _switchdev(policy: Manifest, spec: Mapping[str, Any]) -> Iterator[Breach]:
+    """Yield fields that conflict with `eSwitchMode`, the switch mode of the NIC."""
+    link, mode, kind = (str(spec.get(key) or "") for key in ("linkType", "eSwitchMode", "deviceType"))
+    vdpa, is_switchdev = spec.get("vdpaType"), mode == "switchdev"
     if is_switchdev and link and link.lower() != "eth":
         message = f"`eSwitchMode: switchdev` needs Ethernet, but the policy sets `linkType: {link}`"
         yield Breach(("spec", "eSwitchMode"), message, _NEVER_WORKS, "remove `eSwitchMode`", policy, value=mode)
@@ -158,7 +171,7 @@ def _device_modes(policy: Manifest, spec: Mapping[str, Any]) -> Iterator[Breach]
         message = f"`vdpaType: {vdpa}` needs `deviceType: netdevice` and `eSwitchMode: switchdev`"
         yield Breach(("spec", "vdpaType"), message, _NEVER_WORKS, "set both, or remove `vdpaType`", policy, value=vdpa)
     if spec.get("bridge") and (not is_switchdev or spec.get("externallyManaged") is True):
-        message = "`bridge` needs `eSwitchMode: switchdev`, and NICs that the operator manages"
+        message = "`bridge` needs `eSwitchMode: switchdev`, and does not allow `externallyManaged`"
         fix = "set `eSwitchMode: switchdev` without `externallyManaged`, or remove `bridge`"
         yield Breach(("spec", "bridge"), message, _NEVER_WORKS, fix, policy)
 
@@ -167,7 +180,7 @@ def _conflicts(first: Manifest, second: Manifest) -> Iterator[Breach]:
     """Yield the fields of the second policy that conflict with the first policy."""
     one, two = (mapping(policy.body, "spec") for policy in (first, second))
     nics, others = (mapping(spec, "nicSelector") for spec in (two, one))
-    why = "the operator's webhook rejects the second policy; without the webhook, either of the two may take effect"
+    why = "the operator's webhook rejects one of the two policies; without the webhook, either policy may take effect"
     for index, name in enumerate(strings(nics.get("pfNames"))):
         for other in strings(others.get("pfNames")):
             (begin, end), (first_function, last_function) = _functions_of(name), _functions_of(other)
@@ -177,7 +190,7 @@ def _conflicts(first: Manifest, second: Manifest) -> Iterator[Breach]:
                 continue
             if begin <= last_function and first_function <= end:
                 message = f"`{name}` overlaps `{other}` of {first.resource}"
-                fix = "give each policy its own functions, such as `#0-3` and `#4-7`"
+                fix = "give each policy its own virtual functions, such as `#0-3` and `#4-7`"
                 yield Breach(path, message, why, fix, second, value=name)
             elif (one.get("externallyManaged") is True) != (two.get("externallyManaged") is True):
                 message = (
@@ -204,7 +217,7 @@ def _conflicts(first: Manifest, second: Manifest) -> Iterator[Breach]:
 
 
 def _functions_of(name: str) -> tuple[int, int]:
-    """Return the first and last function of a port; -1 for a port without a range, as the operator compares them."""
+    """Return the range of functions, (2, 5) for `ens1f0#2-5`; (-1, -1) without a valid range, as in the operator."""
     begin, dash, end = name.partition("#")[2].partition("-")
     first, last = int64(begin), int64(end)
     return (-1, -1) if not dash or first is None or last is None else (first, last)
@@ -216,24 +229,46 @@ _ONLY_NAME = {(SRIOV, "SriovOperatorConfig"): "default", (MELLANOX, "NicClusterP
 sriov-network-operator v1.6.0 pkg/webhook/validate.go; network-operator b06827e pkg/consts
 """
 _NV_IPAM_NAMESPACES = ("nvidia-network-operator", "kube-system")
-"""Namespaces of nv-ipam: by NVIDIA's network operator, and by itself (nvidia-k8s-ipam 3ce4a34 deploy/manifests)."""
+"""Namespaces in which NVIDIA's network operator and nv-ipam's own manifests (nvidia-k8s-ipam 3ce4a34) run nv-ipam."""
 
 
 @check("fabric/operator-namespace", severity=ERROR, needs=Objects)
 def operator_namespace(objects: Objects) -> Iterator[Breach]:
-    """Report an object in a namespace that its operator ignores.
+    """Report an object whose namespace or name makes its operator ignore it.
 
-    The API server accepts the object, but it has no effect. The SR-IOV operator reads policies and pools only in its
-    own namespace, and creates networks in other namespaces only for objects there. nv-ipam reads pools in one
-    namespace. A NicClusterPolicy must be called `nic-cluster-policy`, and a SriovOperatorConfig `default`.
+    The API server accepts the object, but the object has no effect:
 
-    mpigen derives the namespace of the operator from the usual ones and from the SriovOperatorConfig. It is a warning
-    if the release has no object in such a namespace.
+    - The SR-IOV operator reads each SriovNetworkNodePolicy and SriovNetworkPoolConfig only in its own namespace. It
+      accepts `networkNamespace` of a network, such as a SriovNetwork, only there.
+    - nv-ipam reads its pools in one namespace.
+    - The operators read a NicClusterPolicy only if its name is `nic-cluster-policy`, and a SriovOperatorConfig only if
+      its name is `default`.
+
+    The SR-IOV operator runs in one of its usual namespaces, or in that of a SriovOperatorConfig. If the files have no
+    object there, findings on namespaces are warnings. But a SriovNetworkNodePolicy or SriovNetworkPoolConfig in the
+    namespace of a team (`mpigen.dev/tenant`) is always an error. Findings on pools of nv-ipam are warnings.
 
     Source: sriov-network-operator v1.6.0 main.go (its cache has one namespace), pkg/webhook/validate.go,
     controllers/generic_network_controller.go Reconcile; nvidia-k8s-ipam 3ce4a34 cmd/ipam-node/app/options/options.go
     PoolsNamespace
     """
+    operators = objects.view(Fabrics.read).operators
+    settings = objects.of(SRIOV, "SriovNetworkNodePolicy", "SriovNetworkPoolConfig")
+    networks = objects.of(SRIOV, *SRIOV_PLUGINS)
+    configs = objects.of(SRIOV, "SriovOperatorConfig")
+    known = min({item.namespace for item in (*settings, *networks, *configs)} & operators, default="")
+    yield from _misnamed_settings(objects)
+    yield from _unread_settings(_outside(settings, operators), known, objects)
+    yield from _rejected_networks(_outside(networks, operators), known)
+    yield from _unread_pools(_outside(objects.of(NV_IPAM, "CIDRPool", "IPPool"), _NV_IPAM_NAMESPACES))
+
+
+def _outside(manifests: Iterable[Manifest], namespaces: Container[str]) -> Iterator[Manifest]:
+    """Yield the objects that have a namespace outside of `namespaces`."""
+    return (item for item in manifests if item.namespace and item.namespace not in namespaces)
+
+
+def _misnamed_settings(objects: Objects) -> Iterator[Breach]:
     for (group, kind), name in _ONLY_NAME.items():
         for manifest in objects.of(group, kind):
             if manifest.name and manifest.name != name:
@@ -245,53 +280,57 @@ def operator_namespace(objects: Objects) -> Iterator[Breach]:
                     manifest,
                     value=manifest.name,
                 )
-    fabrics = objects.view(Fabrics.read)
-    kinds = ("SriovNetworkNodePolicy", "SriovNetworkPoolConfig", "SriovOperatorConfig", *SRIOV_PLUGINS)
-    known = sorted({item.namespace for kind in kinds for item in fabrics.of(kind)} & fabrics.operators)
-    for manifest in objects.of(SRIOV, "SriovNetworkNodePolicy", "SriovNetworkPoolConfig"):
-        if manifest.namespace and manifest.namespace not in fabrics.operators:
-            usual = " or ".join(f"`{name}`" for name in sorted(PREFIXES))
-            namespace = objects.one("", "Namespace", manifest.namespace)
-            is_tenant = namespace is not None and TENANT_LABEL in mapping(namespace.body, "metadata", "labels")
-            yield Breach(
-                ("metadata", "namespace"),
-                f"the {manifest.kind} is in `{manifest.namespace}`, but the SR-IOV operator "
-                + (f"runs in `{known[0]}`" if known else f"usually runs in {usual}"),
-                "the operator reads only objects in its own namespace, so this object has no effect",
-                f"write `namespace: {known[0] if known else 'openshift-sriov-network-operator'}`, or the namespace in "
-                "which your operator runs",
-                manifest,
-                ERROR if known or is_tenant else WARNING,
-                value=manifest.namespace,
-            )
-    for manifest in objects.of(SRIOV, *SRIOV_PLUGINS):
-        target = string(mapping(manifest.body, "spec").get("networkNamespace"))
-        if target and manifest.namespace and manifest.namespace not in fabrics.operators:
-            operator = f"`{known[0]}`" if known else "the namespace of the operator"
+
+
+def _unread_settings(outside: Iterable[Manifest], known: str, objects: Objects) -> Iterator[Breach]:
+    """Yield policies and node pools outside the namespace of the operator; `known` is empty if it is unknown."""
+    usual = format_names(sorted(PREFIXES), "or")
+    for manifest in outside:
+        namespace = objects.one("", "Namespace", manifest.namespace)
+        is_tenant = namespace is not None and TENANT_LABEL in mapping(namespace.body, "metadata", "labels")
+        yield Breach(
+            ("metadata", "namespace"),
+            f"the {manifest.kind} is in `{manifest.namespace}`, but the SR-IOV operator "
+            + (f"runs in `{known}`" if known else f"usually runs in {usual}"),
+            "the operator reads only objects in its own namespace, so this object has no effect",
+            f"write `namespace: {known}`"
+            if known
+            else "write the namespace in which your SR-IOV operator runs, such as `namespace: sriov-network-operator`",
+            manifest,
+            ERROR if known or is_tenant else WARNING,
+            value=manifest.namespace,
+        )
+
+
+def _rejected_networks(outside: Iterable[Manifest], known: str) -> Iterator[Breach]:
+    """Yield networks with `networkNamespace` outside the operator's namespace; `known` is empty if it is unknown."""
+    for manifest in outside:
+        if target := string(mapping(manifest.body, "spec").get("networkNamespace")):
             yield Breach(
                 ("spec", "networkNamespace"),
                 f"the {manifest.kind} is in `{manifest.namespace}`, but requests its network in `{target}`",
-                "only objects in the operator's namespace can set another namespace: the condition Ready becomes "
+                "only objects in the namespace of the operator can set `networkNamespace`: the condition Ready becomes "
                 "False, and the operator creates no network",
-                f"move the object to {operator}, or remove `networkNamespace` to create the network in "
-                f"`{manifest.namespace}`",
+                f"move the object to {f'`{known}`' if known else 'the namespace of the operator'}, or remove "
+                f"`networkNamespace` to create the network in `{manifest.namespace}`",
                 manifest,
                 ERROR if known else WARNING,
                 value=target,
             )
-    for pool in objects.of(NV_IPAM, "CIDRPool", "IPPool"):
-        if pool.namespace and pool.namespace not in _NV_IPAM_NAMESPACES:
-            usual = " or ".join(f"`{name}`" for name in _NV_IPAM_NAMESPACES)
-            yield Breach(
-                ("metadata", "namespace"),
-                f"the {pool.kind} is in `{pool.namespace}`, but nv-ipam usually runs in {usual}",
-                "nv-ipam reads pools in one namespace, by default its own, so pods get no address from other pools",
-                f"write `namespace: {_NV_IPAM_NAMESPACES[0]}`, or the namespace that nv-ipam reads "
-                "(`--ippools-namespace`)",
-                pool,
-                WARNING,
-                value=pool.namespace,
-            )
+
+
+def _unread_pools(outside: Iterable[Manifest]) -> Iterator[Breach]:
+    usual = format_names(_NV_IPAM_NAMESPACES, "or")
+    for pool in outside:
+        yield Breach(
+            ("metadata", "namespace"),
+            f"the {pool.kind} is in `{pool.namespace}`, but nv-ipam usually runs in {usual}",
+            "nv-ipam reads pools in one namespace, by default its own, so pods get no address from other pools",
+            f"write `namespace: {_NV_IPAM_NAMESPACES[0]}`, or the namespace that nv-ipam reads (`--ippools-namespace`)",
+            pool,
+            WARNING,
+            value=pool.namespace,
+        )
 
 
 _SELECTOR_KEYS = ("matchLabels", "matchExpressions")
@@ -299,10 +338,10 @@ _SELECTOR_KEYS = ("matchLabels", "matchExpressions")
 
 @check("fabric/every-node", severity=ERROR, needs=Manifest)
 def every_node(manifest: Manifest) -> Iterator[Breach]:
-    """Report a node selector without a term, which selects every node.
+    """Report a SriovNetworkPoolConfig that selects every node by mistake.
 
-    The `nodeSelector` of a SriovNetworkPoolConfig has labels, as in a pod, instead of `matchLabels`. The API server
-    drops them, and the empty selector then selects every node. With a new `rdmaMode` the operator restarts all nodes.
+    Its `nodeSelector` has labels, as in a pod, instead of `matchLabels`. The API server drops the labels, and the empty
+    selector selects every node. If `rdmaMode` changes, the operator restarts all nodes.
 
     Source: sriov-network-operator v1.6.0 controllers/helper.go findNodePoolConfig
     """
@@ -314,7 +353,7 @@ def every_node(manifest: Manifest) -> Iterator[Breach]:
         yield Breach(
             ("spec", "nodeSelector"),
             f"the pool selects EVERY node: the API server drops the unknown field `{dropped[0]}`",
-            "the operator drains every node of the pool, and restarts it if `rdmaMode` changes",
+            "the settings of the pool apply to every node, and the operator restarts every node if `rdmaMode` changes",
             "write the labels of the nodes below `nodeSelector.matchLabels`",
             value=selector,
         )
@@ -344,7 +383,7 @@ class _Pool:
         return selects(self.selector, labels)
 
     def contains_pool(self, other: _Pool) -> bool:
-        """Return True if the labels of the other pool show that its nodes are in this one."""
+        """Return True if the labels of the other pool show that its nodes are in this pool."""
         labels = string_map(other.selector.get("matchLabels"))
         return bool(labels) and self.contains(labels)
 
@@ -362,15 +401,21 @@ def _read_pools(objects: Objects) -> list[_Pool]:
 
 @check("fabric/rdma-mode", severity=ERROR, needs=Objects)
 def rdma_mode(objects: Objects) -> Iterator[Breach]:
-    """Report networks, plugins and nodes with different RDMA modes.
+    """Report a network or device plugin that does not work in the RDMA mode of its nodes.
 
-    On a node, either all pods share the RDMA devices, which is the default of Linux, or each device is in one pod
-    (`rdmaMode: exclusive` of a SriovNetworkPoolConfig). The chained plugin `rdma` and `rdmaIsolation` move a device
-    into a pod and fail in the mode `shared`, so the pods stay in ContainerCreating. The RDMA shared device plugin needs
-    the mode `shared`: with `exclusive` its pods see no device. It is a warning if no file sets the mode of the nodes.
+    `rdmaMode` of a SriovNetworkPoolConfig sets the mode of nodes. With `shared`, the default of Linux, all pods on a
+    node share its RDMA devices. With `exclusive`, each device is in one pod. The check reports:
 
-    The check also reports a node in two pools, whose mode the operator then does not set. A mode for all nodes is a
-    warning, because a change restarts all of them.
+    - A network with the chained plugin `rdma` or with `rdmaIsolation` on nodes in the mode `shared`. The plugin cannot
+      move a device into a pod, so the pods stay in ContainerCreating. If the files have no SriovNetworkPoolConfig, the
+      finding is a warning, or absent if they also have no SriovNetworkNodePolicy for the device of the network. A
+      network with both settings is an error in each mode.
+    - The RDMA shared device plugin on nodes in the mode `exclusive`. Its pods see no device. If the plugin selects its
+      nodes only by `nodeAffinity`, the finding is a warning.
+    - A node in two SriovNetworkPoolConfigs of a namespace. The operator does not set the mode of this node.
+    - As a warning, a mode for all nodes, because a change restarts all nodes.
+
+    The check ignores a SriovNetworkPoolConfig with `ovsHardwareOffloadConfig`.
 
     Source: rdma-cni 449bfbc cmd/rdma/main.go; ib-sriov-cni 543060d pkg/utils/rdma.go (`rdmaIsolation`);
     network-operator-docs 0c0ecad release-notes.rst
@@ -397,10 +442,12 @@ def rdma_mode(objects: Objects) -> Iterator[Breach]:
 
 
 def _network_modes(network: Attachment, fabrics: Fabrics, pools: Sequence[_Pool]) -> Iterator[Breach]:
-    """Yield the breaches of a network that moves RDMA devices into pods."""
+    """Yield the breaches of a network that moves RDMA devices into pods: on shared devices, or by two plugins."""
     is_isolated, chains_rdma = network.main.get("rdmaIsolation") is True, network.chains("rdma")
-    if not is_isolated and not chains_rdma:
-        return
+    if chains_rdma:
+        yield from _shared_mode(network, "chains the plugin `rdma`", "the plugin `rdma`", fabrics, pools)
+    elif is_isolated:
+        yield from _shared_mode(network, "sets `rdmaIsolation`", "`rdmaIsolation`", fabrics, pools)
     if is_isolated and chains_rdma:
         yield Breach(
             network.plugins_path,
@@ -409,6 +456,20 @@ def _network_modes(network: Attachment, fabrics: Fabrics, pools: Sequence[_Pool]
             "remove `rdmaIsolation`, or remove the plugin `rdma`",
             network.manifest,
         )
+
+
+def _shared_mode(
+    network: Attachment, setting: str, field: str, fabrics: Fabrics, pools: Sequence[_Pool]
+) -> Iterator[Breach]:
+    """Yield the breach of a network that moves RDMA devices into pods on nodes whose mode is not `exclusive`.
+
+    Args:
+        network: the network.
+        setting: the setting that moves the devices, as a verb and its object in the message.
+        field: the setting, as a noun in the fix.
+        fabrics: the objects that offer devices.
+        pools: the pools of nodes.
+    """
     policies = [
         provider.manifest
         for provider in fabrics.offered_by(Source.POLICY)
@@ -418,7 +479,6 @@ def _network_modes(network: Attachment, fabrics: Fabrics, pools: Sequence[_Pool]
     near = [pool for pool in pools if any(map(pool.contains, labels))] or pools
     if any(pool.mode == "exclusive" for pool in near) or not (near or policies):
         return
-    setting = "chains the plugin `rdma`" if chains_rdma else "sets `rdmaIsolation`"
     if near:
         mode = f"sets `rdmaMode: {near[0].mode}`" if near[0].mode else "sets no `rdmaMode`, so the mode is `shared`"
         message = f"the network {setting}, but {near[0].manifest.resource} {mode}"
@@ -430,7 +490,7 @@ def _network_modes(network: Attachment, fabrics: Fabrics, pools: Sequence[_Pool]
         message,
         "the plugin cannot move a device that all pods share into one pod, so the pods stay in ContainerCreating",
         "write `rdmaMode: exclusive` in the SriovNetworkPoolConfig of the nodes, which restarts the nodes; or remove "
-        f"{'the plugin `rdma`' if chains_rdma else '`rdmaIsolation`'} from the network",
+        f"{field} from the network",
         network.manifest,
         ERROR if near else WARNING,
     )
@@ -482,14 +542,14 @@ _INFINIBAND_INTERFACE = re.compile(r"ib(\d+|[opPs]\d\w*|x[0-9a-f]+)(\..+)?")
 
 @check("fabric/link-type", severity=ERROR, needs=Fabrics)
 def link_type(fabrics: Fabrics) -> Iterator[Breach]:
-    """Report a network plugin on a link of another type.
+    """Report a network plugin for Ethernet on InfiniBand, or a plugin for InfiniBand on Ethernet.
 
     The plugin fails, and the pods stay in ContainerCreating. The check reports:
 
     - `sriov` (SriovNetwork) with virtual functions that a SriovNetworkNodePolicy offers on InfiniBand, and `ib-sriov`
       (SriovIBNetwork) with virtual functions on Ethernet.
-    - `macvlan` and `ipvlan` on an InfiniBand interface, and `ipoib` on an Ethernet interface. Linux rejects both.
-    - The IPAM plugin `dhcp` on InfiniBand.
+    - `macvlan` and `ipvlan` on an InfiniBand interface, and `ipoib` on an Ethernet interface. Linux rejects them.
+    - The IPAM plugin `dhcp` in a network of type `ib-sriov` or `ipoib`.
 
     Source: sriov-cni 1b7acc5 sets the MAC address and VLAN of a function, ib-sriov-cni 543060d its GUID;
     cmd/ib-sriov-cni/main.go doAddIPAM; ipoib-cni bc0726f README.md; Linux drivers/net/macvlan.c macvlan_port_create,
@@ -520,11 +580,15 @@ def _device_links(network: Attachment, fabrics: Fabrics) -> Iterator[Breach]:
     kind, plugin = _LINK_PLUGIN.get(provider.link, ("network", ""))
     yield Breach(
         network.path if is_managed else network.plugins_path,
-        f"`{network.type}` needs {_LINK_NAME[needed]}, but {provider.manifest.resource} offers its device "
+        f"the plugin `{network.type}` needs {_LINK_NAME[needed]}, but {provider.manifest.resource} offers the device "
         f"`{provider.resource}` on {_LINK_NAME.get(provider.link, provider.link)}",
         f"the plugin `{network.type}` fails on a virtual function of another link type, so the pods stay in "
         "ContainerCreating",
-        (f"replace the {network.manifest.kind} by a {kind}" if is_managed else f'write `"type": "{plugin}"`')
+        (
+            f"replace the {network.manifest.kind} by an object of kind {kind}"
+            if is_managed
+            else f'write `"type": "{plugin}"`'
+        )
         + f", or correct the link type in {provider.manifest.resource}",
         network.manifest,
         value=network.type,
@@ -544,7 +608,11 @@ def _parent_links(network: Attachment, fabrics: Fabrics) -> Iterator[Breach]:
             ("spec", "master") if is_managed else network.plugins_path,
             f"`{network.type}` needs {_LINK_NAME[needed]}, but `{parent}` is {_LINK_NAME[link]} ({origin}){chained}",
             f"Linux creates {network.type} interfaces only on {_LINK_NAME[needed]}, so pods stay in ContainerCreating",
-            (f"replace the {network.manifest.kind} by a {kind}" if is_managed else f'write `"type": "{plugin}"`')
+            (
+                f"replace the {network.manifest.kind} by an object of kind {kind}"
+                if is_managed
+                else f'write `"type": "{plugin}"`'
+            )
             + more,
             network.manifest,
             value=parent,
@@ -552,7 +620,7 @@ def _parent_links(network: Attachment, fabrics: Fabrics) -> Iterator[Breach]:
 
 
 def _link_of(fabrics: Fabrics, interface: str) -> tuple[str, str]:
-    """Return the link type of a node's interface, and the origin of this fact; empty if unknown or contradictory."""
+    """Return the link type of a node's interface, and where it is set; both empty if unknown or contradictory."""
     policies = []
     for provider in fabrics.offered_by(Source.POLICY):
         ports = strings(mapping(provider.manifest.body, "spec", "nicSelector").get("pfNames"))

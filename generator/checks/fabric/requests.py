@@ -12,9 +12,8 @@ from generator.checks.quota.queues import TRAINER, Queues
 from generator.checks.registry import ERROR, WARNING, Breach, check
 from generator.facts.names import EFA, NETWORKS
 from generator.objects.devices import SHARED_PREFIX, Provider, Resource, Source, is_accelerator, resource
-from generator.objects.fields import mapping
 from generator.objects.networks import SRIOV_PLUGINS, Attachment
-from generator.objects.pods import JOB_SET, NODE, PodTemplate, requested_devices, whole
+from generator.objects.pods import JOB_SET, NODE, PodTemplate, requested_devices
 
 _OPERATORS = (Source.POLICY, Source.PLUGIN, Source.SHARED)
 _SIMILAR = 0.75  # a ratio of difflib: `mlnxics` and `mlnxnics` have 0.93
@@ -32,37 +31,22 @@ def resource_name(objects: Objects) -> Iterator[Breach]:
     RDMA shared device plugin.
 
     mpigen derives the prefix from the namespace of a SriovNetworkNodePolicy, from the configuration of a device plugin,
-    and from the devices that the annotation `mpigen.dev/allocatable` of a ResourceFlavor lists. A release in which no
-    object offers devices is not checked. It is a warning if the name in the pods is only similar to an offered one.
+    and from the devices that the annotation `mpigen.dev/allocatable` of a ResourceFlavor lists. Without such objects,
+    the check compares only the pods with the networks that they attach.
+
+    The finding is a warning if a ResourceFlavor lists the device of the network, or if the pods request a name of which
+    only the prefix is right and attach no network with the right name. If a ResourceFlavor lists the device and no
+    operator offers devices with its prefix, the check reports nothing.
 
     Source: multus-cni 95a0932 pkg/k8sclient/k8sclient.go getKubernetesDelegate compares the whole names
     """
     fabrics = objects.view(Fabrics.read)
     for network in fabrics.attachments:
         device, offered = network.resource, _possible_providers(fabrics, network)
-        if not device or not offered or _is_offered(device, offered):
-            continue
-        nodes = [provider for provider in fabrics.offered_by(Source.FLAVOR) if provider.resource.may_be(device)]
-        if nodes and not any(
-            provider.resource.prefix == device.prefix or not (provider.resource.prefix and device.prefix)
-            for provider in offered
-        ):
-            continue
-        similar = [provider for provider in offered if provider.resource.name == device.name] or offered
-        more = f", and {len(similar) - _MOST} more" if len(similar) > _MOST else ""
-        names = {provider.resource.name: provider.resource for provider in reversed(offered)}
-        closest = names[difflib.get_close_matches(device.name, names, n=1, cutoff=0)[0]]
-        yield Breach(
-            network.path,
-            f"the network uses `{device}`, but {', '.join(dict.fromkeys(map(str, similar[:_MOST])))}{more}"
-            + (f"; the nodes of {nodes[0].manifest.resource} have `{device}`" if nodes else ""),
-            "Multus requires exactly this resource name, so the pods get no device and stay in ContainerCreating",
-            f"write `{closest.name if network.path[0] == 'spec' else closest}`, or configure an operator to offer "
-            f"`{device}`",
-            network.manifest,
-            WARNING if nodes else ERROR,
-            value=str(device),
-        )
+        if device and offered and not _is_offered(device, offered):
+            nodes = [provider for provider in fabrics.offered_by(Source.FLAVOR) if provider.resource.may_be(device)]
+            if not nodes or any(provider.resource.may_have_prefix_of(device) for provider in offered):
+                yield _misnamed_device_of_network(network, device, offered, nodes)
     for pods in fabrics.pods:
         for name, right in _misnamed_devices(fabrics, pods).items():
             yield Breach(
@@ -77,8 +61,29 @@ def resource_name(objects: Objects) -> Iterator[Breach]:
             )
 
 
+def _misnamed_device_of_network(
+    network: Attachment, device: Resource, offered: Sequence[Provider], nodes: Sequence[Provider]
+) -> Breach:
+    """Return the breach of a network whose device no operator offers; `nodes` are ResourceFlavors with the device."""
+    similar = [provider for provider in offered if provider.resource.name == device.name] or offered
+    more = f", and {len(similar) - _MOST} more" if len(similar) > _MOST else ""
+    names = {provider.resource.name: provider.resource for provider in reversed(offered)}
+    closest = names[difflib.get_close_matches(device.name, names, n=1, cutoff=0)[0]]
+    return Breach(
+        network.path,
+        f"the network uses `{device}`, but {', '.join(dict.fromkeys(map(str, similar[:_MOST])))}{more}"
+        + (f"; the nodes of {nodes[0].manifest.resource} have `{device}`" if nodes else ""),
+        "Multus requires exactly this resource name, so the pods get no device and stay in ContainerCreating",
+        f"write `{closest.name if network.path[0] == 'spec' else closest}`, or configure an operator to offer "
+        f"`{device}`",
+        network.manifest,
+        WARNING if nodes else ERROR,
+        value=str(device),
+    )
+
+
 def _possible_providers(fabrics: Fabrics, network: Attachment) -> Sequence[Provider]:
-    """Return the objects of the release that could offer the device of a network.
+    """Return the objects that could offer the device of a network.
 
     The kind of the network decides: a SriovNetwork needs a SriovNetworkNodePolicy, a HostDeviceNetwork a device plugin.
     Without such objects, return the ResourceFlavors whose nodes have devices with the same prefix.
@@ -113,7 +118,7 @@ class _RightName(NamedTuple):
 
 
 def _misnamed_devices(fabrics: Fabrics, pods: PodTemplate) -> dict[str, _RightName]:
-    """Map each wrong device name in the requests of the pods → the right name."""
+    """Return wrong device name in the requests of the pods → its right name."""
     misnamed: dict[str, _RightName] = {}
     for name in pods.devices:
         device = resource(name)
@@ -129,7 +134,7 @@ def _misnamed_devices(fabrics: Fabrics, pods: PodTemplate) -> dict[str, _RightNa
 
 
 def _right_names(fabrics: Fabrics, pods: PodTemplate) -> Iterator[_RightName]:
-    """Yield the names of devices, starting with the networks that the pods attach."""
+    """Yield possible right names: of the networks that the pods attach, then of operators and device plugins."""
     for request in pods.networks.requests:
         for network in fabrics.by_name.get(request.name, {}).values():
             if network.resource and network.resource.prefix:
@@ -141,9 +146,9 @@ def _right_names(fabrics: Fabrics, pods: PodTemplate) -> Iterator[_RightName]:
 
 
 def _is_similar(device: Resource, right: Resource) -> bool:
-    """Return True for equal names with different prefixes, and for equal prefixes.
+    """Return True if two resources have equal names with different prefixes, or have equal prefixes.
 
-    For the prefix `nvidia.com`, which GPUs have too, the names must also be similar.
+    With the prefix `nvidia.com`, which GPUs have, the names must be similar.
     """
     if device.prefix != right.prefix:
         return device.name == right.name
@@ -157,20 +162,22 @@ def _is_offered(device: Resource, offered: Sequence[Provider]) -> bool:
 
 @check("fabric/device-count", severity=ERROR, needs=Objects)
 def device_count(objects: Objects) -> Iterator[Breach]:
-    """Report pods with more or fewer devices than networks.
+    """Report pods that request more or fewer network devices than they need.
 
     Multus gives each attached network one of the devices that the pods request, in order. With too few devices the pods
     stay in ContainerCreating. Other pods cannot use surplus devices. The check also reports:
 
-    - A device whose request differs from its limit: the API server rejects the pods.
-    - A device that another container than the one with the ranks requests: the ranks do not see it.
-    - More than one share of the RDMA shared device plugin: one share gives access to all of its NICs.
-    - Devices without a network, if a network of the release uses them. It is an error in a runtime, else a warning.
-    - As a warning, hosts that take all GPUs of a node, but only some of its EFA devices. The annotation
+    - A device that a container without ranks requests: the ranks in the other container do not get the device.
+    - More than one device of the RDMA shared device plugin: one device gives access to all NICs of the resource.
+    - A device of a network that the pods do not attach. In a runtime this is an error, else a warning.
+    - As a warning outside of runtimes, a network whose device the pods do not request at all: in some clusters,
+      network-resources-injector adds the device.
+    - As a warning, worker pods that take all GPUs of a node, but only some of its EFA devices. The annotation
       `mpigen.dev/allocatable` of the ResourceFlavor lists both.
 
-    Source: k8s-rdma-shared-dev-plugin 410b0f3 pkg/resources/server.go Allocate; kubernetes v1.34.2
-    pkg/apis/core/validation/validation.go ValidateContainerResourceRequirements
+    [pod/resources](../pod/resources.md) reports a device whose request differs from its limit.
+
+    Source: k8s-rdma-shared-dev-plugin 410b0f3 pkg/resources/server.go Allocate
     """
     fabrics = objects.view(Fabrics.read)
     for pods in fabrics.pods:
@@ -182,7 +189,7 @@ def device_count(objects: Objects) -> Iterator[Breach]:
 
 
 def _unequal_counts(fabrics: Fabrics, pods: PodTemplate, objects: Objects) -> Iterator[Breach]:
-    """Yield devices whose number differs from the number of their networks.
+    """Yield devices whose requested number differs from the number of attached networks that use them.
 
     Source: network-resources-injector 61d01b9 README.md; SriovOperatorConfig `enableInjector`
     """
@@ -195,35 +202,42 @@ def _unequal_counts(fabrics: Fabrics, pods: PodTemplate, objects: Objects) -> It
     misnamed = _misnamed_devices(fabrics, pods).values()
     for device, networks in needed.items() if not pods.spec.get("resourceClaims") else ():
         amounts = {name: amount for name, amount in pods.devices.items() if resource(name).may_be(device)}
-        count, amount, name = len(networks), sum(amounts.values()), next(iter(amounts), str(device))
-        if amount == count or any(right.resource.may_be(device) for right in misnamed):
-            continue
-        names = " and ".join(dict.fromkeys(f"`{network.name}`" for network in networks))
-        why = "the surplus devices use up quota and devices of the node, but no network moves them into the pods"
-        if amount < count:
-            why = "Multus finds no device for one of the networks, so the pods stay in ContainerCreating"
-        if amount == 0:
-            why += ", unless network-resources-injector adds a device, which Kueue does not count"
-        yield Breach(
-            pods.device_path(name),
-            f"the pods attach {names} {_times(count)}, and each attachment takes one `{device}` "
-            f"({networks[0].manifest.resource}), but the pods request {amount or 'none'}",
-            why,
-            f"write `{name}: {count}` below `limits`, or attach the network {_times(amount)}"
-            if amount
-            else f"add `{name}: {count}` below `limits`",
-            pods.manifest,
-            WARNING if amount == 0 and not pods.is_of_runtime else ERROR,
-            at_key=True,
-            value=amount,
-        )
+        if sum(amounts.values()) != len(networks) and not any(right.resource.may_be(device) for right in misnamed):
+            yield _unequal_count(pods, device, networks, amounts)
     is_complete = len(requested) == len({(request.namespace, request.name) for request in pods.networks.requests})
     if is_complete and not pods.networks.error and not pods.reaches_devices:
         yield from _unattached_devices(fabrics, pods, needed, objects)
 
 
+def _unequal_count(
+    pods: PodTemplate, device: Resource, networks: Sequence[Attachment], amounts: Mapping[str, int]
+) -> Breach:
+    """Return the breach of pods whose `amounts` of a device differ from the number of networks that use it."""
+    count, amount, name = len(networks), sum(amounts.values()), next(iter(amounts), str(device))
+    names = list(dict.fromkeys(f"`{network.name}`" for network in networks))
+    attached = f"network {names[0]} {_times(count)}" if len(names) == 1 else f"{count} networks ({', '.join(names)})"
+    why = "the surplus devices use up quota and devices of the node, but no network moves them into the pods"
+    if amount < count:
+        why = "Multus finds no device for one of the networks, so the pods stay in ContainerCreating"
+    if amount == 0:
+        why += ", unless network-resources-injector adds a device, which Kueue does not count"
+    return Breach(
+        pods.device_path(name),
+        f"the pods attach {attached}, and each attachment takes one `{device}` "
+        f"({networks[0].manifest.resource}), but the pods request {amount or 'none'}",
+        why,
+        f"write `{name}: {count}` below `limits`, or attach the network {_times(amount)}"
+        if amount
+        else f"add `{name}: {count}` below `limits`",
+        pods.manifest,
+        WARNING if amount == 0 and not pods.is_of_runtime else ERROR,
+        at_key=True,
+        value=amount,
+    )
+
+
 def _requested_networks(fabrics: Fabrics, pods: PodTemplate, objects: Objects) -> Mapping[tuple[str, str], Attachment]:
-    """Map (namespace, name) of each network request → network.
+    """Return (namespace, name) of a network request → the network. Requests of undefined networks are left out.
 
     For a ClusterTrainingRuntime, take the network of its first namespace by name.
     """
@@ -251,7 +265,8 @@ def _unattached_devices(
         if network and not any(map(device.may_be, needed)):
             yield Breach(
                 pods.device_path(name),
-                f"the pods request {amount} `{name}`, but do not attach {network.manifest.resource}, which uses it",
+                f"the pods request {amount} `{name}`, but do not attach the network of this device "
+                f"({network.manifest.resource})",
                 "the devices stay in the network of the node: the pods get no interface and no address, and RDMA over "
                 "Ethernet fails",
                 f"list `{network.name}` {_times(amount)} in the annotation `{NETWORKS}` of the pods",
@@ -269,8 +284,8 @@ def _surplus_shares(fabrics: Fabrics, pods: PodTemplate) -> Iterator[Breach]:
             yield Breach(
                 pods.device_path(name),
                 f"the pods request {amount} `{name}`, which {provider.manifest.resource} shares among pods",
-                "one share gives access to all NICs of the resource; more shares only keep other pods off the node "
-                "(`rdmaHcaMax`)",
+                f"one `{name}` gives access to all NICs of the resource; more of them only keep other pods off the "
+                "node, which offers `rdmaHcaMax` of them",
                 f"write `{name}: 1`",
                 pods.manifest,
                 at_key=True,
@@ -279,29 +294,14 @@ def _surplus_shares(fabrics: Fabrics, pods: PodTemplate) -> Iterator[Breach]:
 
 
 def _misplaced_requests(fabrics: Fabrics, pods: PodTemplate) -> Iterator[Breach]:
-    """Yield requests that differ from their limits, and requests of containers without ranks."""
+    """Yield requests of containers without ranks."""
     has_node = any(container.body.get("name") == NODE for container in pods.containers)
     for path, container in ((container.path, container.body) for container in pods.containers):
-        limits, requests = (mapping(container, "resources", field) for field in ("limits", "requests"))
-        for name, request in requests.items():
-            if not isinstance(name, str) or not fabrics.is_device(name):
-                continue
-            if whole(request) != whole(limits.get(name, "none")):
-                limit = f"the limit `{limits[name]}`" if name in limits else "no limit"
-                yield Breach(
-                    (*path, "resources", "requests", name),
-                    f"`{name}` has the request `{request}` and {limit}",
-                    "the API server rejects pods whose request for a device differs from the limit",
-                    f"write `{name}: {request}` below `limits`, which also sets the request",
-                    pods.manifest,
-                    at_key=True,
-                    value=request,
-                )
         if pods.is_of_runtime and container.get("name") != NODE and has_node:
             for name in filter(fabrics.is_device, requested_devices(container)):
                 yield Breach(
                     (*path, "resources"),
-                    f"the container `{container.get('name')}` requests `{name}`, but the ranks run in `{NODE}`",
+                    f"container `{container.get('name')}` requests `{name}`, but the ranks run in container `{NODE}`",
                     f"only the container that requests a device gets the device, so the ranks in `{NODE}` have none",
                     f"request `{name}` in the container `{NODE}`",
                     pods.manifest,
@@ -310,10 +310,10 @@ def _misplaced_requests(fabrics: Fabrics, pods: PodTemplate) -> Iterator[Breach]
 
 
 def _partly_used_nodes(pods: PodTemplate, objects: Objects) -> Iterator[Breach]:
-    """Yield hosts that take all GPUs of a node, but only some of its EFA devices.
+    """Yield worker pods that take all GPUs of a node, but only some of its EFA devices.
 
-    Other fabric devices are not counted: pods may leave virtual functions to other jobs on purpose, and one share of a
-    shared device gives access to all NICs.
+    Other devices are not counted: pods may leave virtual functions to other jobs on purpose, and one device of the RDMA
+    shared device plugin gives access to all NICs.
     """
     requested = pods.devices.get(EFA, 0)
     if not (requested and pods.is_of_runtime and pods.role == NODE):
@@ -323,8 +323,8 @@ def _partly_used_nodes(pods: PodTemplate, objects: Objects) -> Iterator[Breach]:
         if gpus and requested < nodes.devices.get(EFA, 0) and nodes.are_selected_by(pods):
             yield Breach(
                 pods.device_path(EFA),
-                f"the hosts take all {nodes.devices[gpus]} `{gpus}` of a node of {nodes.flavor.resource}, but only "
-                f"{requested} of the node's {nodes.devices[EFA]} `{EFA}`",
+                f"a pod takes all {nodes.devices[gpus]} `{gpus}` of a node of {nodes.flavor.resource}, but only "
+                f"{requested} of the {nodes.devices[EFA]} `{EFA}` of the node",
                 "the ranks get only this part of the bandwidth, and no other job with GPUs can use the other devices",
                 f"write `{EFA}: {nodes.devices[EFA]}`",
                 pods.manifest,
@@ -341,11 +341,11 @@ def _times(count: int) -> str:
 
 @check("fabric/not-covered", severity=ERROR, needs=Objects)
 def not_covered(objects: Objects) -> Iterator[Breach]:
-    """Report a device of a fabric that no queue covers.
+    """Report an RDMA device of a runtime that no ClusterQueue covers.
 
-    A runtime requests a device of a fabric that no ClusterQueue covers, so Kueue never admits its jobs. If a queue
-    covers other devices of the same pods, `quota/uncovered` reports it instead. If no queue covers its GPUs either,
-    neither check reports the runtime, because other queues may exist for it.
+    Kueue never admits jobs on such a runtime. If a ClusterQueue covers other devices of the runtime, such as GPUs,
+    `quota/uncovered` reports the runtime instead. If no ClusterQueue covers the GPUs of the runtime, neither check
+    reports it, because other ClusterQueues may exist in the cluster.
 
     Source: kueue v0.19.2 pkg/scheduler/flavorassigner/flavorassigner.go assignFlavors
     """
@@ -365,9 +365,9 @@ def not_covered(objects: Objects) -> Iterator[Breach]:
         if runtime := objects.one(TRAINER, kind, runtime_name, namespace):
             yield Breach(
                 JOB_SET,
-                f"the pods request `{name}`, but neither ClusterQueue `{queue_name}` nor any other queue covers it",
+                f"the pods request `{name}`, but neither ClusterQueue `{queue_name}` nor any other covers this device",
                 "Kueue never admits a job that requests a resource that its ClusterQueue does not cover",
-                f"add `{name}` to `coveredResources` of `{queue_name}`, with a quota in each of its flavors",
+                f"add `{name}` to `coveredResources` of ClusterQueue `{queue_name}`, and its quota to each flavor",
                 runtime,
                 at_key=True,
                 value=name,

@@ -1,1 +1,1 @@
-"""Checks mpi/*: runtimes for MPI whose jobs never start, hang, or run on one host only."""
+"""Checks mpi/*: runtimes for MPI whose jobs never start, hang, or run in one pod only."""

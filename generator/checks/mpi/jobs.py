@@ -5,7 +5,7 @@ tests/cluster/test_mpi_checks.py runs TrainJobs on runtimes that break a rule.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from generator.checks.registry import ERROR, WARNING, Breach, check
@@ -22,8 +22,9 @@ def implementation(runtime: MpiRuntime) -> Iterator[Breach]:
     """Report an empty `mpiImplementation`.
 
     The API server accepts the empty string, because it is in the enum of the CRD. Kueue then rejects every TrainJob.
-    Without Kueue, Trainer creates no JobSet. Trainer 2.3 supports only `OpenMPI`, whatever MPI the image contains:
-    the runtime must add what other implementations need.
+    Without Kueue, Trainer creates no JobSet. Trainer 2.3 supports only `OpenMPI`, whatever MPI the image contains. For
+    MPICH or Intel MPI, also set `OpenMPI`, and set the path of the hostfile in `HYDRA_HOST_FILE` or
+    `I_MPI_HYDRA_HOST_FILE`.
 
     Source: trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go EnforceMLPolicy, `default`
     """
@@ -42,7 +43,8 @@ def implementation(runtime: MpiRuntime) -> Iterator[Breach]:
 def processes(runtime: MpiRuntime) -> Iterator[Breach]:
     """Report a `numProcPerNode` below 1.
 
-    The CRD of Trainer 2.3 has no minimum for the field. The hostfile then has no slots, and `mpirun` fails.
+    The CRD of Trainer 2.3 has no minimum for the field. The hostfile, which lists the pods for `mpirun`, then has no
+    slots, and `mpirun` fails.
 
     Source: trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go buildHostFileConfigMap
     """
@@ -62,7 +64,7 @@ def launchers(runtime: MpiRuntime) -> Iterator[Breach]:
     """Report an MPI runtime whose TrainJobs get several launchers.
 
     The job with the step label gets `numNodes` pods. In an MPI runtime that job is the launcher, and the MPI plugin
-    does not set the number back to 1. `parallelism` in the Job of `node` sets the default number of hosts.
+    does not set the number back to 1. `parallelism` in the Job of `node` sets the default number of worker pods.
 
     Source: trainer v2.3.0 pkg/runtime/core/trainingruntime.go newRuntimeInfo; pkg/runtime/framework/plugins/mpi/mpi.go
     EnforceMLPolicy
@@ -75,7 +77,8 @@ def launchers(runtime: MpiRuntime) -> Iterator[Breach]:
         ("spec", "mlPolicy", "numNodes"),
         f"`numNodes` is `{nodes}`, but in an MPI runtime it sets the number of launchers",
         f"every TrainJob gets {nodes} launchers, and each launcher starts its own `mpirun`",
-        f"set `numNodes: 1`; for {nodes} hosts by default, set `parallelism: {pods}` in the Job template of `{NODE}`",
+        f"set `numNodes: 1`; for {nodes} pods with ranks by default, set `parallelism: {pods}` in the Job template of "
+        f"`{NODE}`",
         value=nodes,
     )
 
@@ -84,8 +87,8 @@ def launchers(runtime: MpiRuntime) -> Iterator[Breach]:
 def jobs(runtime: MpiRuntime) -> Iterator[Breach]:
     """Report an MPI runtime without a job `node` or `launcher`.
 
-    Trainer finds the two jobs of an MPI runtime by these names. Without `node` the hostfile has no hosts. Without
-    `launcher` no pod gets the hostfile.
+    Trainer finds the two jobs of an MPI runtime by these names. Without `node` the hostfile lists no worker pods, and
+    without `launcher` no pod gets the hostfile. So `mpirun` starts no rank in the worker pods.
 
     Source: trainer v2.3.0 pkg/constants/constants.go Node, Launcher; pkg/runtime/framework/plugins/mpi/mpi.go
     EnforceMLPolicy, isNode
@@ -105,8 +108,9 @@ def jobs(runtime: MpiRuntime) -> Iterator[Breach]:
 def container(runtime: MpiRuntime) -> Iterator[Breach]:
     """Report an MPI job without a container `node`.
 
-    Trainer mounts the ssh key, and in the launcher the hostfile, into the container `node`. Its webhook rejects a
-    launcher with the step label and without this container. In other jobs nothing fails until sshd finds no key.
+    Trainer mounts the ssh key, and in the launcher the hostfile, into the container `node`. Trainer's webhook rejects a
+    launcher with the step label and without this container. The webhook accepts a job `node` without this container,
+    but then sshd finds no key.
 
     Source: trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go EnforceMLPolicy;
     pkg/webhooks/trainingruntime_webhook.go
@@ -126,7 +130,7 @@ def container(runtime: MpiRuntime) -> Iterator[Breach]:
 
 @check("mpi/image", severity=ERROR, needs=MpiRuntime)
 def image(runtime: MpiRuntime) -> Iterator[Breach]:
-    """Report a container without an image.
+    """Report a container without an image, except where a TrainJob sets the image.
 
     A TrainJob can set the image of the launcher only. The API server rejects a Job with any other container that
     has no image, so the TrainJob never runs.
@@ -148,7 +152,7 @@ def image(runtime: MpiRuntime) -> Iterator[Breach]:
 
 @check("mpi/step-label", severity=ERROR, needs=MpiRuntime)
 def step_label(runtime: MpiRuntime) -> Iterator[Breach]:
-    """Report a step label that is not on the Job of the launcher.
+    """Report a step label that is missing on the Job of the launcher, or is on another Job.
 
     Trainer sets the image, command and arguments of a TrainJob on the Job with the label
     `trainer.kubeflow.org/trainjob-ancestor-step: trainer`. That Job must be the launcher: on `node` the command would
@@ -163,7 +167,7 @@ def step_label(runtime: MpiRuntime) -> Iterator[Breach]:
             yield Breach(
                 path,
                 f"the job `{job.name}` has the label `{STEP}: {TRAINER}`",
-                "the command of a TrainJob also runs on the hosts, in place of sshd",
+                f"the command of a TrainJob also runs in the pods of `{job.name}`, in place of the runtime's command",
                 f"remove the label: only the job `{LAUNCHER}` needs it",
                 value=job.step,
             )
@@ -186,10 +190,10 @@ def step_label(runtime: MpiRuntime) -> Iterator[Breach]:
 
 @check("mpi/replicas", severity=ERROR, needs=MpiRuntime)
 def replicas(runtime: MpiRuntime) -> Iterator[Breach]:
-    """Report an MPI job with several replicas.
+    """Report a job `node` or `launcher` of an MPI runtime whose `replicas` is not 1.
 
-    Trainer counts pods by `parallelism` and ignores `replicas`. It rejects a launcher with several replicas. Several
-    replicas of `node` are a warning: they multiply the number of hosts that a TrainJob requests.
+    Trainer rejects such a job with the step label `trainer`. For a job without this label, such as `node`, the finding
+    is a warning: Trainer ignores `replicas` when it counts pods, but JobSet creates that many Jobs.
 
     Source: trainer v2.3.0 pkg/webhooks/trainingruntime_webhook.go; pkg/runtime/framework/plugins/jobset/jobset.go
     IdentifyPodNetwork
@@ -204,8 +208,8 @@ def replicas(runtime: MpiRuntime) -> Iterator[Breach]:
                 path, message, "Trainer rejects a runtime with several launchers", "set `replicas: 1`", value=count
             )
         else:
-            why = f"a TrainJob gets {count} times the hosts that it requests"
-            fix = "set `replicas: 1`, and set the default number of hosts in `parallelism` of the Job template"
+            why = f"a TrainJob gets {count} times the worker pods that it requests"
+            fix = "set `replicas: 1`, and set the default number of worker pods in `parallelism` of the Job template"
             yield Breach(path, message, why, fix, severity=WARNING, value=count)
 
 
@@ -215,10 +219,10 @@ _MPI_JOB_LABELS = ("training.kubeflow.org/", "mpi-job-")
 
 @check("mpi/foreign-selector", severity=WARNING, needs=MpiRuntime)
 def foreign_selector(runtime: MpiRuntime) -> Iterator[Breach]:
-    """Report pod affinity or topology spread constraints that select labels of an MPIJob.
+    """Report pod affinity or topology spread constraints that select pods by labels of an MPIJob.
 
-    A runtime that was made from an MPIJob may still select pods by its labels, such as
-    `training.kubeflow.org/job-name`. Pods of a TrainJob have other labels: `jobset.sigs.k8s.io/…`, which JobSet sets.
+    A runtime that was converted from an MPIJob may still select pods by the labels that the MPI Operator sets, such as
+    `training.kubeflow.org/job-name`. Pods of a TrainJob have the labels that JobSet sets: `jobset.sigs.k8s.io/…`.
 
     Source: jobset v0.12.0 api/jobset/v1alpha2/jobset_types.go
     """
@@ -229,10 +233,10 @@ def foreign_selector(runtime: MpiRuntime) -> Iterator[Breach]:
             if key := next((key for key in keys if isinstance(key, str) and key.startswith(_MPI_JOB_LABELS)), ""):
                 yield Breach(
                     path,
-                    f"a scheduling rule of the job `{job.name}` selects pods by the label `{key}` of an MPIJob",
-                    "pods of a TrainJob do not have this label, so the selector matches no pod of the TrainJob",
-                    "select by the label `jobset.sigs.k8s.io/replicatedjob-name`, or remove the rule and let Kueue "
-                    "place the pods in a topology",
+                    f"an affinity or spread rule of the job `{job.name}` selects pods by the MPIJob label `{key}`",
+                    "pods of a TrainJob do not have this label, so the rule matches no pod of the TrainJob",
+                    "select by the label `jobset.sigs.k8s.io/replicatedjob-name`, or remove the rule and let "
+                    "Kueue place the pods in a topology",
                 )
 
 
@@ -270,25 +274,31 @@ def job_order(runtime: MpiRuntime) -> Iterator[Breach]:
                     path,
                     f"the job `{job.name}` depends on the job `{name}`, which "
                     + (f"is not listed before `{job.name}`" if is_job else "does not exist"),
-                    f"JobSet accepts only dependencies on jobs that are listed earlier: {_NO_PODS}",
-                    f"list `{name}` before `{job.name}`" if is_job else f"set a job that is listed before `{job.name}`",
+                    f"JobSet accepts only dependencies on jobs that are listed earlier, so {_NO_PODS}",
+                    f"remove the dependency, or list `{name}` before `{job.name}`"
+                    if is_job
+                    else f"set a job that is listed before `{job.name}`",
                     value=name,
                 )
 
 
 @check("mpi/deadlock", severity=ERROR, needs=MpiRuntime)
 def deadlock(runtime: MpiRuntime) -> Iterator[Breach]:
-    """Report a launcher and hosts that wait for each other to complete.
+    """Report a launcher that waits until the worker pods end, or worker pods that wait until the launcher ends.
 
-    `dependsOn` with the status `Complete` starts one job after the other ends. But sshd never ends, and `mpirun`
-    needs the hosts.
+    With the status `Complete` in `dependsOn`, JobSet starts a job only after the named job ends. But sshd in the worker
+    pods never ends, and `mpirun` in the launcher does not end without the worker pods.
 
     Source: jobset v0.12.0 pkg/controllers/depends_on.go dependencyReachedStatus
     """
     for job in runtime.pair:
         for path, name, status in job.dependencies:
             if status == "Complete" and name in {NODE, LAUNCHER} - {job.name}:
-                why = f"sshd in `{NODE}` never ends" if name == NODE else "`mpirun` does not end without the hosts"
+                why = (
+                    f"sshd in `{NODE}` never ends"
+                    if name == NODE
+                    else f"`mpirun` does not end without the pods of `{NODE}`"
+                )
                 yield Breach(
                     (*path, "status"),
                     f"the job `{job.name}` waits until the job `{name}` is complete",
@@ -300,46 +310,47 @@ def deadlock(runtime: MpiRuntime) -> Iterator[Breach]:
 
 @check("mpi/success-policy", severity=ERROR, needs=MpiRuntime)
 def success_policy(runtime: MpiRuntime) -> Iterator[Breach]:
-    """Report a success policy that does not wait for the launcher alone.
+    """Report a success policy with which a TrainJob ends too early or never.
 
-    By default a JobSet is complete when all its jobs are complete, and sshd never ends. `successPolicy` must wait
-    for `launcher` and not for `node`. JobSet rejects a policy that names an undefined job.
+    By default a JobSet is complete when all its jobs are complete, but sshd in `node` never ends. `successPolicy` must
+    wait for `launcher` and not for `node`. With `operator: Any` it may name both, but no other job, because the JobSet
+    ends with the first of its jobs. `workload/job-set` reports a policy that names an undefined job.
 
-    Source: jobset v0.12.0 pkg/webhooks/jobset_webhook.go Default, ValidateCreate; pkg/controllers/success_policy.go
+    Source: jobset v0.12.0 pkg/webhooks/jobset_webhook.go Default; pkg/controllers/success_policy.go
     """
     if not (runtime.node and runtime.launcher):
         return
     policy = mapping(runtime.job_set, "successPolicy")
-    jobs = [job.name for job in runtime.jobs]
     named = strings(policy.get("targetReplicatedJobs"))
+    if fault := _fault_of_success_policy(policy, named, [job.name for job in runtime.jobs]):
+        path = (*JOB_SET, "successPolicy") if policy else JOB_SET
+        fix = f"set `successPolicy: {{operator: All, targetReplicatedJobs: [{LAUNCHER}]}}`"
+        yield Breach(path, *fault, fix, value=named or None)
+
+
+def _fault_of_success_policy(
+    policy: Mapping[str, Any], named: Sequence[str], jobs: Sequence[str]
+) -> tuple[str, str] | None:
+    """Return the message and the effect of a wrong success policy; None for a correct or an invalid one."""
     targets = set(named or jobs)
     is_all = policy.get("operator", "All") == "All"
-    if unknown := [name for name in named if name not in jobs]:
-        message = f"`successPolicy` names the job `{unknown[0]}`, which does not exist"
-        why = f"JobSet rejects a policy with an undefined job: {_NO_PODS}"
-    elif NODE in targets and (is_all or LAUNCHER not in targets):
-        message = (
-            f"`successPolicy` waits for the job `{NODE}`"
-            if policy
-            else f"`successPolicy` is not set, and its default also waits for the job `{NODE}`"
-        )
-        why = f"sshd in `{NODE}` never ends, so no TrainJob ever completes"
-    elif LAUNCHER not in targets or (not is_all and targets - {NODE, LAUNCHER}):
+    if not targets <= set(jobs):
+        return None  # JobSet rejects the policy
+    if NODE in targets and (is_all or LAUNCHER not in targets):
+        waits = "waits" if policy else "is not set, and its default also waits"
+        return f"`successPolicy` {waits} for the job `{NODE}`", f"sshd in `{NODE}` never ends, so no TrainJob completes"
+    if LAUNCHER not in targets or (not is_all and targets - {NODE, LAUNCHER}):
         message = f"`successPolicy` does not wait for the job `{LAUNCHER}`"
-        why = "the JobSet ends, with all its pods, while `mpirun` still runs"
-    else:
-        return
-    path = (*JOB_SET, "successPolicy") if policy else JOB_SET
-    fix = f"set `successPolicy: {{operator: All, targetReplicatedJobs: [{LAUNCHER}]}}`"
-    yield Breach(path, message, why, fix, value=named or None)
+        return message, "the JobSet ends, with all its pods, while `mpirun` still runs"
+    return None
 
 
 @check("mpi/subdomain", severity=ERROR, needs=MpiRuntime)
 def subdomain(runtime: MpiRuntime) -> Iterator[Breach]:
     """Report a subdomain that all TrainJobs of a namespace share.
 
-    JobSet creates one headless Service per subdomain, which selects the pods of the first JobSet. The pods of every
-    other TrainJob of the runtime in the namespace get no DNS names.
+    JobSet creates one headless Service per subdomain. The Service selects only the pods of the first JobSet, so in the
+    same namespace the pods of every other TrainJob on the runtime get no DNS names.
 
     Source: jobset v0.12.0 pkg/controllers/jobset_controller.go createHeadlessSvcIfNecessary
     """
@@ -347,8 +358,8 @@ def subdomain(runtime: MpiRuntime) -> Iterator[Breach]:
         yield Breach(
             (*JOB_SET, "network", "subdomain"),
             f"`subdomain` is `{name}`",
-            "all TrainJobs of a namespace share one Service, which selects only the pods of the first TrainJob. In all "
-            "later TrainJobs ssh fails: could not resolve hostname",
+            "all TrainJobs on this runtime in a namespace share one Service, which selects only the pods of the first "
+            "TrainJob. In the later TrainJobs ssh fails: could not resolve hostname",
             "remove `subdomain`: each JobSet then has its own subdomain",
             value=name,
         )
@@ -356,9 +367,10 @@ def subdomain(runtime: MpiRuntime) -> Iterator[Breach]:
 
 @check("mpi/host-names", severity=ERROR, needs=MpiRuntime)
 def host_names(runtime: MpiRuntime) -> Iterator[Breach]:
-    """Report pods without the names that the hostfile lists.
+    """Report pods without the DNS names that the hostfile lists.
 
-    Pods get these names only if JobSet creates a headless Service, and if their Job is indexed. Both are the default.
+    Pods get these names only if JobSet creates a headless Service, and if their Job is indexed. JobSet does both by
+    default.
 
     Source: trainer v2.3.0 pkg/runtime/framework/plugins/jobset/jobset.go IdentifyPodNetwork;
     jobset v0.12.0 pkg/controllers/jobset_controller.go
@@ -377,7 +389,7 @@ def host_names(runtime: MpiRuntime) -> Iterator[Breach]:
 
 @check("mpi/readiness", severity=WARNING, needs=MpiRuntime)
 def readiness(runtime: MpiRuntime) -> Iterator[Breach]:
-    """Report hosts that count as ready before sshd listens.
+    """Report worker pods that count as ready before sshd listens.
 
     A pod without a probe is ready as soon as it runs. A launcher that waits until `node` is ready may then connect
     before sshd accepts connections.
@@ -387,23 +399,24 @@ def readiness(runtime: MpiRuntime) -> Iterator[Breach]:
     if not (runtime.launcher and runtime.node and runtime.node.container):
         return
     waits = any(name == NODE and status == "Ready" for _, name, status in runtime.launcher.dependencies)
-    hosts = runtime.node.container
-    if waits and not (hosts.body.get("readinessProbe") or hosts.body.get("startupProbe")):
+    workers = runtime.node.container
+    if waits and not (workers.body.get("readinessProbe") or workers.body.get("startupProbe")):
         yield Breach(
-            hosts.path,
-            f"the job `{LAUNCHER}` waits until the job `{NODE}` is ready, but its container has no `readinessProbe`",
-            "a host counts as ready before its sshd listens, so `mpirun` may fail: connection refused",
+            workers.path,
+            f"the job `{LAUNCHER}` waits until the job `{NODE}` is ready, but the container with sshd has no "
+            "`readinessProbe`",
+            "a worker pod counts as ready before its sshd listens, so `mpirun` may fail: connection refused",
             f"add a probe of the port of sshd to the container: `readinessProbe: {{tcpSocket: {{port: {SSH_PORT}}}}}`",
         )
 
 
 @check("mpi/gang", severity=ERROR, needs=MpiRuntime)
 def gang(runtime: MpiRuntime) -> Iterator[Breach]:
-    """Report pods of a gang that wait for other pods of the gang.
+    """Report a start order of pods that a gang scheduler starts only together.
 
     With `podGroupPolicy` all pods of a TrainJob are one PodGroup. A gang scheduler starts no pod of the group before
-    all pods of the group exist. With `dependsOn` or a startup order, JobSet creates the launcher only after the hosts
-    run. So all pods stay Pending. Let the launcher wait for sshd in an init container instead.
+    all pods of the group exist. With `dependsOn` or a startup order, JobSet creates the launcher only after the worker
+    pods run. So all pods stay Pending. Let the launcher wait for sshd in an init container instead.
 
     Source: trainer v2.3.0 pkg/runtime/framework/plugins/{coscheduling,volcano} Build; scheduler-plugins v0.34.7
     pkg/coscheduling/core/core.go PreFilter; volcano pkg/scheduler/plugins/gang/gang.go validJobFn

@@ -32,7 +32,7 @@ def ssh_as_root(runtime: MpiRuntime) -> Iterator[Breach]:
     Source: trainer v2.3.0 pkg/constants/constants.go MPISSHPrivateKeyFileMode; openssh-portable authfile.c
     sshkey_perm_ok
     """
-    rejected = "ssh rejects the key for root, because Trainer makes the key file readable for root's group"
+    rejected = "as root, ssh rejects its private key, because Trainer makes the key file readable for root's group"
     path = runtime.policy.get("sshAuthMountPath") or "/root/.ssh"
     if isinstance(path, str) and f"{path}/".startswith("/root/"):
         is_set = bool(runtime.policy.get("sshAuthMountPath"))
@@ -55,9 +55,9 @@ def ssh_as_root(runtime: MpiRuntime) -> Iterator[Breach]:
 
 @check("mpi/ssh-key-group", severity=WARNING, needs=MpiRuntime, since="trainer 2.3")
 def ssh_key_group(runtime: MpiRuntime) -> Iterator[Breach]:
-    """Report an ssh key that the user of the pods may not read.
+    """Report an ssh key that the user of the pods cannot read.
 
-    Without `fsGroup` the files of a Secret belong to root and its group. A user who is not in that group cannot read
+    Without `fsGroup` the files of a Secret belong to root and its group. A user outside of that group cannot read
     the key, so ssh fails: permission denied. Trainer 2.2 mounts the key readable for all. On OpenShift,
     `restricted-v2` sets the user and `fsGroup`, so the check reports nothing if the runtime sets neither.
 
@@ -78,7 +78,10 @@ def ssh_key_group(runtime: MpiRuntime) -> Iterator[Breach]:
 
 
 def _security(job: ReplicatedJob, field: str) -> tuple[Path, int] | None:
-    """Return the path and the value of `runAsUser` or a similar field. The container overrides the pod."""
+    """Return the path and the value of `runAsUser` or a similar field; None if neither pod nor container sets it.
+
+    The container overrides the pod.
+    """
     of_container = [(job.container.path, job.container.body)] if job.container else []
     for path, body in (*of_container, (job.pod_path, job.pod)):
         number = mapping(body, "securityContext").get(field)
@@ -89,15 +92,15 @@ def _security(job: ReplicatedJob, field: str) -> tuple[Path, int] | None:
 
 @check("mpi/open-mpi-5", severity=WARNING, needs=MpiRuntime)
 def open_mpi_5(runtime: MpiRuntime) -> Iterator[Breach]:
-    """Report variables of Open MPI 4 on a runtime that may have Open MPI 5.
+    """Report a launcher that does not set the path of the hostfile for Open MPI 5.
 
-    Trainer sets the path of the hostfile in variables of ORTE, which Open MPI 5 replaced by PRRTE. Open MPI 5 ignores
+    Trainer sets this path in variables of ORTE, which Open MPI 5 replaced by PRRTE. Open MPI 5 ignores
     these variables and starts all ranks in the launcher, and the TrainJob completes without an error. Set
     `PRTE_MCA_prte_default_hostfile`, or `--hostfile` in the command. For MPICH and Intel MPI the variables are
-    `HYDRA_HOST_FILE` and `I_MPI_HYDRA_HOST_FILE`.
+    `HYDRA_HOST_FILE` and `I_MPI_HYDRA_HOST_FILE`. The check skips a launcher with `envFrom`, which can set them.
 
-    The check also reports `PRTE_MCA_prte_keep_fqdn_hostnames` if the launcher is a host. The hostfile has names
-    without a domain, so Open MPI 5 does not recognize its own host and connects to it by ssh.
+    If `runLauncherAsNode` is true, the check also reports the value `true` of `PRTE_MCA_prte_keep_fqdn_hostnames`. The
+    hostfile has names without a domain, so Open MPI 5 does not recognize its own pod and connects to the pod by ssh.
 
     Source: trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go EnforceMLPolicy, buildHostFileConfigMap; trainer
     issue 4028
@@ -111,8 +114,8 @@ def open_mpi_5(runtime: MpiRuntime) -> Iterator[Breach]:
             yield Breach(
                 (*container.path, "env", number),
                 f"`{keep}` is `{variable['value']}`, but the hostfile lists the launcher by its short name",
-                "Open MPI 5 does not recognize the launcher as its own host, and connects to it by ssh. The launcher "
-                "runs no sshd, so the job fails or hangs",
+                "Open MPI 5 does not recognize the launcher as its own pod, and connects to the launcher by ssh. The "
+                "launcher runs no sshd, so the job fails or hangs",
                 "set `false`. Only the variable of Open MPI 4, `OMPI_MCA_orte_keep_fqdn_hostnames`, stays `true`",
                 value=variable["value"],
             )
@@ -155,25 +158,21 @@ def overridden_variable(runtime: MpiRuntime) -> Iterator[Breach]:
 
 @check("mpi/launcher-resources", severity=ERROR, needs=MpiRuntime)
 def launcher_resources(runtime: MpiRuntime) -> Iterator[Breach]:
-    """Report a launcher with ranks and fewer resources than the other hosts.
+    """Report a launcher with ranks whose devices differ from a worker pod's, or that has less CPU or memory.
 
-    With `runLauncherAsNode` the hostfile gives the launcher as many slots as each other host. The launcher needs the
-    same devices. Less CPU or memory is a warning.
+    With `runLauncherAsNode: true` the launcher runs as many ranks as each worker pod. If the launcher has fewer
+    devices, some ranks have no device. Less CPU or memory is a warning.
 
     Source: trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go buildHostFileConfigMap
     """
-    if not (runtime.is_launcher_a_node and runtime.launcher and runtime.node):
-        return
-    launcher, node = runtime.launcher.container, runtime.node.container
+    launcher = runtime.launcher.container if runtime.launcher and runtime.is_launcher_a_node else None
+    node = runtime.node.container if runtime.node else None
     if not (launcher and node):
         return
     amounts, expected = launcher.amounts, node.amounts
     for name in sorted(name for name in {*amounts, *expected} if amounts.get(name) != expected.get(name)):
-        of_launcher, of_node = _amount(amounts.get(name)), _amount(expected.get(name))
         is_device = "/" in name
-        if of_launcher is None or of_node is None or of_launcher == of_node:
-            continue
-        if is_device or of_launcher < of_node:
+        if _is_short(amounts.get(name), expected.get(name), is_device=is_device):
             texts = [format_value(some[name]) if name in some else "none" for some in (amounts, expected)]
             yield Breach(
                 (*launcher.path, "resources"),
@@ -185,7 +184,15 @@ def launcher_resources(runtime: MpiRuntime) -> Iterator[Breach]:
             )
 
 
-def _amount(value: object) -> Fraction | None:
+def _is_short(of_launcher: object, of_node: object, *, is_device: bool) -> bool:
+    """Return True if the launcher has less of a resource than a worker pod, or another number of a device."""
+    own, expected = _parse_amount(of_launcher), _parse_amount(of_node)
+    if own is None or expected is None:
+        return False
+    return own != expected if is_device else own < expected
+
+
+def _parse_amount(value: object) -> Fraction | None:
     """Return the amount of a resource, 0 if it is unset; None if the value is not a quantity."""
     from generator.quantities import amount_of  # with `fractions` it takes 3 ms, and most runtimes do not need it
 
@@ -194,11 +201,11 @@ def _amount(value: object) -> Fraction | None:
 
 @check("mpi/guessed-processes", severity=WARNING, needs=MpiRuntime)
 def guessed_processes(runtime: MpiRuntime) -> Iterator[Breach]:
-    """Report a number of processes per host that Trainer and the SDK guess differently.
+    """Report a number of processes per pod that Trainer and the Kubeflow SDK guess differently.
 
-    If `numProcPerNode` is 1 or not set, Trainer starts one process per GPU, which it recognizes by the name of the
-    resource. If `resourcesPerNode` sets no GPUs, Trainer starts one process per host. The Kubeflow SDK always assumes
-    one.
+    If `numProcPerNode` is 1 or not set, Trainer starts one process per GPU of a pod: per device with `gpu` in its
+    resource name. But if a TrainJob sets `resourcesPerNode` without GPUs, Trainer starts one process per pod, as the
+    Kubeflow SDK always assumes. The check reports runtimes with several GPUs per pod.
 
     Source: trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go EnforceMLPolicy; pkg/runtime/runtime.go numGPU
     """
@@ -208,24 +215,24 @@ def guessed_processes(runtime: MpiRuntime) -> Iterator[Breach]:
     name, count = gpus
     yield Breach(
         (*MPI, "numProcPerNode"),
-        f"`numProcPerNode` is {'not set' if processes is None else '`1`'}, but a host has `{count}` of `{name}`",
-        f"Trainer starts {count} processes per host, or 1 if a TrainJob sets `resourcesPerNode` without `{name}`. The "
+        f"`numProcPerNode` is {'not set' if processes is None else '`1`'}, but a pod has `{count}` of `{name}`",
+        f"Trainer starts {count} processes per pod, or 1 if a TrainJob sets `resourcesPerNode` without `{name}`. The "
         "Kubeflow SDK assumes 1",
         f"set `numProcPerNode: {count}`"
         if processes is None
-        else f"set `numProcPerNode: {count}`; for 1 process per host, set `trainer.numProcPerNode: 1` in the TrainJob",
+        else f"set `numProcPerNode: {count}`; for 1 process per pod, set `trainer.numProcPerNode: 1` in the TrainJob",
         value=processes,
     )
 
 
 def _gpus(runtime: MpiRuntime) -> tuple[str, int] | None:
-    """Return the resource and the number of GPUs per host that Trainer counts; None for no GPU or one GPU."""
+    """Return the resource and the number of GPUs per pod that Trainer counts; None for no GPU or one GPU."""
     for job in runtime.jobs:
         if job.container and "resources" in job.container.body and (job.name == NODE or job.step == TRAINER):
             resources = mapping(job.container.body, "resources")
             for amounts in (mapping(resources, "requests"), mapping(resources, "limits")):
                 for name in amounts:
-                    if "gpu" in name.lower() and (amount := _amount(amounts[name])):
+                    if "gpu" in name.lower() and (amount := _parse_amount(amounts[name])):
                         return (name, ceil(amount)) if amount > 1 else None
             return None
     return None
@@ -235,8 +242,10 @@ def _gpus(runtime: MpiRuntime) -> tuple[str, int] | None:
 def sdk(runtime: MpiRuntime) -> Iterator[Breach]:
     """Report a runtime that the Kubeflow SDK ignores or cannot read.
 
-    `list_runtimes()` of the Kubeflow SDK 0.5 ignores a runtime without a framework label. It raises an error, and
-    lists no runtime at all, if the launcher's container has no image or its limits name no resource that it supports.
+    `list_runtimes()` of the Kubeflow SDK 0.5 ignores a runtime without a framework label. Otherwise it reads the first
+    job that has a step label and a container `node`, usually the launcher. If this container has no image, or if its
+    limits name several MIG profiles or no resource that the SDK supports, the SDK raises an error and lists no runtime
+    at all.
 
     Source: kubeflow 0.5.0 trainer/backends/kubernetes/backend.py list_runtimes; utils.py get_runtime_trainer,
     get_runtime_trainer_container, get_container_devices
@@ -249,13 +258,18 @@ def sdk(runtime: MpiRuntime) -> Iterator[Breach]:
             f"add the label with the name of the framework, such as `{FRAMEWORK}: mpi`",
         )
         return
-    container = next((job.container for job in runtime.jobs if job.step is not None and job.container), None)
+    name, container = next(
+        ((job.name, job.container) for job in runtime.jobs if job.step is not None and job.container), ("", None)
+    )
     if container is None:
         return
     why = "the Kubeflow SDK fails on this runtime, and then lists no runtime at all"
     if not container.body.get("image"):
         yield Breach(
-            (*container.path, "image"), f"the container `{NODE}` has no image", why, "set `image` in this container"
+            (*container.path, "image"),
+            f"the container `{NODE}` of the job `{name}` has no image",
+            why,
+            "set `image` in this container",
         )
     limits = mapping(container.body, "resources", "limits")
     slices = sorted(name for name in limits if name.startswith("nvidia.com/mig-"))
@@ -263,23 +277,21 @@ def sdk(runtime: MpiRuntime) -> Iterator[Breach]:
         return
     path = (*container.path, "resources", "limits")
     if slices:
-        message = (
-            f"the limits of the container `{NODE}` name several MIG profiles: {', '.join(map(format_value, slices))}"
-        )
+        message = f"the limits of the job `{name}` name several MIG profiles: {', '.join(map(format_value, slices))}"
         yield Breach(path, message, why, "request one MIG profile")
     elif not limits.keys() & {"huawei.com/Ascend910", "cpu"}:
         names = ", ".join(map(format_value, limits))
-        message = f"the limits of the container `{NODE}` name no resource that the Kubeflow SDK supports: {names}"
-        yield Breach(path, message, why, "set a limit of `cpu` too")
+        message = f"the limits of the job `{name}` name no resource that the Kubeflow SDK supports: {names}"
+        yield Breach(path, message, why, "also set a limit of `cpu`")
 
 
 @check("mpi/one-node-volume", severity=WARNING, needs=Objects)
 def one_node_volume(objects: Objects) -> Iterator[Breach]:
-    """Report a volume of one node that hosts on several nodes mount.
+    """Report a claim of a runtime that only one node or one pod can mount.
 
-    A volume with `ReadWriteOnce` attaches to one node at a time, and with `ReadWriteOncePod` to one pod. If a runtime
-    mounts such a claim on its hosts, pods on other nodes stay Pending or in ContainerCreating. The check reads claims
-    in the namespaces in which the runtime can run.
+    A volume with `ReadWriteOnce` attaches to one node at a time, and only one pod can use a volume with
+    `ReadWriteOncePod`. If the launcher or the worker pods of a runtime mount such a claim, other pods stay Pending or
+    in ContainerCreating. The check reads claims in the namespaces in which the runtime can run.
 
     Source: kubernetes v1.34.2 pkg/volume/util/util.go `IsMultiAttachAllowed`
     """
@@ -298,10 +310,12 @@ def one_node_volume(objects: Objects) -> Iterator[Breach]:
             names = format_value(", ".join(map(str, modes)))
             yield Breach(
                 ("spec", "accessModes"),
-                f"the access mode is {names}, but several hosts of the runtime `{user}` mount the claim",
-                "the volume attaches to one node, and pods on other nodes stay Pending or in ContainerCreating",
-                "set `ReadWriteMany` with a storage class that supports it, such as CephFS or NFS, or `ReadOnlyMany` "
-                "to only read",
+                f"the access mode is {names}, but the pods of TrainJobs on the runtime `{user}` mount the claim",
+                "only one pod can use the volume, and all other pods stay Pending"
+                if modes == ["ReadWriteOncePod"]
+                else "the volume attaches to one node, and pods on other nodes stay Pending or in ContainerCreating",
+                "create a claim with `ReadWriteMany` in a storage class that supports it, such as CephFS or NFS, or "
+                "with `ReadOnlyMany` if the pods only read",
                 claim,
                 value=modes,
             )

@@ -1,1 +1,1 @@
-"""Checks quota/*: queues, cohorts and flavors of Kueue, and the jobs that come to them."""
+"""Checks quota/*: queues, cohorts and flavors of Kueue, and the jobs in the queues."""

@@ -1,7 +1,7 @@
 """quota/*: quota that exceeds the nodes, expired reservations, and limits and weights without effect.
 
 Kueue does not count nodes: it admits jobs by quota, and pods for which no node has room stay Pending.
-The rules on lending need two queues of a cohort tree or its root: with one queue alone, other lenders may exist.
+The rules on lending need two queues of a cohort tree or its root Cohort: with one queue, other lenders may exist.
 """
 
 from __future__ import annotations
@@ -27,30 +27,34 @@ _LISTED = 3  # holders of quota in a message
 
 @check("quota/over-capacity", severity=ERROR, needs=Queues)
 def over_capacity(queues: Queues) -> Iterator[Breach]:
-    """Report more quota of a flavor than its nodes offer.
+    """Report quotas of a ResourceFlavor that exceed its nodes.
 
     Kueue does not count nodes. It admits jobs by quota, and the pods that exceed the nodes stay Pending while their
     job holds the quota.
 
     The annotations `mpigen.dev/nodes: "16"` and `mpigen.dev/allocatable: '{"cpu": "192", "nvidia.com/gpu": "8"}'` of
-    a ResourceFlavor set the number of its nodes, and the resources that one node offers. Without both the check reports
-    nothing. Jobs of a MultiKueue queue run on other clusters, so its quota counts only if a queue of this cluster can
-    borrow it.
+    a ResourceFlavor set the number of its nodes, and the resources that one node offers. Without these annotations the
+    check reports nothing. Jobs of a MultiKueue queue run on other clusters, so the quota of the queue counts only if
+    another queue of this cluster can borrow the quota. Quota of a Cohort does not count if the Cohort's tree has only
+    MultiKueue queues.
+
+    Source: kueue v0.19.2 pkg/scheduler/flavorassigner/flavorassigner.go fitsResourceQuota compares quotas only
     """
     holders = _holders(queues)
     counting = queues.settings.counting
-    for name, flavor in sorted(queues.tree.flavors.items()):
-        node = counting.of(flavor.allocatable) if flavor.allocatable and queues.settings.is_modelled else {}
-        capacity = {resource: (flavor.nodes or 0) * amount for resource, amount in node.items()}
+    for name, flavor in sorted(queues.tree.flavors.items()) if queues.settings.is_modelled else ():
+        if not flavor.allocatable or flavor.nodes is None:
+            continue
+        capacity = {resource: flavor.nodes * amount for resource, amount in counting.of(flavor.allocatable).items()}
         over = {
             key.resource: amounts
             for key, amounts in holders.items()
             if key.flavor == name
             and counting.is_counted(key.resource)
-            and (key.resource in node or "/" in key.resource)
+            and (key.resource in capacity or "/" in key.resource)
             and sum(amounts.values()) > capacity.get(key.resource, 0)
         }
-        if capacity and flavor.nodes is not None and over:
+        if capacity and over:
             yield Breach(
                 ("metadata", "annotations", NODES),
                 f"the quotas of this flavor exceed its {flavor.nodes} nodes: {_format_excess(over, capacity)}",
@@ -86,7 +90,7 @@ def _format_excess(over: Mapping[str, Mapping[str, int]], capacity: Mapping[str,
 
 
 def _holders(queues: Queues) -> Mapping[FlavorResource, Mapping[str, int]]:
-    """Return (flavor, resource) → `queue NAME has` or `cohort NAME has` → nominal quota for jobs in this cluster."""
+    """Return (flavor, resource) → holder, such as `queue NAME has` → its nominal quota for jobs in this cluster."""
     holders: dict[FlavorResource, dict[str, int]] = {}
     tree, borrowers = queues.tree, _borrowers(queues)
     roots: Mapping[bool, set[str]] = {True: set(), False: set()}  # True: root cohorts with MultiKueue queues
@@ -124,10 +128,13 @@ def _borrowers(queues: Queues) -> Mapping[tuple[str, FlavorResource], AbstractSe
 def reservation_over(objects: Objects) -> Iterator[Breach]:
     """Report a reservation whose last day is past.
 
-    Nothing in a cluster ends a reservation: its quota stays in the queue until a release removes it.
+    A reservation gives a team more quota until a last day (`tenants[].reservations` of `platform.yaml`). Nothing in a
+    cluster removes the quota on this day: it stays in the ClusterQueue until you remove the reservation.
 
-    The annotation `mpigen.dev/reservations` of a ClusterQueue has the last days. The check takes the day from the
-    clock (UTC), or from `SOURCE_DATE_EPOCH` if it is set.
+    The annotation `mpigen.dev/reservations` of a ClusterQueue has the last days. The check takes the present day from
+    the clock (UTC), or from `SOURCE_DATE_EPOCH` if this variable is set.
+
+    Source: mpigen: it defines reservations, and writes their last days into the annotation
     """
     today = objects.today
     if today is None:
@@ -139,8 +146,8 @@ def reservation_over(objects: Objects) -> Iterator[Breach]:
                 yield Breach(
                     ("metadata", "annotations", RESERVATIONS),
                     f"the reservation `{name}` ended on {until}, {days} day{'' if days == 1 else 's'} ago",
-                    "the queue keeps the reserved quota, because nothing in a cluster removes it",
-                    "remove the reservation, or set a later last day",
+                    "the queue keeps the reserved quota, because nothing in a cluster removes it on that day",
+                    "remove the reservation from `platform.yaml`, or set a later last day",
                     queue,
                 )
 
@@ -161,37 +168,59 @@ def _reservations(manifest: Manifest) -> Iterator[tuple[str, dt.date]]:
 
 @check("quota/borrows-nothing", severity=WARNING, needs=Queues)
 def borrows_nothing(queues: Queues) -> Iterator[Breach]:
-    """Report a borrowing limit in a cohort that lends nothing.
+    """Report a borrowing limit above 0 in a cohort that lends nothing.
 
-    The queue or Cohort never gets more than its nominal quota. The check needs two queues of the cohort tree, or the
-    Cohort that is its root: other lenders may exist outside of the files.
+    A ClusterQueue with the limit never gets more than its nominal quota. A Cohort with the limit never gets more than
+    its nominal quota and the quota that its queues and child Cohorts lend. The check reports nothing if the files have
+    only one queue of a cohort tree without its root Cohort, because other queues may lend.
 
     Source: kueue v0.19.2 pkg/cache/scheduler/resource_node.go `potentialAvailable`
     """
     for manifest, node, root in _in_cohorts(queues):
-        unusable = {
-            key: quota.borrowing
-            for key, quota in node.quotas.items()
-            if quota.borrowing and node.potential(key) <= node.has(key)
-        }
-        for flavor, limits in by_flavor(unusable):
-            amounts, nominal = (format_amounts(some) for some in (limits, {key: node.has(key) for key in limits}))
+        unusable: dict[str, dict[FlavorResource, int]] = {}
+        for key, quota in node.quotas.items():
+            if quota.borrowing and node.potential(key) <= node.has(key):
+                unusable.setdefault(_borrowing_scope(node, key).name, {})[key] = quota.borrowing
+        for scope, (flavor, limits) in ((name, part) for name, keys in unusable.items() for part in by_flavor(keys)):
+            amounts, most = (format_amounts(some) for some in (limits, {key: node.has(key) for key in limits}))
+            name, is_queue, is_root = manifest.name, manifest.kind == "ClusterQueue", scope == root
             yield Breach(
                 quota_path(manifest, limits, "borrowingLimit"),
-                f"{manifest.kind} `{manifest.name}` can borrow {amounts} of flavor `{flavor}`, but no other queue or "
-                f"Cohort below `{root}` lends any",
-                f"`{manifest.name}` never gets more than its nominal quota of {nominal}",
-                "add quota that another queue or Cohort of the cohort tree lends, or set this `borrowingLimit` to 0",
+                f"`borrowingLimit` of {manifest.kind} `{name}` allows {amounts} of flavor `{flavor}`, but "
+                + ("no other queue or Cohort" if is_queue else f"no queue or Cohort outside `{name}`")
+                + f" in the tree of cohort `{scope}` lends any"
+                + ("" if is_root else f", and `{scope}` itself has `borrowingLimit: 0`"),
+                f"`{name}` never gets more than its nominal quota of {most}"
+                if is_queue
+                else f"`{name}` and its queues never get more than {most} together: the nominal quota of `{name}` and "
+                "the quota that its queues and child Cohorts lend",
+                "add quota that another queue or Cohort of the cohort tree lends, or set this `borrowingLimit` to 0"
+                if is_root
+                else f"raise the `borrowingLimit` of Cohort `{scope}`, or set this `borrowingLimit` to 0",
                 manifest,
             )
+
+
+def _borrowing_scope(node: Node, key: FlavorResource) -> Node:
+    """Return the lowest Cohort above a node that sets `borrowingLimit: 0`; else the root.
+
+    A node borrows only the quota that queues and Cohorts in the tree of this Cohort lend.
+    """
+    return next((cohort for cohort in node.path() if cohort.quota(key).borrowing == 0), node.root())
 
 
 @check("quota/lends-nobody", severity=INFO, needs=Queues)
 def lends_nobody(queues: Queues) -> Iterator[Breach]:
     """Report quota that no other queue can borrow.
 
-    A queue without a LocalQueue, such as `slack`, has no jobs of its own, so no job uses its quota unless another queue
-    can borrow it. Quota with a `lendingLimit` above 0 stays idle while the queue itself does not use it.
+    The check reads the ClusterQueues of cohorts, and the quota that they lend. A ClusterQueue without a LocalQueue has
+    no jobs, so no job can use such quota. mpigen's ClusterQueue `slack`, which has the quota of nodes that no team
+    owns, is such a queue. If the files have no LocalQueue at all, the check treats all queues as queues with jobs. Of a
+    queue with jobs, the check reports only quota with a `lendingLimit` above 0. This quota is idle while the queue
+    itself does not use it. The check reports nothing if the files have only one queue of a cohort tree without its root
+    Cohort, because other queues may borrow.
+
+    Source: kueue v0.19.2 pkg/cache/scheduler/resource_node.go LocalAvailable, available
     """
     borrowers = _borrowers(queues)
     for manifest, node, root in _in_cohorts(queues):
@@ -211,17 +240,18 @@ def lends_nobody(queues: Queues) -> Iterator[Breach]:
                 "this queue has no LocalQueue either, so no job can use the quota"
                 if is_unreachable
                 else "the quota is idle when this queue does not use all of its quota",
-                "raise the `borrowingLimit` of another queue, or move the quota to a queue that needs it",
+                "raise the `borrowingLimit` of another queue, or move the quota to a queue whose jobs need it",
                 manifest,
             )
 
 
 @check("quota/no-share", severity=WARNING, needs=Queues)
 def no_share(queues: Queues) -> Iterator[Breach]:
-    """Report a fair-sharing weight of 0 on a queue that can borrow.
+    """Report a fair-sharing weight of 0 on a ClusterQueue or Cohort that can borrow.
 
-    With fair sharing, Kueue admits the borrowing jobs of this queue after all other jobs, and preempts them first. The
-    check reports nothing if Kueue's configuration is among the files and turns fair sharing off.
+    With fair sharing, Kueue admits jobs that borrow with this weight after all other jobs, and preempts them first. The
+    check reports nothing if Kueue's configuration is among the files and turns fair sharing off, or if the files have
+    only one queue of a cohort tree without its root Cohort.
 
     Source: kueue v0.19.2 pkg/cache/scheduler/fair_sharing.go CompareDRS
     """
@@ -247,7 +277,9 @@ def idle_weight(queues: Queues) -> Iterator[Breach]:
     """Report a fair-sharing weight while fair sharing is off.
 
     Kueue ignores weights unless its configuration turns fair sharing on. The check needs Kueue's configuration among
-    the files.
+    the files. A weight of 1, the default, is not reported.
+
+    Source: kueue v0.19.2 pkg/scheduler/scheduler.go `fairsharing.Enabled`
     """
     if queues.settings.is_fair is not False:
         return
@@ -258,7 +290,7 @@ def idle_weight(queues: Queues) -> Iterator[Breach]:
             yield Breach(
                 _WEIGHT,
                 f"the weight is {weight}, but Kueue's configuration turns fair sharing off",
-                "Kueue ignores the weight: jobs borrow in the order in which they arrive",
+                "Kueue ignores the weight: the priority and the age of jobs decide which job borrows first",
                 "turn fair sharing on in Kueue's configuration, or remove the weight",
                 manifest,
                 value=weight,

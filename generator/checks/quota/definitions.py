@@ -1,6 +1,6 @@
 """quota/*: definitions that Kueue's webhook rejects, and dangling references between Kueue's objects.
 
-The files can be a part of a cluster: a name counts as missing only if the files have other objects of its kind.
+The files can be a part of a cluster: a name counts as missing only if the files define some object of its kind.
 
 Source of the limits, which no schema states: kueue v0.19.2 pkg/webhooks/clusterqueue_webhook.go validateResourceGroups,
 validateFlavorQuotas, cohort_webhook.go validateCohort, common.go validateFairSharing, and the rules of CEL in
@@ -9,16 +9,17 @@ apis/kueue/v1beta2/clusterqueue_types.go. v0.18.3 has the same limits.
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
+from generator.checks.graph import Graph
 from generator.checks.objects import Objects
-from generator.checks.quota.queues import KUEUE, TRAINER, Queues, quota_rows
+from generator.checks.quota.queues import KUEUE, Queues, quota_rows
 from generator.checks.registry import ERROR, WARNING, Breach, check
 from generator.documents.load import Path
-from generator.documents.messages import shorten
+from generator.documents.messages import format_names, shorten
 from generator.facts.defects import known
 from generator.facts.names import METADATA_NAME, MULTI_KUEUE
 from generator.manifests import Body, Manifest
@@ -26,6 +27,7 @@ from generator.objects.fields import indexed_mappings, mapping, mappings, string
 from generator.objects.queue import ClusterQueue
 from generator.objects.selectors import meets_requirements
 from generator.quantities import amount_of
+from generator.schemas.patterns import KEY, VALUE
 from generator.simulate.kueue.queues import QueueTree
 
 QUEUE_LABEL = f"{KUEUE}/queue-name"
@@ -34,6 +36,7 @@ _REJECTED = "the API server rejects the object"
 _LARGEST_REJECTED_WEIGHT = Fraction(1, 10**9)
 _PARENT = {"ClusterQueue": ("cohortName", "cohort"), "Cohort": ("parentName",)}
 """Kind → the fields that name the parent cohort. `cohort` is the field of v1beta1."""
+_KEY, _VALUE = re.compile(KEY), re.compile(VALUE)
 _CYCLE_LENGTH = 200  # characters of a cycle in a message
 
 
@@ -43,6 +46,8 @@ def order(objects: Objects) -> Iterator[Breach]:
 
     Each flavor of a ClusterQueue or Cohort must list the resources of `coveredResources`, in the same order. Kueue's
     webhook rejects other lists. Set `nominalQuota: 0` for a resource that a flavor does not have.
+
+    Source: kueue v0.19.2 pkg/webhooks/clusterqueue_webhook.go validateFlavorQuotas
     """
     for manifest in objects.of(KUEUE, "ClusterQueue", "Cohort"):
         for number, group in indexed_mappings(mapping(manifest.body, "spec").get("resourceGroups")):
@@ -52,11 +57,12 @@ def order(objects: Objects) -> Iterator[Breach]:
                 if names == covered:
                     continue
                 if missing := [name for name in covered if name not in names]:
-                    difference = f"lacks {_join(missing)}, which `coveredResources` lists"
+                    difference = f"lacks {format_names(missing)}, which `coveredResources` lists"
                 elif excess := [name for name in names if name not in covered]:
-                    difference = f"has {_join(excess)}, which `coveredResources` does not list"
+                    difference = f"has {format_names(excess)}, which `coveredResources` does not list"
                 else:
-                    difference = f"lists {_join(names)} in this order, but `coveredResources` lists {_join(covered)}"
+                    order = format_names(covered)
+                    difference = f"lists {format_names(names)} in this order, but `coveredResources` lists {order}"
                 yield Breach(
                     ("spec", "resourceGroups", number, "flavors", index, "resources"),
                     f"flavor `{flavor.get('name')}` {difference}",
@@ -68,16 +74,14 @@ def order(objects: Objects) -> Iterator[Breach]:
                 )
 
 
-def _join(names: Sequence[str]) -> str:
-    return " and ".join(", ".join(f"`{name}`" for name in part) for part in (names[:-1], names[-1:]) if part)
-
-
 @check("quota/repeated", severity=ERROR, needs=Objects)
 def repeated(objects: Objects) -> Iterator[Breach]:
     """Report a resource or flavor in two resource groups.
 
     In a ClusterQueue or Cohort, each resource and each flavor belongs to one resource group. Kueue's webhook rejects
     repeated names.
+
+    Source: kueue v0.19.2 pkg/webhooks/clusterqueue_webhook.go validateResourceGroups
     """
     for manifest in objects.of(KUEUE, "ClusterQueue", "Cohort"):
         resources: dict[str, int] = {}
@@ -112,9 +116,13 @@ def repeated(objects: Objects) -> Iterator[Breach]:
 def limit(objects: Objects) -> Iterator[Breach]:
     """Report a quota, limit or weight that Kueue's webhook rejects.
 
-    Rejected are: a `lendingLimit` above the `nominalQuota` of a ClusterQueue, a borrowing or lending limit without a
-    cohort, negative amounts and weights, and weights above 0 up to `1n`. A Cohort can lend more than its own quota,
-    because it also lends the quota of its queues.
+    The webhook rejects a `lendingLimit` above the `nominalQuota` of a ClusterQueue. It rejects a borrowing or lending
+    limit of a ClusterQueue without a cohort, or of a Cohort without a parent. It rejects negative amounts and weights,
+    and weights above 0 up to and including 0.000000001 (`1n`). A Cohort can lend more than its nominal quota, because
+    it also lends the quota of its queues.
+
+    Source: kueue v0.19.2 pkg/webhooks/clusterqueue_webhook.go validateLimit, validateLendingLimit; cohort_webhook.go
+    validateCohort; common.go validateFairSharing
     """
     queues = objects.view(Queues.read)
     for manifest in objects.of(KUEUE, "ClusterQueue", "Cohort"):
@@ -139,7 +147,7 @@ def limit(objects: Objects) -> Iterator[Breach]:
 
 
 def _wrong_amount(kind: str, row: Mapping[str, Any], field: str, *, is_alone: bool) -> tuple[str, str]:
-    """Return the message and the fix for an amount that the webhook rejects; empty if it accepts the amount."""
+    """Return the message and the fix for an amount that the webhook rejects; both empty if the amount is valid."""
     value, amount = row.get(field), amount_of(row.get(field))
     if amount is None or value is None:
         return "", ""
@@ -148,7 +156,8 @@ def _wrong_amount(kind: str, row: Mapping[str, Any], field: str, *, is_alone: bo
     if field == "nominalQuota":
         return "", ""
     if is_alone:
-        message = f"`{field}` is {value}, but the {kind} is in no cohort, because `{_PARENT[kind][0]}` is not set"
+        lack = "is in no cohort" if kind == "ClusterQueue" else "has no parent"
+        message = f"`{field}` is {value}, but the {kind} {lack}, because `{_PARENT[kind][0]}` is not set"
         return message, f"set `{_PARENT[kind][0]}`, or remove the limit"
     if field == "lendingLimit" and kind == "ClusterQueue" and amount > (amount_of(row.get("nominalQuota")) or 0):
         nominal = row.get("nominalQuota", 0)
@@ -170,122 +179,147 @@ def _can_break_limits(manifest: Manifest, queues: Queues | None) -> bool:
     )
 
 
-@check("quota/missing-flavor", severity=ERROR, needs=Objects)
-def missing_flavor(objects: Objects) -> Iterator[Breach]:
+@check("quota/label", severity=ERROR, needs=Objects)
+def label(objects: Objects) -> Iterator[Breach]:
+    """Report a label, taint or selector that the webhooks of Kueue reject.
+
+    The keys and values of `nodeLabels`, `nodeTaints` and `tolerations` of a ResourceFlavor must be valid labels, and no
+    two taints have the same key and effect. The `namespaceSelector` of a ClusterQueue must be a valid selector.
+
+    Source: kueue v0.19.2 pkg/webhooks/resourceflavor_webhook.go ValidateResourceFlavor, clusterqueue_webhook.go
+    ValidateClusterQueue; k8s.io/apimachinery v0.34.2 pkg/apis/meta/v1/validation/validation.go ValidateLabelSelector
+    """
+    for manifest in objects.of(KUEUE, "ResourceFlavor"):
+        spec = mapping(manifest.body, "spec")
+        yield from _find_bad_labels(manifest, ("spec", "nodeLabels"), mapping(spec, "nodeLabels"))
+        seen: set[tuple[str, str]] = set()
+        for number, taint in indexed_mappings(spec.get("nodeTaints")):
+            path: Path = ("spec", "nodeTaints", number)
+            yield from _find_bad_label(manifest, path, taint.get("key"), taint.get("value"))
+            identity = str(taint.get("key")), str(taint.get("effect"))
+            if identity in seen:
+                message = f"another taint has the key `{identity[0]}` and the effect `{identity[1]}` too"
+                yield Breach(path, message, _REJECTED, "keep one of the taints", manifest)
+            seen.add(identity)
+        for number, toleration in indexed_mappings(spec.get("tolerations")):
+            if key := toleration.get("key"):
+                yield from _find_bad_label(manifest, ("spec", "tolerations", number), key, "")
+    for manifest in objects.of(KUEUE, "ClusterQueue"):
+        path = ("spec", "namespaceSelector")
+        selector = mapping(manifest.body, *map(str, path))
+        yield from _find_bad_labels(manifest, (*path, "matchLabels"), mapping(selector, "matchLabels"))
+        for number, requirement in indexed_mappings(selector.get("matchExpressions")):
+            yield from _find_bad_requirement(manifest, (*path, "matchExpressions", number), requirement)
+
+
+def _find_bad_labels(manifest: Manifest, path: Path, labels: Mapping[str, object]) -> Iterator[Breach]:
+    for key, value in labels.items():
+        if not _KEY.fullmatch(key) or not _VALUE.fullmatch(str(value)):
+            yield _reject_label((*path, key), f"{key}: {value}", manifest)
+
+
+def _find_bad_label(manifest: Manifest, path: Path, key: object, value: object) -> Iterator[Breach]:
+    if not _KEY.fullmatch(str(key)):
+        yield _reject_label((*path, "key"), str(key), manifest)
+    if value and not _VALUE.fullmatch(str(value)):
+        yield _reject_label((*path, "value"), str(value), manifest)
+
+
+def _reject_label(path: Path, text: str, manifest: Manifest) -> Breach:
+    fix = (
+        "use at most 63 letters, digits and inner `-`, `_` and `.`. A key can have a domain, such as `example.com/rack`"
+    )
+    return Breach(path, f"`{text}` is not a valid label", _REJECTED, fix, manifest, value=text)
+
+
+def _find_bad_requirement(manifest: Manifest, path: Path, requirement: Body) -> Iterator[Breach]:
+    key, operator, values = (requirement.get(name) for name in ("key", "operator", "values"))
+    if not _KEY.fullmatch(str(key)):
+        yield _reject_label((*path, "key"), str(key), manifest)
+    if operator not in ("In", "NotIn", "Exists", "DoesNotExist"):
+        message = f"`{operator}` is not an operator of a label selector"
+        yield Breach((*path, "operator"), message, _REJECTED, "use In, NotIn, Exists or DoesNotExist", manifest)
+    elif operator in ("In", "NotIn") and not values:
+        yield Breach(path, f"the operator `{operator}` needs values", _REJECTED, "list the values", manifest)
+    elif operator in ("Exists", "DoesNotExist") and values:
+        message = f"the operator `{operator}` allows no values"
+        yield Breach((*path, "values"), message, _REJECTED, "remove `values`", manifest)
+    for number, value in enumerate(strings(values)):
+        if not _VALUE.fullmatch(value):
+            yield _reject_label((*path, "values", number), value, manifest)
+
+
+@check("quota/missing-flavor", severity=ERROR, needs=Graph)
+def missing_flavor(graph: Graph) -> Iterator[Breach]:
     """Report a reference to a ResourceFlavor that is in no file.
 
-    Kueue sets the ClusterQueue inactive until the ResourceFlavor exists, and admits no job on its other flavors. The
-    check needs another ResourceFlavor in the files. Outside of a complete release the flavor can exist in the cluster,
-    so the finding is then a warning.
+    Until the ResourceFlavor exists, the ClusterQueue is inactive: Kueue admits none of its jobs, even on other flavors.
+    The check reports nothing if the files define no ResourceFlavor at all. The finding is a warning if the files are
+    not a complete release of mpigen, because the flavor may exist in the cluster.
 
     Source: kueue v0.19.2 pkg/cache/scheduler/clusterqueue.go updateQueueStatus
     """
-    why = "the queue is inactive until the flavor exists: Kueue admits no job of the queue, even on its other flavors"
-    for manifest in objects.of(KUEUE, "ClusterQueue"):
-        for group, body in indexed_mappings(mapping(manifest.body, "spec").get("resourceGroups")):
-            for number, flavor in indexed_mappings(body.get("flavors")):
-                path: Path = ("spec", "resourceGroups", group, "flavors", number, "name")
-                yield from _dangling(objects, manifest, path, "ResourceFlavor", str(flavor.get("name")), why)
+    yield from graph.report("quota/missing-flavor")
 
 
-@check("quota/missing-topology", severity=ERROR, needs=Objects)
-def missing_topology(objects: Objects) -> Iterator[Breach]:
+@check("quota/missing-topology", severity=ERROR, needs=Graph)
+def missing_topology(graph: Graph) -> Iterator[Breach]:
     """Report a reference to a Topology that is in no file.
 
-    Kueue sets the queues with this ResourceFlavor inactive until the Topology exists. The check needs another Topology
-    in the files.
+    Until the Topology exists, ClusterQueues with this ResourceFlavor are inactive. The check reports nothing if the
+    files define no Topology at all. The finding is a warning if the files are not a complete release of mpigen.
 
     Source: kueue v0.19.2 pkg/cache/scheduler/clusterqueue.go isTASViolated
     """
-    why = "queues with this flavor are inactive until the Topology exists: Kueue admits no job of these queues"
-    for manifest in objects.of(KUEUE, "ResourceFlavor"):
-        name = mapping(manifest.body, "spec").get("topologyName")
-        if isinstance(name, str) and name:
-            yield from _dangling(objects, manifest, ("spec", "topologyName"), "Topology", name, why)
+    yield from graph.report("quota/missing-topology")
 
 
-@check("quota/missing-queue", severity=ERROR, needs=Objects)
-def missing_queue(objects: Objects) -> Iterator[Breach]:
+@check("quota/missing-queue", severity=ERROR, needs=Graph)
+def missing_queue(graph: Graph) -> Iterator[Breach]:
     """Report a reference to a queue that is in no file.
 
-    The jobs of a LocalQueue without ClusterQueue, and TrainJobs without LocalQueue, stay suspended until the queue
-    exists. The check needs another queue of the kind in the files. If the files have the Namespace of a TrainJob, they
-    must have its LocalQueues too.
+    Until the queue exists, jobs stay suspended: jobs of a LocalQueue without its ClusterQueue, and a TrainJob without
+    its LocalQueue. The check reports a ClusterQueue if the files have another ClusterQueue. It reports a LocalQueue if
+    the files have another LocalQueue in the namespace, or have the Namespace and any LocalQueue. The finding is a
+    warning if the files are not a complete release of mpigen.
+
+    Source: kueue v0.19.2 pkg/controller/core/workload_controller.go: "LocalQueue %s doesn't exist", "ClusterQueue %s
+    doesn't exist"
     """
-    for manifest in objects.of(KUEUE, "LocalQueue"):
-        name = str(mapping(manifest.body, "spec").get("clusterQueue"))
-        why = "jobs of this LocalQueue stay suspended until the ClusterQueue exists"
-        yield from _dangling(objects, manifest, ("spec", "clusterQueue"), "ClusterQueue", name, why)
-    why = "the job stays suspended until the LocalQueue exists"
-    yield from _dangling_labels(objects, QUEUE_LABEL, "LocalQueue", why)
+    yield from graph.report("quota/missing-queue")
 
 
-@check("quota/missing-priority", severity=ERROR, needs=Objects)
-def missing_priority(objects: Objects) -> Iterator[Breach]:
+@check("quota/missing-priority", severity=ERROR, needs=Graph)
+def missing_priority(graph: Graph) -> Iterator[Breach]:
     """Report a reference to a WorkloadPriorityClass that is in no file.
 
     Kueue creates no Workload for a TrainJob whose label `kueue.x-k8s.io/priority-class` names a missing class. The job
-    stays suspended, and neither an event nor its status shows the cause. The check needs another WorkloadPriorityClass
-    in the files.
+    stays suspended, and neither an event nor its status shows the cause. The check reports nothing if the files define
+    no WorkloadPriorityClass at all. The finding is a warning if the files are not a complete release of mpigen.
 
     Source: kueue v0.19.2 pkg/controller/jobframework/reconciler.go ExtractPriority
     """
-    why = "the job stays suspended until the class exists, and only Kueue's log shows the cause"
-    yield from _dangling_labels(objects, PRIORITY_LABEL, "WorkloadPriorityClass", why)
+    yield from graph.report("quota/missing-priority")
 
 
-@check("quota/missing-cohort", severity=WARNING, needs=Objects)
-def missing_cohort(objects: Objects) -> Iterator[Breach]:
+@check("quota/missing-cohort", severity=WARNING, needs=Graph)
+def missing_cohort(graph: Graph) -> Iterator[Breach]:
     """Report a reference to a Cohort that is in no file.
 
     Kueue needs no object for a cohort, so a misspelled name creates a new cohort. The new cohort has no quota of its
-    own, and the intended cohort lends no quota to it. The check needs another Cohort in the files.
+    own, and the intended cohort lends no quota to it. The check reports nothing if the files define no Cohort
+    apart from the one with the reference.
+
+    Source: kueue v0.19.2 pkg/cache/hierarchy/manager.go: a cohort without an object has no quota and no parent
     """
-    why = "Kueue creates a new cohort of this name without quota, and no other cohort lends quota to it"
-    for manifest in objects.of(KUEUE, "ClusterQueue", "Cohort"):
-        for field in ("cohortName", "cohort", "parentName"):
-            name = mapping(manifest.body, "spec").get(field)
-            if isinstance(name, str) and name:
-                yield from _dangling(objects, manifest, ("spec", field), "Cohort", name, why)
-
-
-def _dangling_labels(objects: Objects, label: str, kind: str, why: str) -> Iterator[Breach]:
-    for manifest in objects.of(TRAINER, "TrainJob"):
-        name = mapping(manifest.body, "metadata", "labels").get(label)
-        if isinstance(name, str) and (name or kind == "LocalQueue"):
-            yield from _dangling(objects, manifest, ("metadata", "labels", label), kind, name, why)
-
-
-def _dangling(objects: Objects, manifest: Manifest, path: Path, kind: str, name: str, why: str) -> Iterator[Breach]:
-    """Yield a breach if the files define objects of a kind, but not the referenced object."""
-    namespace = manifest.namespace if kind == "LocalQueue" else ""
-    known = objects.names(KUEUE, kind).get(namespace, frozenset())
-    has_others = bool(known - {manifest.name if manifest.kind == kind else ""})
-    is_complete_namespace = (
-        bool(namespace)
-        and namespace in objects.names("", "Namespace").get("", frozenset())
-        and bool(objects.names(KUEUE, kind))
-    )
-    if name not in known and (has_others or is_complete_namespace):
-        close = difflib.get_close_matches(name, known, n=1)
-        names = ", ".join(f"`{other}`" for other in sorted(known)[:5])
-        others = f"correct the name to `{close[0]}`" if close else f"use one of these: {names}"
-        yield Breach(
-            path,
-            f"the {kind} `{name}`{f' of namespace `{namespace}`' if namespace else ''} is in no file",
-            why,
-            f"add the {kind}, or {others}" if known else f"add the {kind}",
-            manifest,
-            severity=ERROR if objects.is_complete and kind != "Cohort" else WARNING,
-            value=name,
-        )
+    yield from graph.report("quota/missing-cohort")
 
 
 @check("quota/cohort-cycle", severity=ERROR, needs=Queues)
 def cohort_cycle(queues: Queues) -> Iterator[Breach]:
     """Report Cohorts whose parents form a cycle.
 
-    Kueue does not schedule the cohorts of a cycle and the cohorts below them: it admits no job of their queues.
+    Kueue admits no job of the queues in the cohorts of the cycle, and in the cohorts below the cycle.
 
     Source: kueue v0.19.2 pkg/cache/scheduler/snapshot.go
     """
@@ -302,7 +336,7 @@ def cohort_cycle(queues: Queues) -> Iterator[Breach]:
 
 
 def _find_cycle(tree: QueueTree, cohort: str) -> tuple[str, ...]:
-    """Return the cycle of parents above a cohort, starting at its first name; empty if there is no cycle."""
+    """Return the cycle of parents above a cohort, alphabetically first name first; empty if there is no cycle."""
     if not tree.is_cyclic(cohort):
         return ()
     path = [ancestor.name for ancestor in tree.ancestors(cohort)]
@@ -316,7 +350,7 @@ def closed_door(queues: Queues) -> Iterator[Breach]:
     """Report a LocalQueue in a namespace that its ClusterQueue does not select.
 
     Jobs of the LocalQueue stay suspended. A ClusterQueue without `namespaceSelector` selects no namespace. The check
-    reads the labels of a namespace from its object. It needs no object for the label `kubernetes.io/metadata.name`.
+    reads labels from the Namespace in the files. It needs no Namespace for the label `kubernetes.io/metadata.name`.
 
     Source: kueue v0.19.2 pkg/workload/resources.go ValidateAdmissibility
     """
@@ -335,7 +369,7 @@ def closed_door(queues: Queues) -> Iterator[Breach]:
 
 
 def _explain_mismatch(queue: ClusterQueue, namespace: str, labels: Mapping[str, str] | None) -> str:
-    """Return why the `namespaceSelector` of a queue does not match a namespace; empty if it matches or is unknown."""
+    """Return why `namespaceSelector` of a queue rejects a namespace; empty if it matches or labels are unknown."""
     if queue.namespaces is None:
         return "the ClusterQueue has no `namespaceSelector`, so it selects no namespace"
     known = labels or {METADATA_NAME: namespace}
@@ -365,9 +399,9 @@ def _requirements(selector: Body) -> Iterator[Body]:
 def no_candidates(objects: Objects) -> Iterator[Breach]:
     """Report a flavor preference that keeps jobs pending while quota is free.
 
-    With `flavorFungibility.preference: PreemptionOverBorrowing`, Kueue before 0.18.5, and 0.19.0, can choose
-    a flavor in which it finds no workload to preempt. The job then stays pending although it would fit into another
-    flavor by borrowing. The check needs a queue with several flavors in one resource group.
+    With `flavorFungibility.preference: PreemptionOverBorrowing`, Kueue before 0.18.5, and Kueue 0.19.0, can choose a
+    flavor in which it finds no workload to preempt. The job then stays pending although it would fit into another
+    flavor by borrowing. The check reports ClusterQueues with several flavors in one resource group.
 
     Source: kueue v0.18.3 pkg/scheduler/flavorassigner/flavorassigner.go isPreferred
     """
@@ -390,10 +424,10 @@ def no_candidates(objects: Objects) -> Iterator[Breach]:
 
 @check("quota/runs-twice", severity=WARNING, needs=Objects)
 def runs_twice(objects: Objects) -> Iterator[Breach]:
-    """Report TrainJobs that run in this cluster and in a worker cluster of MultiKueue.
+    """Report an AdmissionCheck of MultiKueue whose TrainJobs run in two clusters at the same time.
 
-    Trainer 2.2 ignores `managedBy`. It runs a TrainJob in this cluster although MultiKueue sent it to a worker cluster,
-    so the job occupies nodes in both clusters.
+    MultiKueue sends TrainJobs to worker clusters. Trainer 2.2 ignores the field `managedBy` of such a TrainJob and runs
+    the job in this cluster as well, so the job occupies nodes in both clusters.
 
     Source: trainer v2.2.0 pkg/controller/trainjob_controller.go Reconcile, which never reads `spec.managedBy`
     """
@@ -403,7 +437,7 @@ def runs_twice(objects: Objects) -> Iterator[Breach]:
             yield Breach(
                 ("spec", "controllerName"),
                 f"`controllerName` is `{MULTI_KUEUE}`, but Trainer in this cluster ignores `managedBy`",
-                "a TrainJob that a worker cluster has admitted runs in this cluster too, and the quota of the worker "
+                "a TrainJob that a worker cluster has admitted also runs in this cluster, and the quota of the worker "
                 f"cluster does not count the pods in this cluster ({defect.note})",
                 f"update to {defect.update} before you send TrainJobs to other clusters",
                 admission_check,

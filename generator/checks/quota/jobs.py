@@ -1,8 +1,8 @@
 """quota/*: jobs that a queue never admits, or that lose tolerations when Kueue admits them.
 
 Every namespace can use every ClusterTrainingRuntime. The rules skip such a runtime for a queue that does not cover its
-devices, or that has no flavor for its nodes. They skip all counting for Kueue settings with `multiplyBy`, negative
-factors or `IgnoreUndeclared`.
+devices, or that has no flavor for its nodes. They count no requests if Kueue's configuration has `multiplyBy`,
+negative factors or `IgnoreUndeclared`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from generator.checks.quota.namespaces import find_host_limit
 from generator.checks.quota.queues import KUEUE, RUNTIMES, TRAINER, CountedJob, Queues, quota_rows
 from generator.checks.registry import ERROR, WARNING, Breach, check
 from generator.documents.load import Path
+from generator.documents.messages import format_names
 from generator.facts.defects import known
 from generator.facts.names import MULTI_KUEUE
 from generator.manifests import Body, Manifest
@@ -28,11 +29,11 @@ from generator.simulate.kueue.nodes import explain_flavor_mismatch, explain_over
 from generator.simulate.kueue.podsets import default_nodes
 
 _NUM_NODES: Path = ("spec", "trainer", "numNodes")
-_SMALLER_HOSTS = {
-    Limit.QUOTA: "raise `nominalQuota` or `borrowingLimit`, or create a runtime whose hosts request less",
-    Limit.NODE: "create a runtime whose hosts request less: no node is large enough, whatever the quota",
-    Limit.NODES: "create a runtime whose hosts request less, or add nodes",
-    Limit.PLACE: "create a runtime whose hosts request less, or with a wider topology domain for its pods",
+_SMALLER_PODS = {
+    Limit.QUOTA: "raise `nominalQuota` or `borrowingLimit`, or create a runtime whose pods request less",
+    Limit.NODE: "create a runtime whose pods request less: no node is large enough, whatever the quota",
+    Limit.NODES: "create a runtime whose pods request less, or add nodes",
+    Limit.PLACE: "create a runtime whose pods request less, or with a wider topology domain for its pods",
 }
 
 
@@ -42,7 +43,7 @@ def uncovered(queues: Queues) -> Iterator[Breach]:
 
     Kueue never admits a job that requests a resource outside of `coveredResources`. The check applies
     `excludeResourcePrefixes` and `transformations` of Kueue's configuration. It skips a ClusterTrainingRuntime if the
-    queue covers none of its devices, because the runtime is not for this team.
+    queue covers none of the runtime's devices or has no flavor for its nodes, because the queue is then for other jobs.
 
     Source: kueue v0.19.2 pkg/scheduler/flavorassigner/flavorassigner.go assignFlavors
     """
@@ -67,10 +68,15 @@ def uncovered(queues: Queues) -> Iterator[Breach]:
 def too_large(queues: Queues) -> Iterator[Breach]:
     """Report a runtime whose smallest job its queue never admits.
 
-    Jobs on the runtime stay suspended, or their pods stay Pending. The smallest MPI job has two hosts, or one host and
-    the launcher. The check counts all quota that the queue can borrow. If the files have the nodes, it also checks that
-    a node holds each pod, and that pods with `kueue.x-k8s.io/podset-required-topology: kubernetes.io/hostname` fit on
-    one node. It skips queues that can borrow from a cohort of which the files have neither other queues nor the root.
+    Jobs on the runtime stay suspended, or their pods stay Pending. The smallest job has `numNodes: 1`, with MPI also a
+    launcher pod. The check counts all quota that the queue can borrow. If annotations of the ResourceFlavor describe
+    its nodes, the check also tests that a node holds each pod, and that pods with
+    `kueue.x-k8s.io/podset-required-topology: kubernetes.io/hostname` fit on one node. The check skips a runtime
+    with a resource for which the flavors of its pods have no quota at all, because the queue is then for other jobs. It
+    also skips a queue that can borrow if the files have neither another queue of its cohort tree nor the root Cohort.
+
+    Source: kueue v0.19.2 pkg/scheduler/flavorassigner/flavorassigner.go assignFlavors,
+    pkg/cache/scheduler/resource_node.go potentialAvailable
     """
     for name, jobs in sorted(queues.jobs.items()) if queues.settings.is_modelled else ():
         queue, reported = queues.tree.queues[name], set()
@@ -88,14 +94,17 @@ def too_large(queues: Queues) -> Iterator[Breach]:
                 "Kueue may admit jobs on this runtime by quota, but their pods stay Pending"
                 if is_node
                 else "jobs on this runtime stay suspended, and only the status of the Workload shows why",
-                _SMALLER_HOSTS.get(limit, "create a runtime whose hosts request less"),
+                _SMALLER_PODS.get(limit, "create a runtime whose pods request less"),
                 queues.of("ClusterQueue")[name],
                 at_key=True,
             )
 
 
 def _explain_never(queues: Queues, queue: ClusterQueue, job: CountedJob) -> tuple[Limit, str]:
-    """Return why a queue never admits a job on a runtime; empty if it admits one, or is meant for other jobs."""
+    """Return (kind of limit, reason why a queue never admits a job on a runtime).
+
+    The reason is empty if the queue admits such a job, or if it has no quota at all for a resource of the job.
+    """
     if queues.has_quota(queue, job):
         return Limit.NOTHING, ""
     flavors = _flavors_with_quota(queues, queue, job)
@@ -128,7 +137,7 @@ def _explain_shortage(
 
 
 def _flavors_with_quota(queues: Queues, queue: ClusterQueue, job: CountedJob) -> set[str]:
-    """Return the usable flavors with quota for a requested resource; empty if a resource has quota in no flavor."""
+    """Return the flavors with quota that a job can use; empty if one of its resources has quota in none of them."""
     most, usable = queues.most[queue.name], set()
     for pods, places in zip(job.podsets, job.flavors, strict=True):
         for resource in (name for name, amount in pods.counted.items() if amount):
@@ -145,8 +154,10 @@ def _flavors_with_quota(queues: Queues, queue: ClusterQueue, job: CountedJob) ->
 def unmatched_flavor(queues: Queues) -> Iterator[Breach]:
     """Report quota of a flavor whose nodes no runtime can use.
 
-    No pod of a runtime of the queue's namespaces tolerates the taints of the flavor and selects its nodes. So no
-    training job uses the quota.
+    No training job can use the quota: in the namespaces of the queue, no runtime has pods that tolerate the taints of
+    the flavor and select its nodes. The check reports nothing for a queue without any runtime in its namespaces.
+
+    Source: kueue v0.19.2 pkg/scheduler/flavorassigner/flavorassigner.go checkFlavorForPodSets
     """
     for name, jobs in sorted(queues.jobs.items()):
         used = {flavor for job in jobs for places in job.flavors for flavor in places}
@@ -176,10 +187,15 @@ def unmatched_flavor(queues: Queues) -> Iterator[Breach]:
 def never_admitted(objects: Objects) -> Iterator[Breach]:
     """Report a TrainJob that its queue never admits.
 
-    The job has more nodes, or requests other resources, than its queue ever admits, or a LimitRange of its namespace
-    rejects its pods. The finding shows the largest possible number of nodes. The check needs the runtime, the
-    LocalQueue, and the ClusterQueue with its flavors in the files. It skips jobs whose `runtimePatches` set tolerations
-    or affinity, and jobs that MultiKueue sends to another cluster.
+    The job exceeds the quota or the nodes of its queue, requests a resource that the queue does not cover, or breaks a
+    LimitRange of its namespace. The finding shows the largest `numNodes` that the queue can admit. The check needs the
+    runtime, the LocalQueue, and the ClusterQueue with its flavors in the files. It skips jobs whose `runtimePatches`
+    set tolerations or affinity, and jobs that MultiKueue sends to another cluster. If the queue can borrow, but the
+    files have neither another queue of its cohort tree nor the root Cohort, the check reports only resources that the
+    queue does not cover.
+
+    Source: kueue v0.19.2 pkg/scheduler/flavorassigner/flavorassigner.go assignFlavors,
+    pkg/cache/scheduler/resource_node.go potentialAvailable
     """
     queues = objects.view(Queues.read)
     if queues is None or not queues.settings.is_modelled:
@@ -212,7 +228,7 @@ def _never_admitted_job(
 ) -> Iterator[Breach]:
     why = "the job stays suspended, and only the status of its Workload shows why"
     if missing := [name for name in job.total if queue.group(name) is None]:
-        names, target = " and ".join(f"`{name}`" for name in missing), f"ClusterQueue `{queue.name}`"
+        names, target = format_names(missing), f"ClusterQueue `{queue.name}`"
         message = f"the job requests {names}, which {target} does not cover"
         fix = f"remove the request, or add {names} to the `coveredResources` of {target}"
         yield Breach(("spec", "trainer"), message, why, fix, manifest)
@@ -237,12 +253,12 @@ def _never_admitted_job(
 
 
 def _format_guarantee(largest: Largest | None, most: int) -> str:
-    """Return text on the largest job that a queue always admits; empty if that is the largest job of all."""
+    """Return text on the largest job that a queue always admits; empty if the queue always admits `most` nodes."""
     if largest is None or largest.reclaimable is None or largest.reclaimable >= most:
         return ""
     preemption = "" if largest.owned == largest.reclaimable else ", if necessary by preemption"
-    nodes = f"at most {largest.reclaimable} nodes" if largest.reclaimable else "no job"
-    return f"; while the other queues use as much quota as they can, Kueue admits {nodes}{preemption}"
+    nodes = f"at most {largest.reclaimable} nodes" if largest.reclaimable else "no such job"
+    return f"; while other queues use all quota that they can get, Kueue admits {nodes}{preemption}"
 
 
 def _suggest_smaller_pods(limit: Limit, trainer: Mapping[str, Any]) -> str:
@@ -263,9 +279,10 @@ def lost_tolerations(objects: Objects) -> Iterator[Breach]:
     """Report tolerations of a runtime that the tolerations of a ResourceFlavor replace.
 
     Kueue writes the tolerations of the flavor into the TrainJob, where they replace the runtime's tolerations. Jobs
-    that JobSet creates after admission (`dependsOn`) or recreates (`maxRestarts`) lose the runtime's tolerations. If
-    they lose the toleration of a taint of the flavor, their pods stay Pending. With `dependsOn` this is an error, else
-    a warning. mpigen writes flavors without tolerations.
+    that JobSet creates after admission (`dependsOn`) or recreates (`maxRestarts`) lose the runtime's tolerations. If a
+    lost toleration is for a taint of the flavor, pods of these Jobs stay Pending: with `dependsOn`, the finding is an
+    error. All other findings are warnings. The check skips queues with several resource groups, because a flavor of
+    another group can add the toleration. mpigen writes flavors without tolerations.
 
     Source: kueue v0.19.2 pkg/controller/jobs/trainjob/trainjob_controller.go RunWithPodSetsInfo; trainer v2.3.0
     pkg/apis/trainer/v1alpha1/trainjob_types.go PodSpecPatch: `tolerations` is an atomic list. Jobs that JobSet created
@@ -295,12 +312,12 @@ def lost_tolerations(objects: Objects) -> Iterator[Breach]:
 
 
 def _location(manifest: Manifest) -> tuple[str, int, Path]:
-    """Return the file, the document, and the path in the document."""
+    """Return the place of an object: its file, the number of the document, and the path in the document."""
     return manifest.file, manifest.index, manifest.inside
 
 
 def _keeps(flavor: Flavor, toleration: Mapping[str, Any]) -> bool:
-    """Return True if the flavor has a toleration for at least the taints that this toleration tolerates."""
+    """Return True if the flavor has a toleration for at least the taints that `toleration` tolerates."""
     return any(_covers(wide, toleration) for wide in flavor.tolerations)
 
 
@@ -336,9 +353,10 @@ def _lost_toleration(
             True,
         )
     jobs = "Jobs that JobSet creates after admission (`dependsOn`)" if is_late else "Jobs that JobSet restarts"
+    fields = ", ".join(f"{field}: {value}" for field, value in toleration.items())
     return Breach(
         path,
-        f"ResourceFlavor `{flavor.name}` has tolerations, but not this toleration of the runtime",
+        f"the runtime has the toleration `{fields}`, but ResourceFlavor `{flavor.name}` has only other tolerations",
         f"in {jobs}, the tolerations of the flavor replace the tolerations of the runtime: {effect} "
         f"({known('kueue-replaces-tolerations').note})",
         f"remove all tolerations of ResourceFlavor `{flavor.name}`, or add this toleration to the flavor",

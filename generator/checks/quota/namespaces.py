@@ -1,4 +1,4 @@
-"""quota/*: limits of a namespace: ResourceQuotas, LimitRanges, and the hosts of a job.
+"""quota/*: limits of a namespace: ResourceQuotas, LimitRanges, and the largest `numNodes` of a job.
 
 Kueue does not read ResourceQuotas. If the API server rejects the pods of an admitted job, the job keeps its quota.
 
@@ -8,7 +8,7 @@ kueue v0.19.2 pkg/util/limitrange/limitrange.go ValidatePodSpec
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -21,12 +21,13 @@ from generator.errors import SimulationError
 from generator.manifests import Manifest
 from generator.objects.fields import indexed_mappings, integer, mapping
 from generator.objects.namespace import ANNOTATION, read_host_limit
-from generator.objects.queue import format_amount, parse_amount
+from generator.objects.queue import FlavorResource, format_amount, parse_amount
 from generator.simulate.kueue.podsets import Bound, default_nodes, find_broken_bounds, read_bounds
+from generator.simulate.kueue.queues import Node, build_quota_tree
 
 _NUM_NODES: Path = ("spec", "trainer", "numNodes")
 _RUNTIME_IS_UNCHECKED = (
-    "no admission policy reads the number of hosts of a runtime, so the job runs with more hosts than allowed"
+    "no admission policy reads `numNodes` of a runtime, so the job runs with more nodes than allowed"
 )
 _WITHOUT_DOMAIN = ("cpu", "memory", "ephemeral-storage")
 _NOT_OF_PODS = (
@@ -42,10 +43,13 @@ _DEFAULTING = (("default", "max"), ("defaultRequest", "default", "max", "min"))
 
 @check("quota/double-counted", severity=ERROR, needs=Queues)
 def double_counted(queues: Queues) -> Iterator[Breach]:
-    """Report a ResourceQuota that is lower than the quota of Kueue.
+    """Report a ResourceQuota that is lower than Kueue's quota for the namespace.
 
     Kueue does not read ResourceQuotas. It admits a job, the API server rejects the pods, and the job holds its quota
-    without running. The check reads ResourceQuotas without scopes, in namespaces with a LocalQueue.
+    without running. The check reads ResourceQuotas without scopes, in namespaces with a LocalQueue. It counts the quota
+    that the queues of the namespace can borrow, and no quota of MultiKueue queues.
+
+    Source: kubernetes v1.34.2 pkg/quota/v1/evaluator/core/pods.go; Kueue does not read ResourceQuotas
     """
     for manifest in queues.manifests:
         spec = mapping(manifest.body, "spec")
@@ -55,15 +59,15 @@ def double_counted(queues: Queues) -> Iterator[Breach]:
         admissible = _admissible_amounts(queues, manifest.namespace)
         for key, value in mapping(spec, "hard").items() if admissible else ():
             resource = _requested_resource(str(key))
-            hard, most = _amount(resource, value), admissible.get(resource, 0)
+            hard, most = _read_amount(resource, value), admissible.get(resource, 0)
             if hard is not None and hard < most:
                 amount = f"{format_amount(resource, most)} {resource}"
                 yield Breach(
                     ("spec", "hard", key),
                     f"{format_value(value)} is less than the {amount} that Kueue can admit in this namespace",
                     "Kueue admits a job, the API server rejects its pods, and the job holds its quota without running",
-                    f"set {format_amount(resource, most)} or more, or remove the key: Kueue's quota limits the "
-                    "resource already",
+                    f"set {format_amount(resource, most)} or more, or remove the key: Kueue's quota already limits "
+                    "the resource",
                     manifest,
                     value=value,
                 )
@@ -82,16 +86,31 @@ def _requested_resource(key: str) -> str:
 def _admissible_amounts(queues: Queues, namespace: str) -> Mapping[str, int]:
     """Return resource → the most that Kueue can admit in a namespace at a time, over all flavors.
 
-    A MultiKueue queue adds nothing, because its pods run on other clusters.
+    Queues of one cohort share its quota, so each queue gets what the queues before it leave. A MultiKueue queue adds
+    nothing, because its pods run on other clusters.
     """
+    known = sorted(queues.of_namespaces.get(namespace, frozenset()) & queues.most.keys())
+    names = [name for name in known if not queues.tree.queues[name].is_multi_kueue]
+    if len(names) == 1:
+        amounts = list(queues.most[names[0]].items())
+    else:
+        amounts = list(_shared_amounts(build_quota_tree(queues.tree), names))
     sums: dict[str, int] = {}
-    for name in queues.of_namespaces.get(namespace, frozenset()) & queues.most.keys():
-        for key, amount in queues.most[name].items() if not queues.tree.queues[name].is_multi_kueue else ():
-            sums[key.resource] = sums.get(key.resource, 0) + amount
+    for key, amount in amounts:
+        sums[key.resource] = sums.get(key.resource, 0) + amount
     return sums
 
 
-def _amount(resource: str, value: object) -> int | None:
+def _shared_amounts(nodes: Mapping[str, Node], names: Iterable[str]) -> Iterator[tuple[FlavorResource, int]]:
+    """Yield the quota that each ClusterQueue gets, one after the other, while all other queues are idle."""
+    for name in names:
+        for key in nodes[name].quotas:
+            amount = max(0, nodes[name].available(key))
+            nodes[name].add(key, amount)
+            yield key, amount
+
+
+def _read_amount(resource: str, value: object) -> int | None:
     try:
         return parse_amount(resource, value, "") if resource else None
     except SimulationError:
@@ -100,10 +119,12 @@ def _amount(resource: str, value: object) -> int | None:
 
 @check("quota/unenforced", severity=WARNING, needs=Objects)
 def unenforced(objects: Objects) -> Iterator[Breach]:
-    """Report a ResourceQuota of a device that the API server does not count.
+    """Report a key of a ResourceQuota that names a device but limits nothing.
 
-    The API server counts devices only by the key `requests.<device>`. It accepts the name of a device without
-    `requests.`, and enforces nothing.
+    The API server counts devices only by the key `requests.<device>`. It accepts a key without `requests.`, such as
+    `nvidia.com/gpu`, but does not enforce it.
+
+    Source: kubernetes v1.34.2 pkg/quota/v1/evaluator/core/pods.go isExtendedResourceNameForQuota
     """
     for manifest in objects.of("", "ResourceQuota"):
         for key, value in mapping(manifest.body, "spec", "hard").items():
@@ -112,7 +133,7 @@ def unenforced(objects: Objects) -> Iterator[Breach]:
             if is_device and not any(part in name for part in _NOT_OF_PODS):
                 yield Breach(
                     ("spec", "hard", key),
-                    f"{format_value(key)} limits nothing",
+                    f"the key {format_value(key)} limits nothing",
                     "the API server accepts the key and enforces nothing, because it counts devices only by keys with "
                     "`requests.`",
                     f"write `requests.{name}`, or remove the key if Kueue limits the device",
@@ -126,9 +147,12 @@ def unenforced(objects: Objects) -> Iterator[Breach]:
 def limit_range(objects: Objects) -> Iterator[Breach]:
     """Report a LimitRange that gives devices to every container, or rejects jobs that have quota.
 
-    A `max` is also the default of containers that set no limit. So a `max` of devices or huge pages gives devices or
-    huge pages to launchers and sidecars too. If the pods of a runtime break a bound of the LimitRange, Kueue never
-    admits jobs on this runtime, although their queue has quota.
+    A `max` is also the default limit of containers that set no limit. So a `max` for devices or huge pages gives them
+    to every launcher and sidecar container, and so does a `default` or `defaultRequest`. If the pods of a runtime break
+    a bound of the LimitRange, Kueue never admits jobs on this runtime, although their queue has quota.
+
+    Source: kubernetes v1.34.2 pkg/apis/core/v1/defaults.go SetDefaults_LimitRangeItem; kueue v0.19.2
+    pkg/util/limitrange/limitrange.go ValidatePodSpec
     """
     queues = objects.view(Queues.read)
     for manifest in objects.of("", "LimitRange"):
@@ -143,21 +167,21 @@ def _default_devices(manifest: Manifest, path: Path, item: Mapping[str, Any]) ->
     resources = dict.fromkeys(str(name) for fields in _DEFAULTING for field in fields for name in mapping(item, field))
     for name in (name for name in resources if "/" in name or name.startswith("hugepages-")):
         first = [next((field for field in fields if name in mapping(item, field)), "") for fields in _DEFAULTING]
-        effective = [field for field in first if field and _amount(name, mapping(item, field)[name])]
+        effective = [field for field in first if field and _read_amount(name, mapping(item, field)[name])]
         if effective:
             value = mapping(item, effective[0])[name]
             yield Breach(
                 (*path, effective[0], name),
-                f"every container that requests no {name} gets {value} by default",
-                f"launchers and sidecars get {name} too: their pods take it from workers, or fit on no node",
-                f"remove {name} from the LimitRange: the quota of the queue limits {name} already",
+                f"every container that requests no `{name}` gets {value} of it by default",
+                f"launcher and sidecar containers get {name}: their pods take it from worker pods, or fit on no node",
+                f"remove {name} from the LimitRange: the quota of the queue already limits it",
                 manifest,
                 value=value,
             )
 
 
 def _broken_bounds(manifest: Manifest, queues: Queues) -> Iterator[Breach]:
-    """Yield each bound of a LimitRange once, with the first runtime that exceeds it and has quota."""
+    """Yield each bound of a LimitRange once, with the first runtime that breaks the bound and has quota."""
     with suppress(SimulationError):  # an invalid quantity also keeps the jobs of the namespace from being counted
         if not any(read_bounds(manifest)):
             return
@@ -192,12 +216,14 @@ def find_host_limit(namespace: str, objects: Objects) -> int | None:
 
 @check("quota/too-many-hosts", severity=ERROR, needs=Objects)
 def too_many_hosts(objects: Objects) -> Iterator[Breach]:
-    """Report a TrainJob with more hosts than its namespace allows.
+    """Report a TrainJob with more nodes (`numNodes`) than its namespace allows.
 
-    The annotation `mpigen.dev/hosts-per-job` of the Namespace sets the limit. The API server rejects a TrainJob with a
-    larger `numNodes`. It accepts a TrainJob without `numNodes` on a larger runtime, because no admission policy reads
-    the runtime. A policy that rejects the JobSet would act too late: Kueue has admitted the job by then, so the job
-    keeps its quota and never runs.
+    The annotation `mpigen.dev/hosts-per-job` of the Namespace sets the limit, and an admission policy of mpigen rejects
+    a TrainJob with a larger `numNodes`. The policy accepts a TrainJob without `numNodes`, because it does not read the
+    `numNodes` of the runtime. A policy that rejects the JobSet would act too late: Kueue has admitted the job by then,
+    so the job keeps its quota and never runs.
+
+    Source: mpigen: it defines the annotation, and writes the admission policy
     """
     for job in objects.of(TRAINER, "TrainJob"):
         most = find_host_limit(job.namespace, objects)
@@ -205,23 +231,28 @@ def too_many_hosts(objects: Objects) -> Iterator[Breach]:
             continue
         trainer = mapping(job.body, *map(str, _NUM_NODES[:-1]))
         nodes = integer(trainer.get("numNodes"), 0)
-        limit, fix = f"a job in namespace `{job.namespace}` can have at most {most}", f"set `numNodes: {most}` or less"
+        limit = f"namespace `{job.namespace}` allows at most {most} (`{ANNOTATION}`)"
+        fix = f"set `numNodes: {most}` or less"
         if nodes > most:
-            message = f"the job requests {nodes} hosts, but {limit}"
+            message = f"`numNodes` is {nodes}, but {limit}"
             yield Breach(_NUM_NODES, message, "the API server rejects the TrainJob", fix, job, value=nodes)
         runtime = None if "numNodes" in trainer else runtime_of(job, objects)
         if runtime and (default := default_nodes(runtime.body)) > most:
-            message = f"without `numNodes`, the job has the {default} hosts of runtime `{runtime.name}`, but {limit}"
+            message = f"the job has no `numNodes` and gets {default} nodes from runtime `{runtime.name}`, but {limit}"
             yield Breach(("spec", "runtimeRef"), message, _RUNTIME_IS_UNCHECKED, fix, job, value=runtime.name)
 
 
 @check("quota/default-hosts", severity=WARNING, needs=Objects)
 def default_hosts(objects: Objects) -> Iterator[Breach]:
-    """Report a runtime whose default job has more hosts than a namespace allows.
+    """Report a runtime whose default `numNodes` is larger than a namespace allows.
 
-    A TrainJob without `numNodes` has the hosts of its runtime, and no admission policy rejects it. MPI hosts are the
-    pods of `node`, and the launcher with `runLauncherAsNode`. The check reads the runtimes for which the queues of the
-    namespace have quota, or all runtimes if the files have no queues. `mpigen job new` always sets `numNodes`.
+    A TrainJob without `numNodes` gets its number of nodes from its runtime, and no admission policy rejects such a job.
+    On an MPI runtime, `numNodes` defaults to the pods of the job `node`, plus 1 if `runLauncherAsNode` is true. The
+    check reads runtimes for which the queues of the namespace have quota, or all runtimes if the files lack a queue of
+    the namespace.
+    `mpigen job new` always sets `numNodes`.
+
+    Source: trainer v2.3.0 pkg/runtime/core/trainingruntime.go newRuntimeInfo; mpigen defines the annotation
     """
     for namespace in objects.of("", "Namespace"):
         most = find_host_limit(namespace.name, objects)
@@ -231,14 +262,14 @@ def default_hosts(objects: Objects) -> Iterator[Breach]:
         used = [runtime for runtime in large if _is_usable(runtime, namespace.name, objects.view(Queues.read))]
         if used:
             defaults = " and ".join(
-                sorted({f"{default_nodes(runtime.body)} hosts on runtime `{runtime.name}`" for runtime in used})
+                sorted({f"{default_nodes(runtime.body)} nodes on runtime `{runtime.name}`" for runtime in used})
             )
             yield Breach(
                 ("metadata", "annotations", ANNOTATION),
-                f"a job in namespace `{namespace.name}` can have at most {most} hosts, but a job without `numNodes` "
+                f"namespace `{namespace.name}` allows at most {most} nodes per job, but a job without `numNodes` "
                 f"has {defaults}",
                 _RUNTIME_IS_UNCHECKED,
-                f"either set at most {most} nodes in the runtimes, or raise the limit, or set `numNodes` in every job",
+                f"set at most {most} nodes in the runtimes, raise this limit, or set `numNodes` in every job",
                 namespace,
                 value=most,
             )

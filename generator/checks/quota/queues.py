@@ -1,6 +1,6 @@
 """The queues of a release, and the smallest jobs that its users can submit to them.
 
-`generator.simulate.kueue` computes what follows from the quotas, once for all rules.
+`generator.simulate.kueue` computes the available quotas and the largest jobs, once for all rules.
 """
 
 from __future__ import annotations
@@ -163,12 +163,14 @@ def _count_job(runtime: Manifest, namespace: str, around: Sequence[Manifest], tr
 
 
 def _as_counted(runtime: Manifest, amounts: Mapping[str, Any] | None) -> Manifest:
-    """Return the runtime with the resources and annotations that Kueue reads.
+    """Return the runtime with the resources that Kueue counts, and without annotations for slices of a topology.
+
+    mpigen does not simulate slices. A job that does not fit without slices does not fit with them.
 
     Args:
         runtime: the runtime.
-        amounts: `resourcesPerNode` of a TrainJob if it sets amounts. Kueue 0.18 and 0.19 count it instead of all
-            resources of the runtime, whatever Trainer does (see trainjob/uncounted-resources).
+        amounts: `resourcesPerNode` of a TrainJob if it sets amounts. Kueue 0.18 and 0.19 count `resourcesPerNode`
+            instead of all resources of the runtime, whatever Trainer does (see trainjob/uncounted-resources).
     """
     if amounts is None and not any(_sliced_jobs(runtime.body)):
         return runtime
@@ -182,7 +184,7 @@ def _as_counted(runtime: Manifest, amounts: Mapping[str, Any] | None) -> Manifes
 
 
 def _sliced_jobs(runtime: Body) -> Iterator[tuple[Any, str]]:
-    """Yield the annotations of pods and the name of each one that asks for slices of a topology."""
+    """Yield (annotations of pods, key of an annotation that requests slices of a topology)."""
     for _, job in indexed_mappings(mapping(runtime, *map(str, JOB_SET)).get("replicatedJobs")):
         annotations = mapping(job, "template", "spec", "template", "metadata", "annotations")
         yield from ((annotations, name) for name in annotations if str(name).startswith(_SLICES))
@@ -190,7 +192,12 @@ def _sliced_jobs(runtime: Body) -> Iterator[tuple[Any, str]]:
 
 @dataclass(frozen=True)
 class Queues:
-    """The queues of a release, taken as all queues of the cluster."""
+    """The queues of a release, taken as all queues of the cluster. Amounts are integers; `cpu` is in millicores.
+
+    Attributes:
+        manifests: the manifests of the release.
+        tree: its ClusterQueues, Cohorts, LocalQueues and ResourceFlavors.
+    """
 
     manifests: Sequence[Manifest]
     tree: QueueTree
@@ -219,7 +226,7 @@ class Queues:
 
     @cached_property
     def most(self) -> Mapping[str, Mapping[FlavorResource, int]]:
-        """Queue → the most quota that it gets while no other queue uses any."""
+        """Queue → the largest quota that the queue can get while other queues use none."""
         return {name: {key: node.potential(key) for key in node.quotas} for name, node in self.nodes.items()}
 
     @cached_property
@@ -240,18 +247,26 @@ class Queues:
 
     @cached_property
     def jobs(self) -> Mapping[str, Sequence[CountedJob]]:
-        """Queue → the smallest job on each runtime that its namespaces can use; none if it admits nothing."""
+        """Queue → the smallest job on each runtime that its namespaces can use; none if the queue admits no job."""
         return {name: self._jobs_of(queue) for name, queue in self.tree.queues.items()}
 
     def admits(self, queue: ClusterQueue, namespace: str) -> bool:
-        """Return True if a queue admits jobs of a namespace, and all objects that decide it are in the files."""
+        """Return True if a queue is active and its `namespaceSelector` does not reject a namespace.
+
+        A queue is active only if the files define its flavors and their Topologies. A selector with requirements
+        rejects no namespace whose Namespace is in no file.
+
+        Args:
+            queue: the ClusterQueue.
+            namespace: the namespace of the jobs.
+        """
         flavors = [self.tree.flavors.get(name) for name in queue.flavors]
         has_topologies = all(flavor and (flavor.levels or not flavor.topology) for flavor in flavors)
         is_active = has_topologies and queue.name in self.nodes and not self.tree.inactive_reason(queue)
         return is_active and not self.tree.rejection(queue, namespace)
 
     def has_lenders(self, queue: ClusterQueue) -> bool:
-        """Return True if the files have all queues from which a queue can borrow."""
+        """Return True if a queue cannot borrow, or if the files seem to have all queues of its cohort tree."""
         can_borrow = any(quota.borrowing != 0 for quota in queue.quotas.values())
         return not (queue.cohort and can_borrow) or self.has_members(self.nodes[queue.name].root())
 
@@ -263,7 +278,12 @@ class Queues:
         return self._queues_below[root.name] > 1 or self.tree.cohorts[root.name].is_declared
 
     def has_quota(self, queue: ClusterQueue, job: CountedJob) -> bool:
-        """Return True if one flavor of each resource group has quota for all pods of the smallest job."""
+        """Return True if one flavor of each resource group has quota for all pods of the smallest job.
+
+        Args:
+            queue: the ClusterQueue.
+            job: the smallest job on a runtime.
+        """
         most, covered = self.most[queue.name], 0
         usable = job.common if queue.is_multi_kueue else job.roomy
         for group in queue.groups:
@@ -279,8 +299,10 @@ class Queues:
     def job(self, runtime: Manifest, namespace: str, amounts: Mapping[str, Any] | None = None) -> CountedJob | None:
         """Return the smallest job on a runtime; None if its requests cannot be counted.
 
-        `amounts` are `resourcesPerNode` of a TrainJob, see `_as_counted`. Namespaces with equal LimitRanges share the
-        result.
+        Args:
+            runtime: the TrainingRuntime or ClusterTrainingRuntime.
+            namespace: the namespace of the job. Its LimitRanges and RuntimeClasses change the requests.
+            amounts: `resourcesPerNode` of a TrainJob, which replaces resources of the runtime; None if it sets none.
         """
         key = (id(runtime), self._defaults.get(namespace, ""), str(amounts))
         if key not in self._counted:
@@ -289,7 +311,14 @@ class Queues:
         return self._counted[key]
 
     def largest(self, queue: str, job: CountedJob) -> Largest | None:
-        """Return the largest job on a runtime that a queue admits while no other queue uses quota."""
+        """Return the largest job on a runtime that a queue admits while no other queue uses quota.
+
+        The result is None if jobs of the namespace cannot use the runtime.
+
+        Args:
+            queue: the name of the ClusterQueue.
+            job: the smallest job on the runtime.
+        """
         if (queue, job) not in self._largest:
             quotas = {key: Quota(amount) for key, amount in self.most[queue].items()}
             alone = replace(self.tree.queues[queue], cohort="", quotas=quotas, namespaces={})
@@ -298,7 +327,14 @@ class Queues:
         return self._largest[queue, job]
 
     def guaranteed(self, queue: str, job: CountedJob) -> Largest | None:
-        """Return the largest job on a runtime that a queue admits in every state of the other queues."""
+        """Return the largest job on a runtime that a queue admits in every state of the other queues.
+
+        The result is None if jobs of the namespace cannot use the runtime.
+
+        Args:
+            queue: the name of the ClusterQueue.
+            job: the smallest job on the runtime.
+        """
         return self._find_largest(self.tree, queue, job)
 
     def _find_largest(self, tree: QueueTree, queue: str, job: CountedJob) -> Largest | None:
@@ -350,7 +386,7 @@ class Queues:
 
     @cached_property
     def _defaults(self) -> Mapping[str, str]:
-        """Namespace → a text of its LimitRanges: namespaces with equal texts give equal defaults to pods."""
+        """Namespace → its LimitRanges as a string: namespaces with equal strings give pods equal defaults."""
         return {
             namespace: str([(manifest.name, mapping(manifest.body, "spec")) for manifest in manifests])
             for namespace, manifests in self._limiting.items()

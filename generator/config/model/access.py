@@ -9,15 +9,15 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
-from generator.config.model.fields import Section, SetOf, String, invalid, matching
+from generator.config.model.fields import Section, SetOf, String, invalid
 from generator.documents.messages import format_value
 from generator.facts.subjects import Meaning, meaning_of
 
 SUPERUSERS = "system:masters"
 """The group that the API server never rejects."""
-_ACCOUNT = (
-    r"serviceaccount:[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?/[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?"  # NAMESPACE/NAME
-)
+_SUBJECT_FIX = "write group:NAME, user:NAME or serviceaccount:NAMESPACE/NAME"
+_NAMESPACE = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
+_ACCOUNT = re.compile(r"[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?")
 _EVERYBODY = ("system:authenticated", "system:unauthenticated", "system:anonymous", "system:serviceaccounts")
 _OF_A_NAMESPACE = re.compile(r"system:serviceaccounts?:(?P<namespace>[^:]+)(?::.*)?")
 _REASONS: Mapping[Meaning, str] = {
@@ -31,7 +31,7 @@ _REASONS: Mapping[Meaning, str] = {
 
 
 def explain_cluster_subject(subject: str) -> str:
-    """Return why a subject such as `group:system:nodes` cannot be a team's user or group; '' if it can."""
+    """Return why a subject such as `group:system:nodes` cannot be a user or group of a team; '' if it can."""
     meaning = meaning_of(subject)
     return f"{format_value(subject)} {_REASONS[meaning]}" if meaning else ""
 
@@ -41,10 +41,33 @@ def explain_unfit_admin(subject: str) -> str:
     return "" if meaning_of(subject) == "admins" else explain_cluster_subject(subject)
 
 
-def _has_no_wildcard(value: str) -> str:
+def _is_subject(value: str) -> str:
+    kind, _, name = value.partition(":")
+    if kind == "serviceaccount":
+        return _is_account(value)
+    if kind not in ("group", "user"):
+        raise invalid(f"{format_value(value)} does not begin with `group:`, `user:` or `serviceaccount:`", _SUBJECT_FIX)
+    if not name or name != name.strip():
+        fault = "begins or ends with a space" if name.strip() else "is empty"
+        raise invalid(f"the name in {format_value(value)} {fault}", f"write {kind}:NAME")
     if "*" in value:
-        message = f"{format_value(value)} is not a subject, because RBAC has no wildcards"
+        message = f"{format_value(value)} has a wildcard, which RBAC does not support"
         raise invalid(message, "name each group, user or ServiceAccount")
+    return value
+
+
+def _is_account(value: str) -> str:
+    kind, _, account = value.partition(":")
+    namespace, _, name = account.partition("/")
+    if kind != "serviceaccount" or not namespace or not name:
+        raise invalid(f"{format_value(value)} is not a ServiceAccount", "write serviceaccount:NAMESPACE/NAME")
+    for part, pattern, noun in (
+        (namespace, _NAMESPACE, "a namespace"),
+        (name, _ACCOUNT, "the name of a ServiceAccount"),
+    ):
+        if not pattern.fullmatch(part):
+            fix = "use lower-case letters, digits and hyphens, beginning and ending with a letter or digit"
+            raise invalid(f"{format_value(part)} in {format_value(value)} is not {noun}", fix)
     return value
 
 
@@ -55,22 +78,14 @@ def _is_member(value: str) -> str:
 
 
 def _is_reader(value: str) -> str:
-    """Reject subjects that are not members, but allow groups of all callers: every user may read a tenant's jobs."""
+    """Reject the subjects that `_is_member` rejects, except groups of all users or all ServiceAccounts."""
     return value if meaning_of(value) in ("everyone", "accounts") else _is_member(value)
 
 
-Subject = Annotated[
-    String,
-    matching(
-        rf"(?:group|user):\S(?:.*\S)?|{_ACCOUNT}",
-        "a subject",
-        "write group:NAME, user:NAME or serviceaccount:NAMESPACE/NAME",
-    ),
-    AfterValidator(_has_no_wildcard),
-]
+Subject = Annotated[String, AfterValidator(_is_subject)]
 Member = Annotated[Subject, AfterValidator(_is_member)]
 Reader = Annotated[Subject, AfterValidator(_is_reader)]
-Account = Annotated[String, matching(_ACCOUNT, "a ServiceAccount", "write serviceaccount:NAMESPACE/NAME")]
+Account = Annotated[String, AfterValidator(_is_account)]
 
 
 class Access(Section):
@@ -84,12 +99,12 @@ class Access(Section):
     namespace to others."""
     edit: SetOf[Member] = ()
     """Editors. They can submit jobs, change and delete the TrainJobs of all users, and create, update and delete volume
-    claims and Secrets. They cannot read Secrets; docs/explanations/access.md lists the known gaps."""
+    claims and Secrets. They cannot read Secrets with kubectl, but their jobs can mount the Secrets of the namespace."""
     submit: SetOf[Member] = ()
-    """Users that can read what `view` allows, create TrainJobs, and delete their own. The admission rules `owner` and
-    `own-jobs` enforce this."""
+    """Submitters. They can read what `view` allows, create TrainJobs, and delete their own TrainJobs. The admission
+    rules `owner` and `own-jobs` enforce that a user deletes only TrainJobs of that user."""
     view: SetOf[Reader] = ()
-    """Users that can read jobs, pods, logs and queues, but change nothing."""
+    """Viewers. They can read jobs, pods, logs and queues, but change nothing."""
 
 
 class PlatformAccess(Section):
@@ -106,7 +121,10 @@ class PlatformAccess(Section):
 
 @dataclass(frozen=True, slots=True)
 class Callers:
-    """The names of users and groups in `request.userInfo` of an admission policy."""
+    """User and group names in the form of `request.userInfo`, which admission policies read.
+
+    A ServiceAccount is the user `system:serviceaccount:NAMESPACE:NAME`.
+    """
 
     users: tuple[str, ...]
     groups: tuple[str, ...]
@@ -127,7 +145,7 @@ def to_callers(subjects: Iterable[str]) -> Callers:
 def explain_impersonation(subject: str, namespaces: Collection[str]) -> str:
     """Return how a user who runs jobs in one of the namespaces can act as this subject; '' if this is impossible.
 
-    A user that runs pods in a namespace can run them as any of its ServiceAccounts.
+    A user that runs pods in a namespace can run them as any ServiceAccount of the namespace.
     """
     callers = to_callers([subject])
     for name in (*callers.users, *callers.groups):

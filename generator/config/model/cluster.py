@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from generator.config.model.access import Account
-from generator.config.model.fields import Flag, Name, Resource, Section, SetOf, String, Text, invalid, matching
+from generator.config.model.fields import Fault, Flag, Name, Resource, Section, SetOf, String, Text, invalid, matching
 from generator.config.model.isolation import Network
 from generator.documents.messages import format_value
 from generator.facts.versions import TOGETHER, minors
@@ -22,7 +23,7 @@ class Versions(Section):
     """The minor versions of the cluster's components. Default: the newest supported version of each."""
 
     kubernetes: str = _newest("kubernetes")
-    """The minor version of Kubernetes. OpenShift 4.21 is Kubernetes 1.34."""
+    """The minor version of Kubernetes. OpenShift 4.21 has Kubernetes 1.34."""
     trainer: str = _newest("trainer")
     """The minor version of Kubeflow Trainer."""
     jobset: str = _newest("jobset")
@@ -34,7 +35,7 @@ class Versions(Section):
 
     @field_validator("*", mode="before")
     @classmethod
-    def _is_supported(cls, value: Any, field: ValidationInfo) -> Any:
+    def _is_supported(cls, value: object, field: ValidationInfo) -> object:
         if isinstance(value, int | float) and not isinstance(value, bool):
             raise invalid(f"{format_value(value)} is a number, but must be a string", "put the version in quotes")
         known = minors(field.field_name or "")
@@ -44,45 +45,45 @@ class Versions(Section):
             raise invalid(message, f"write {supported}")
         return value
 
-    @model_validator(mode="after")
-    def _go_together(self) -> Self:
+    def _contradictions(self) -> Iterator[Fault]:
         for pair in TOGETHER:
             if self.trainer == pair["trainer"] and self.jobset != pair["jobset"]:
                 message = f"Trainer {self.trainer} does not support JobSet {self.jobset}"
-                raise invalid(message, f'write trainer: "{pair["trainer"]}" and jobset: "{pair["jobset"]}"')
-        return self
+                fix = f'write trainer: "{pair["trainer"]}" and jobset: "{pair["jobset"]}"'
+                yield Fault(message, fix, ("jobset",), ("trainer",))
 
 
 class Cluster(Section):
     """The cluster that the platform runs on."""
 
     distribution: Literal["kubernetes", "openshift"] = "kubernetes"
-    """The Kubernetes distribution. It sets the DNS service, the pod security and the operator of Kueue."""
+    """The Kubernetes distribution. For OpenShift, the manifests use its DNS service, its SecurityContextConstraints and
+    its Kueue operator."""
     versions: Versions = Versions()
     """The versions of the cluster's components. mpigen writes and checks manifests for these versions."""
     network: Literal["standard", "cilium", "openshift-ovn"] = "standard"
-    """The network policies that the CNI supports. `standard`: NetworkPolicy. `cilium`: also CiliumNetworkPolicy, which
-    matches DNS names. `openshift-ovn`: also AdminNetworkPolicy, which overrides the NetworkPolicies of namespaces."""
+    """The kinds of network policy that the CNI supports. `standard`: NetworkPolicy. `cilium`: also CiliumNetworkPolicy,
+    which matches DNS names. `openshift-ovn`: also AdminNetworkPolicy, which overrides the NetworkPolicies of
+    namespaces."""
     networks: SetOf[Network] = ()
-    """The networks of pods and Services of this cluster, such as `10.128.0.0/14`. mpigen then warns about `egress` that
-    overlaps them. Default: unknown, so mpigen does not check for overlaps."""
+    """The networks of pods and Services of this cluster, such as `10.128.0.0/14`. mpigen warns about `tenants[].egress`
+    that overlaps one of these networks. If the list is empty, mpigen does not check for overlaps."""
     resources: SetOf[Resource] = ()
-    """The extended resources of device plugins that mpigen does not know, such as `example.com/fpga`. mpigen rejects a
-    resource that is not in this list and resembles a known name, and warns about other unknown resources."""
+    """The extended resources of device plugins that mpigen does not know, such as `example.com/fpga`. mpigen takes an
+    unknown resource outside this list for a mistake: it rejects a name that resembles a known one, and warns about
+    other names."""
     mesh: Literal["istio"] | None = None
-    """The service mesh of the cluster. mpigen disables it for MPI pods, because ssh and MPI do not work through its
-    proxies. Default: none."""
+    """The service mesh of the cluster. The manifests disable the mesh for MPI pods, because ssh and MPI do not work
+    through its proxies. Default: none."""
 
-    @field_validator("network")
-    @classmethod
-    def _goes_with_the_distribution(cls, value: str, info: ValidationInfo) -> str:
-        if value == "openshift-ovn" and info.data.get("distribution") == "kubernetes":
-            raise invalid("`openshift-ovn` needs OpenShift", "write `distribution: openshift`, or remove this field")
-        return value
+    def _contradictions(self) -> Iterator[Fault]:
+        if self.network == "openshift-ovn" and not self.is_openshift:
+            fix = "write `distribution: openshift`, or remove this field"
+            yield Fault("`openshift-ovn` needs OpenShift", fix, ("network",), ("distribution",))
 
     @property
     def is_openshift(self) -> bool:
-        """Return True if SecurityContextConstraints and the namespaces of OpenShift exist."""
+        """Return True if the distribution is OpenShift."""
         return self.distribution == "openshift"
 
 
@@ -100,7 +101,7 @@ def _is_folder(value: str) -> str:
 
 
 class GitOps(Section):
-    """The Argo CD Application that applies a release."""
+    """The Argo CD Application that applies the manifests of a release."""
 
     engine: Literal["argocd"] = "argocd"
     """The GitOps engine. Only Argo CD is supported."""
@@ -117,25 +118,25 @@ class GitOps(Section):
     revision: Text = "main"
     """The branch, tag or commit that Argo CD follows."""
     path: Annotated[Text, AfterValidator(_is_folder)] = "output"
-    """The folder in the repository that `mpigen synth --output` writes to."""
+    """The folder of the repository that you pass to `mpigen synth --output`."""
     namespace: Name | None = None
     """The namespace of Argo CD. Default: `argocd`, or `openshift-gitops` on OpenShift."""
     service_account: Account | None = None
-    """The ServiceAccount of Argo CD's application controller, which applies the release, such as
-    `serviceaccount:argocd/argocd-application-controller`. Default: the account of Argo CD's own manifests in
-    `namespace`, or the account of the default instance of OpenShift GitOps."""
+    """The ServiceAccount of Argo CD's application controller, which applies the manifests, such as
+    `serviceaccount:argocd/argocd-application-controller`. Default: `argocd-application-controller` in `namespace`, or
+    on OpenShift the account of the default instance of OpenShift GitOps."""
     grant: Flag = False
-    """If true, the release holds the role that `serviceAccount` needs, and binds it. A cluster admin must then apply
-    `cluster/access/gitops.yaml` before Argo CD can sync."""
+    """If true, mpigen also writes the ClusterRole that `serviceAccount` needs, and its binding. A cluster admin must
+    then apply `cluster/access/gitops.yaml` before Argo CD can sync."""
 
     def namespace_on(self, cluster: Cluster) -> str:
         """Return the namespace of Argo CD."""
         return self.namespace or (OPENSHIFT if cluster.is_openshift else "argocd")
 
     def explain_unknown_account(self, cluster: Cluster) -> str:
-        """Return why the account is unknown; '' if it is known.
+        """Return why mpigen cannot derive the account of Argo CD; '' if it can.
 
-        The account of another instance of Argo CD has the name of the instance.
+        On OpenShift, the account name contains the name of the Argo CD instance, and only the default one is known.
         """
         if cluster.is_openshift and self.namespace not in (None, OPENSHIFT) and self.service_account is None:
             account = f"the ServiceAccount of Argo CD in namespace `{self.namespace}`"
@@ -143,11 +144,12 @@ class GitOps(Section):
         return ""
 
     def account_on(self, cluster: Cluster) -> str:
-        """Return the account that applies the tree, as `serviceaccount:NAMESPACE/NAME`.
+        """Return the ServiceAccount with which Argo CD applies the manifests, as `serviceaccount:NAMESPACE/NAME`.
 
-        argo-cd v3.2.1 manifests/base/application-controller-roles/argocd-application-controller-sa.yaml; the operator
-        puts the instance's name before it: argocd-operator controllers/argocd/service_account.go
-        `newServiceAccountWithName`, and the instance of gitops-operator bears its namespace's.
+        Sources: argo-cd v3.2.1 manifests/base/application-controller-roles/argocd-application-controller-sa.yaml. The
+        operator prefixes this name with the name of the instance: argocd-operator
+        controllers/argocd/service_account.go `newServiceAccountWithName`. The default instance of gitops-operator has
+        the name of its namespace.
         """
         instance = f"{OPENSHIFT}-" if cluster.is_openshift else ""
         return self.service_account or f"serviceaccount:{self.namespace_on(cluster)}/{instance}{_CONTROLLER}"

@@ -10,17 +10,17 @@ from typing import Literal
 
 from generator.config.model.fabrics import Fabric
 from generator.facts import addressing
-from generator.facts.addressing import Network, Span, Supply
+from generator.facts.addressing import Address, Network, Span, Supply
 
 Allocator = Literal["whereabouts", "nv-ipam"]
 
 
 @dataclass(frozen=True, slots=True)
 class RailRange:
-    """The addresses of one rail. Pods get no address in `exclude`. The gateway is empty without a router."""
+    """The addresses of one rail. Pods get no address in `exclude`. `gateway` is None if the rail has no router."""
 
     network: Network
-    gateway: str
+    gateway: Address | None
     exclude: tuple[Network, ...]
 
 
@@ -33,19 +33,20 @@ def allocator(fabric: Fabric) -> Allocator:
 def addresses_per_node(fabric: Fabric) -> int:
     """Return the number of addresses of each rail that a node needs: one for each NIC of each pod.
 
-    nv-ipam assigns blocks; the router takes one address of a block (nvidia-k8s-ipam 3ce4a34 README.md).
+    nv-ipam assigns a block to each node, and reserves one address of a block for the router (nvidia-k8s-ipam 3ce4a34
+    README.md).
     """
     needed = fabric.all_rails[0].count * fabric.pods_per_node
     has_router = allocator(fabric) == "nv-ipam" and fabric.addresses and fabric.addresses.gateway
     return needed + 1 if has_router else needed
 
 
-def rail_ranges(fabric: Fabric, own: str | None = None) -> tuple[RailRange, ...]:
+def rail_ranges(fabric: Fabric, own: Network | None = None) -> tuple[RailRange, ...]:
     """Return the addresses of each rail, in the order of `all_rails`; empty if pods have no addresses.
 
     Args:
         fabric: the fabric.
-        own: a team's own network instead of the fabric's.
+        own: the team's own network, if it has one, instead of the network of the fabric.
 
     Raises:
         ValueError: the network is too small for the rails or the router; never for a valid Platform.
@@ -53,22 +54,26 @@ def rail_ranges(fabric: Fabric, own: str | None = None) -> tuple[RailRange, ...]
     if fabric.addresses is None:
         return ()
     rails = len(fabric.all_rails)
-    taken = () if own else tuple(ipaddress.ip_network(part) for part in fabric.addresses.exclude)
+    taken = () if own else fabric.addresses.exclude
     return tuple(
         RailRange(network, _gateway(fabric, network), tuple(_within(network, taken)))
-        for network in _split(ipaddress.ip_network(own or fabric.addresses.range), rails)
+        for network in _split(own or fabric.addresses.range, rails)
     )
 
 
-def _gateway(fabric: Fabric, network: Network) -> str:
-    """Return the router of a rail. It has the same position in every rail."""
+def _gateway(fabric: Fabric, network: Network) -> Address | None:
+    """Return the address of the router of a rail, which has the same position in every rail; None without a router.
+
+    Raises:
+        ValueError: the rail is too small for this position.
+    """
     addresses = fabric.addresses
     if addresses is None or addresses.gateway is None:
-        return ""
-    place = int(ipaddress.ip_address(addresses.gateway)) - int(ipaddress.ip_network(addresses.range).network_address)
+        return None
+    place = int(addresses.gateway) - int(addresses.range.network_address)
     if place >= network.num_addresses:
         raise ValueError(f"the gateway is address {place} of each rail, and a rail ({network}) has fewer addresses")
-    return str(network[place])
+    return network[place]
 
 
 def _split(whole: Network, rails: int) -> Iterator[Network]:
@@ -96,18 +101,17 @@ def rail_supply(rail: RailRange, size: int, by: Allocator) -> Supply:
     """
     if by == "whereabouts":
         return addressing.whereabouts_supply(rail.network, whereabouts_exclude(rail))
-    gateway = ipaddress.ip_address(rail.gateway) if rail.gateway else None
-    return addressing.ip_pool_supply(rail.network, size, ip_pool_exclusions(rail, size), gateway=gateway)
+    return addressing.ip_pool_supply(rail.network, size, ip_pool_exclusions(rail, size), gateway=rail.gateway)
 
 
 def count_free_addresses(rail: RailRange, size: int, by: Allocator) -> int:
-    """Return the number of addresses of a rail that pods can get: with nv-ipam whole blocks."""
+    """Return the number of addresses of a rail that pods can get. With nv-ipam, only blocks of `size` count."""
     given = rail_supply(rail, size, by)
     return given.count if given.nodes is None else given.nodes * size
 
 
 def whereabouts_exclude(rail: RailRange) -> list[Network]:
-    """Return `exclude` of whereabouts, with the gateway, which whereabouts would otherwise assign to a pod."""
+    """Return `exclude` of whereabouts. It contains the gateway, which whereabouts would otherwise assign to a pod."""
     return [*rail.exclude, *([ipaddress.ip_network(rail.gateway)] if rail.gateway else [])]
 
 
@@ -128,17 +132,17 @@ def ip_pool_exclusions(rail: RailRange, size: int) -> list[Span]:
     return [(start + first * size, start + (last + 1) * size - 1) for first, last in runs]
 
 
-def count_addresses(fabric: Fabric, own: str | None = None) -> int:
+def count_addresses(fabric: Fabric, own: Network | None = None) -> int:
     """Return the number of addresses for pods: the number of rails times the addresses of the smallest rail.
 
     The result is 0 if the fabric assigns no addresses.
 
     Args:
         fabric: the fabric.
-        own: a team's own network instead of the fabric's.
+        own: the team's own network, if it has one, instead of the network of the fabric.
 
     Raises:
-        ValueError: see `rail_ranges`.
+        ValueError: the network is too small for the rails or the router; never for a valid Platform.
     """
     ranges = rail_ranges(fabric, own)
     return len(ranges) * min(

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Iterator
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator
 
 from generator.config.model.fields import (
     INTERFACE,
     Count,
+    Fault,
     Flag,
     Name,
     Section,
     String,
     Text,
+    duplicates,
     invalid,
     matching,
-    require_unique,
+    reject,
 )
-from generator.config.model.isolation import Network
+from generator.config.model.isolation import Address, Network
 from generator.documents.messages import format_value
+from generator.facts.addressing import contains
 from generator.facts.images import is_image
 
 _HEX = "^[0-9a-f]{4}$"
@@ -61,7 +63,7 @@ def _is_ascending(value: str) -> str:
 
 
 def _is_pkey(value: str) -> str:
-    """Return the lower fifteen bits of a partition key. 0 is invalid, and 0x7fff is the default partition of all."""
+    """Return the lower 15 bits of a partition key. Reject 0, and 0x7fff, which is the default partition."""
     try:
         number = int(value, 16)
     except ValueError:
@@ -71,12 +73,11 @@ def _is_pkey(value: str) -> str:
     return hex(number & 0x7FFF)
 
 
-def _has_hosts(value: str) -> str:
-    network = ipaddress.ip_network(value)
-    if network.prefixlen == 0:
+def _has_hosts(value: Network) -> Network:
+    if value.prefixlen == 0:
         message = f"{value} covers all addresses, so pods would send all traffic over the fabric"
         raise invalid(message, "write a private network, such as 192.168.0.0/16")
-    if network.is_multicast or network.is_loopback:
+    if value.is_multicast or value.is_loopback:
         raise invalid(f"{value} has no addresses of hosts", "write a private network, such as 192.168.0.0/16")
     return value
 
@@ -145,7 +146,7 @@ Selector = Annotated[Text, AfterValidator(_is_cel)]
 
 
 class Nics(Section):
-    """The NICs of a node that belong to the fabric. A NIC must match every field."""
+    """The NICs of a node that belong to the fabric. A NIC must match every field that is set."""
 
     vendor: Hex | None = None
     """The PCI vendor id, in quotes, such as `"15b3"` for NVIDIA (Mellanox)."""
@@ -160,7 +161,7 @@ class Nics(Section):
     @field_validator("ports", "addresses")
     @classmethod
     def _reject_duplicates(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        require_unique(value, "name each port once")
+        reject(duplicates(value, "name each port once"))
         return value
 
 
@@ -168,54 +169,53 @@ class Addresses(Section):
     """The IP addresses of pods on the fabric."""
 
     range: Range
-    """The network of the addresses, such as `192.168.0.0/16`. With separate rails, each rail gets a part of it."""
+    """The network of the addresses, such as `192.168.0.0/16`. With `rails: separate`, each NIC of a node gets a part of
+    this network."""
     by: Literal["whereabouts", "nv-ipam"] | None = None
     """The IPAM plugin. Default: `nv-ipam` with NVIDIA's network operator, else `whereabouts`."""
-    gateway: str | None = None
-    """The address of a router between the rails, or to other networks, such as `192.168.0.1`. It never becomes the
-    default route of pods. Default: none."""
+    gateway: Address | None = None
+    """The address of a router between the rails or to other networks, such as `192.168.0.1`. The router never becomes
+    the default route of pods. Default: none."""
     exclude: tuple[Network, ...] = ()
-    """The parts of the network that other hosts already use, such as `192.168.0.0/24`. Pods get no address in them."""
+    """The parts of `range` that other machines use, such as `192.168.0.0/24`. Pods get no address in these parts."""
 
-    @model_validator(mode="after")
-    def _are_in_the_range(self) -> Self:
-        whole = ipaddress.ip_network(self.range)
-        for part in self.exclude:
-            taken = ipaddress.ip_network(part)
-            if taken.version != whole.version or not taken.subnet_of(whole):  # type: ignore[arg-type]
-                raise invalid(f"{part} is not in {whole}", "write parts of `range` only")
-        if self.gateway is not None:
-            try:
-                is_within = ipaddress.ip_address(self.gateway) in whole
-            except ValueError:
-                is_within = False
-            if not is_within:
-                message = f"{format_value(self.gateway)} is not an address of {whole}"
-                raise invalid(message, "write an address of this network, or remove `gateway`")
-        return self
+    def _contradictions(self) -> Iterator[Fault]:
+        for index, part in enumerate(self.exclude):
+            if not contains(self.range, part):
+                fix = "write parts of `range` only"
+                yield Fault(f"{part} is not in {self.range}", fix, ("exclude", index), ("range",))
+        if self.gateway is not None and self.gateway not in self.range:
+            message = f"`{self.gateway}` is not an address of {self.range}"
+            yield Fault(message, "write an address of this network, or remove `gateway`", ("gateway",), ("range",))
 
 
 class NodeSetup(Section):
-    """Settings of the nodes of a fabric. A change of most of these settings restarts the nodes, one at a time."""
+    """Settings of the nodes of a fabric.
+
+    Most changes of these settings drain or restart the nodes, by default one at a time.
+    """
 
     max_unavailable: Count = 1
-    """The number of nodes that the SR-IOV operator may drain at the same time."""
+    """The number of nodes that the SR-IOV operator may drain at the same time when it changes their NICs."""
     memlock: Flag = False
-    """OpenShift: if true, CRI-O lets all containers of these nodes lock memory. A MachineConfig sets this, and restarts
-    the nodes. On other distributions, set `LimitMEMLOCK=infinity` of containerd in the image of the nodes."""
+    """OpenShift: if true, containers on these nodes can lock memory without limit, as RDMA needs. A MachineConfig
+    configures CRI-O for this, and restarts the nodes. On other distributions, set `LimitMEMLOCK=infinity` for
+    containerd in the image of the nodes."""
     numa: Literal["best-effort", "restricted", "single-numa-node"] | None = None
-    """OpenShift: the policy of the kubelet's topology manager, which assigns a pod devices and cores of one NUMA node.
-    A KubeletConfig or PerformanceProfile sets this, and restarts the nodes. Default: the policy of the nodes."""
+    """OpenShift: the policy with which the kubelet's topology manager aligns the devices and cores of a pod on NUMA
+    nodes. A KubeletConfig or PerformanceProfile sets the policy, and restarts the nodes. Default: the policy that the
+    nodes have."""
     reserved_cpus: CpuSet | None = None
-    """OpenShift: the cores for the system, such as `0-3`. Together with `isolatedCpus` it creates a PerformanceProfile,
-    which restarts the nodes. Default: no PerformanceProfile."""
+    """OpenShift: the cores for the system, such as `0-3`. With `reservedCpus` and `isolatedCpus`, mpigen writes a
+    PerformanceProfile, which restarts the nodes. Default: no PerformanceProfile."""
     isolated_cpus: CpuSet | None = None
     """OpenShift: the cores for pods, such as `4-191`. Needs `reservedCpus`."""
     plugin_repository: Repository | None = None
     """The repository with the image of NVIDIA's device plugin, such as `registry.example.com/mellanox` for a mirror.
     Default: NVIDIA's registry."""
     plugin_version: Version | None = None
-    """The tag or digest of that image, such as `v1.5.3`. Default: the version in release 26.4.1 of the operator."""
+    """The tag or digest of the image of NVIDIA's device plugin, such as `v1.5.3`. Default: the version in release
+    26.4.1 of NVIDIA's network operator."""
     machine_config_pool: Name | None = None
     """OpenShift: the MachineConfigPool that these nodes belong to. Default: `worker`."""
 
@@ -224,32 +224,33 @@ class NodeSetup(Section):
         """Return True if any setting needs an operator of OpenShift."""
         return bool(self.memlock or self.numa or self.reserved_cpus or self.isolated_cpus)
 
-    @model_validator(mode="after")
-    def _have_disjoint_cores(self) -> Self:
+    def _contradictions(self) -> Iterator[Fault]:
         if (self.reserved_cpus is None) != (self.isolated_cpus is None):
-            raise invalid("only one of `reservedCpus` and `isolatedCpus` is set", "set both, or remove both")
+            message = "only one of `reservedCpus` and `isolatedCpus` is set"
+            missing = "isolatedCpus" if self.reserved_cpus else "reservedCpus"
+            yield Fault(message, "set both, or remove both", (missing,), ("reservedCpus", "isolatedCpus"))
         for one, (first, last) in cores(self.reserved_cpus):
             for other, (begin, end) in cores(self.isolated_cpus):
                 if first <= end and begin <= last:
                     # cluster-node-tuning-operator d2394aa: the sets of a PerformanceProfile must not overlap.
-                    raise invalid(
-                        f"`reservedCpus` {one} and `isolatedCpus` {other} overlap",
-                        "list each core in one of the two fields",
-                    )
-        return self
+                    message = f"`reservedCpus` {one} and `isolatedCpus` {other} overlap"
+                    fix = "list each core in one of the two fields"
+                    yield Fault(message, fix, ("isolatedCpus",), ("reservedCpus",))
 
 
 class FabricShare(Section):
     """A partition of a fabric that belongs to one team.
 
-    It separates the team from others, because RDMA traffic bypasses NetworkPolicy.
+    RDMA traffic bypasses NetworkPolicy, so only a partition key or a VLAN separates the team from other teams.
     """
 
     name: Name
     """The name of the fabric."""
     pkey: PKey | None = None
-    """InfiniBand: the partition key (P_Key) of the team, in quotes, such as `"0x101"`."""
+    """InfiniBand: the partition key (P_Key) of the team, in quotes, such as `"0x101"`. Default: `pkey` of the
+    fabric."""
     vlan: Vlan | None = None
-    """RoCE and Ethernet: the VLAN id of the team, such as 101."""
+    """RoCE and Ethernet: the VLAN id of the team, such as 101. Default: `vlan` of the fabric."""
     range: Range | None = None
-    """The network of the team's addresses on the fabric, such as `10.64.0.0/16`. Default: the network of the fabric."""
+    """The network of the team's addresses on the fabric, such as `10.64.0.0/16`. Default: the network in
+    `fabrics[].addresses`."""

@@ -6,23 +6,24 @@ Mellanox/network-operator api/v1alpha1; aws/eks-charts stable/aws-efa-k8s-device
 
 from __future__ import annotations
 
-import ipaddress
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Annotated, Any, Literal, Self
+from fractions import Fraction
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
 from generator.config.model.fabric_parts import Addresses, DeviceClass, Nics, NodeSetup, PKey, Selector, Vlan
-from generator.config.model.fields import Count, Fault, Flag, Name, Resource, Section, SetOf, invalid
+from generator.config.model.fields import Count, ExtendedResource, Fault, Flag, Name, Section, SetOf, invalid
 from generator.facts.names import EFA
 from generator.facts.nodes import SERVERS, Server, ServerName
+from generator.quantities import Quantity
 
 _NVIDIA = "nvidia-network-operator"
 
 
 def operator_namespace(fabric: Fabric, *, is_openshift: bool) -> str:
-    """Return the namespace of the SR-IOV operator of a fabric. The operator reads its objects only there.
+    """Return the namespace of the SR-IOV operator of a fabric. The operator reads its objects only in this namespace.
 
     Sources: OpenShift's OperatorGroup; sriov-network-operator v1.6.0 README.md; Mellanox/network-operator v26.4.1,
     whose chart contains it.
@@ -93,7 +94,7 @@ def machine_config_pool(fabric: Fabric) -> MachineConfigPool:
 
 
 def _merge(one: MachineConfigPool, other: MachineConfigPool) -> MachineConfigPool:
-    """Merge two MachineConfigPools. A setting of the first takes precedence over a setting of the other."""
+    """Merge the settings of two fabrics for one MachineConfigPool. Settings of `one` take precedence."""
     return replace(other, **{name: value for name, value in asdict(one).items() if value})
 
 
@@ -131,13 +132,13 @@ def _is_short(value: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Rail:
-    """A network of a fabric, with one NIC or all NICs of a node.
+    """A network of a fabric, which connects one NIC of each node, or all NICs of each node.
 
     Attributes:
         index: the position among the rails; -1 for a single rail.
         network: the name of the NetworkAttachmentDefinition in every tenant's namespace; empty if there is none.
-        resource: the extended resource of one NIC; empty if NICs are not counted.
-        count: the number of NICs of the rail that a host gets.
+        resource: the extended resource of one NIC; empty if pods request no NIC of the rail.
+        count: the number of NICs of the rail that a worker pod gets.
     """
 
     index: int
@@ -149,13 +150,14 @@ class Rail:
 
 
 class Fabric(Section):
-    """A high-speed network between ranks. Jobs on a pool with a fabric use only this fabric."""
+    """A high-speed network between the ranks of a job. On a pool with a fabric, MPI uses only this fabric."""
 
     name: Annotated[Name, AfterValidator(_is_short)]
-    """The name of the fabric, such as `ib`. Pools refer to it, and networks in tenants' namespaces have this name."""
+    """The name of the fabric, such as `ib`. `pools[].fabric` refers to it, and names of NetworkAttachmentDefinitions
+    begin with it."""
     server: ServerName | None = None
-    """The server type of the nodes, such as `hgx-h100`. It sets defaults for the fields below. `mpigen fabrics` lists
-    the server types."""
+    """The server type of the nodes, such as `hgx-h100`. It sets the defaults of other fields of the fabric, such as
+    `type` and `nics`. `mpigen fabrics` lists the server types."""
     type: FabricType
     """The network technology. `efa` is Amazon's Elastic Fabric Adapter. `ethernet` has no RDMA. Required, unless
     `server` sets it."""
@@ -167,23 +169,25 @@ class Fabric(Section):
     `sriov`."""
     operator: Operator | None = None
     """The operator that sets up the nodes. `sriov`: the SR-IOV network operator. `nvidia`: NVIDIA's network operator.
-    `none`: a release does not set up nodes. Default: `sriov` for `attach: sriov`, `none` for `efa`, `dra` and
-    macvlan on ethernet, else `nvidia`."""
+    `none`: you set up the nodes yourself. Default: `sriov` for `attach: sriov`, `none` for `efa`, `dra` and macvlan on
+    ethernet, else `nvidia`."""
     operator_namespace: Name | None = None
-    """The namespace of the operator. Default: the namespace of its default installation."""
-    resource: Resource | None = None
-    """The extended resource of one NIC, such as `openshift.io/ib_vf`. Default: the prefix of the operator and the name
-    of the fabric."""
+    """The namespace of the operator. Default: the namespace of a default installation."""
+    resource: ExtendedResource | None = None
+    """The extended resource of one NIC, such as `openshift.io/ib_vf`. Default: the prefix of the operator or of
+    `attach`, and the name of the fabric."""
     per_node: Count = 1
-    """The number of NICs of one node. A host of a job gets access to each of them."""
+    """The number of NICs of one node. Each worker pod of a job gets access to all of these NICs."""
     pods_per_node: Count = 1
-    """The number of pods on one node that can use the fabric at the same time. It sets the number of virtual functions
-    of each NIC (`numVfs`), or of pods that share the device (`rdmaHcaMax`)."""
+    """The number of pods on one node that can use the fabric at the same time: the number of virtual functions of each
+    NIC (`numVfs`), or the number of pods that share a device (`rdmaHcaMax`)."""
     rails: Literal["shared", "separate"] | None = None
-    """The networks of the NICs. `shared`: all NICs are in one network. `separate`: each NIC has a network, a subnet and
-    a resource of its own. Default: `separate` for several NICs of RoCE or Ethernet, else `shared`."""
+    """The networks of the NICs. `shared`: all NICs of a node are in one network. `separate`: each NIC of a node has a
+    network, a subnet and a resource of its own. With `attach: macvlan` or `attach: ipoib`, mpigen always uses
+    `separate`. Default: `separate` for several NICs of RoCE or Ethernet without `attach: dra`, else `shared`."""
     nics: Nics = Nics()
-    """The NICs of the nodes that belong to the fabric. Required if an operator sets up the nodes."""
+    """The NICs of the nodes that belong to the fabric. Required if an operator sets up the nodes. With
+    `attach: macvlan` or `attach: ipoib`, `nics.ports` is required."""
     mtu: Annotated[int, Field(strict=True, ge=1280, le=9978)] | None = None
     """The MTU of interfaces in pods in bytes, such as 9000. It must not exceed the MTU of the switches. Default: the
     MTU of the NICs."""
@@ -196,25 +200,25 @@ class Fabric(Section):
     """The IP addresses of pods on the fabric. RoCE and Ethernet need addresses. InfiniBand with `attach: sriov` does
     not."""
     rdma: Literal["exclusive", "shared"] | None = None
-    """The RDMA devices that a pod can access. `exclusive`: only its own. `shared`: all devices of the node. A change
-    restarts the nodes. Default: `exclusive` for `attach: sriov` with an operator, else `shared`."""
+    """The RDMA devices that a pod can access. `exclusive`: only the devices of the pod. `shared`: all devices of the
+    node. A change restarts the nodes. Default: `exclusive` for `attach: sriov` with an operator, else `shared`."""
     networks: Literal["nad", "operator"] = "nad"
-    """The objects from which pods get their networks. `nad`: a release holds the NetworkAttachmentDefinitions.
-    `operator`: a release holds a SriovNetwork or SriovIBNetwork in each namespace, from which the SR-IOV operator
-    creates them. The operator reads these namespaces since OpenShift 4.20, and upstream since August 2025."""
+    """The author of the NetworkAttachmentDefinitions in the tenants' namespaces. `nad`: mpigen writes them. `operator`:
+    mpigen writes a SriovNetwork or SriovIBNetwork in each namespace, and the SR-IOV operator creates the
+    NetworkAttachmentDefinitions from it. This needs OpenShift 4.20, or an upstream operator of August 2025 or later."""
     device_class: DeviceClass | None = None
-    """With `attach: dra`: the DeviceClass of the NICs, such as `mrdma.google.com`. A release creates the class, unless
-    the driver owns it. Default: the name of the fabric."""
+    """With `attach: dra`: the DeviceClass of the NICs, such as `mrdma.google.com`. mpigen writes the DeviceClass,
+    unless the DRA driver installs it. Default: the name of the fabric."""
     selectors: SetOf[Selector] = ()
-    """With `attach: dra`: CEL expressions over `device`, such as `device.attributes["dra.net"].rdma`. A NIC must meet
-    all of them. Default: any device of the class."""
+    """With `attach: dra`: CEL expressions over `device`, such as `device.attributes["dra.net"].rdma`. All of them must
+    be true for a NIC. If the list is empty, any NIC of the DeviceClass fits."""
     gpu_direct: Flag = True
     """If true, NICs access the memory of GPUs directly (GPUDirect RDMA). The nodes then need DMA-BUF or
     nvidia-peermem."""
     fallback: Flag = False
     """If true, ranks fall back to TCP silently when the fabric does not work. If false, they fail."""
     preflight: Flag = True
-    """If true, each host checks its devices, their links and its limit of locked memory before ranks start."""
+    """If true, each worker pod checks its devices, their links and its limit of locked memory before ranks start."""
     nodes: NodeSetup = NodeSetup()
     """Settings of the nodes of the fabric."""
 
@@ -223,7 +227,8 @@ class Fabric(Section):
     def _defaults_of_server(cls, value: Any) -> Any:
         server = value.get("server") if isinstance(value, dict) else None
         if not isinstance(server, str) or server not in SERVERS:
-            return value
+            # The user expects that the server sets `type`, so only the invalid `server` is reported.
+            return {"type": "infiniband", **value} if server is not None else value
         given = {cls.model_fields[name].alias or name for name in value if name in cls.model_fields}
         known = SERVERS[server].fabric
         nics, named = known.get("nics"), value.get("nics")
@@ -234,98 +239,127 @@ class Fabric(Section):
             **both,
         }
 
-    @model_validator(mode="after")
-    def _is_possible(self) -> Self:
-        rules = (
-            self._faults_of_attachment,
-            self._faults_of_interfaces,
-            self._faults_of_nics,
-            self._faults_of_addresses,
-            self._faults_of_operator,
-        )
-        if fault := next((fault for rule in rules for fault in rule()), None):
-            raise invalid(*fault)
-        return self
+    def _contradictions(self) -> Iterator[Fault]:
+        kind = ("server", "type", "attach", "operator")
+        nics = ("nics", "perNode", "podsPerNode", "rails")
+        rules: dict[Callable[[], Iterator[Fault]], tuple[str, ...]] = {
+            self._faults_of_attachment: ("pkey",),
+            self._faults_of_type: ("pkey",),
+        }
+        if self.attached in _ATTACH[self.type]:  # else `attach` must change, and the other rules depend on it
+            rules |= {
+                self._faults_of_interfaces: (),
+                self._faults_of_nics: nics,
+                self._faults_of_selected_nics: nics,
+                self._faults_of_addresses: ("addresses", "perNode"),
+                self._faults_of_operator: ("resource",),
+                self._faults_of_plugin: ("resource",),
+            }
+        return (fault._replace(reads=(*kind, *more)) for rule, more in rules.items() for fault in rule())
 
     def _faults_of_attachment(self) -> Iterator[Fault]:
         attach = f"`attach: {self.attached}`"
         if self.attached not in _ATTACH[self.type]:
-            yield f"{attach} does not support `type: {self.type}`", f"set `attach` to {' or '.join(_ATTACH[self.type])}"
+            fix = f"set `attach` to {' or '.join(_ATTACH[self.type])}"
+            yield Fault(f"{attach} does not support `type: {self.type}`", fix, ("attach",))
         if self.operated not in _OPERATORS[self.attached]:
-            fit = " or ".join(_OPERATORS[self.attached])
-            yield f"the operator `{self.operated}` does not support {attach}", f"set `operator` to {fit}"
-        if self.pkey and (self.type != "infiniband" or self.attached != "sriov"):
-            yield "`pkey` needs `type: infiniband` with `attach: sriov`", "remove `pkey`"
-        if self.vlan and (self.type not in ("roce", "ethernet") or self.attached != "sriov"):
-            yield "`vlan` needs `type: roce` or `ethernet` with `attach: sriov`", "remove `vlan`"
-        if self.rdma == "exclusive" and self.attached in SHARED:
-            yield f"`rdma: exclusive` contradicts {attach}, which shares devices", "remove `rdma`"
-        if self.rdma and not self.has_rdma:
-            yield "`rdma` has no effect on ethernet", "remove `rdma`"
-        if self.fallback and not self.has_rdma:
-            yield "`fallback` has no effect: ethernet always uses TCP", "remove `fallback`"
+            fix = f"set `operator` to {' or '.join(_OPERATORS[self.attached])}"
+            yield Fault(f"the operator `{self.operated}` does not support {attach}", fix, ("operator",))
         if self.networks == "operator" and (self.attached != "sriov" or self.pkey):
-            yield "`networks: operator` needs `attach: sriov`, and cannot be combined with `pkey`", "remove `networks`"
+            message = "`networks: operator` needs `attach: sriov`, and cannot be combined with `pkey`"
+            yield Fault(message, "remove `networks`", ("networks",))
+
+    def _faults_of_type(self) -> Iterator[Fault]:
+        if self.pkey and (self.type != "infiniband" or self.attached != "sriov"):
+            yield Fault("`pkey` needs `attach: sriov` and `type: infiniband`", "remove `pkey`", ("pkey",))
+        if self.vlan and (self.type not in ("roce", "ethernet") or self.attached != "sriov"):
+            yield Fault(
+                "`vlan` needs `attach: sriov`, and `type: roce` or `type: ethernet`", "remove `vlan`", ("vlan",)
+            )
+        if self.rdma and not self.has_rdma:
+            yield Fault("`rdma` has no effect on ethernet", "remove `rdma`", ("rdma",))
+        elif self.rdma == "exclusive" and self.attached in SHARED:
+            message = f"`rdma: exclusive` contradicts `attach: {self.attached}`, which shares devices"
+            yield Fault(message, "remove `rdma`", ("rdma",))
+        if self.fallback and not self.has_rdma:
+            yield Fault("`fallback` has no effect: ethernet always uses TCP", "remove `fallback`", ("fallback",))
 
     def _faults_of_interfaces(self) -> Iterator[Fault]:
         attach = f"`attach: {self.attached}`"
         if self.rails == "separate" and not self.has_networks:
-            yield f"`rails: separate` has no effect: {attach} adds no network to pods", "remove `rails`"
-        if (self.selectors or self.device_class) and self.attached != "dra":
-            message = f"`selectors` and `deviceClass` need `attach: dra`, not {attach}"
-            yield message, "remove `selectors` and `deviceClass`"
-        if self.mtu and self.mtu > _IB_MTU and self.type == "infiniband":
-            yield f"`mtu: {self.mtu}` exceeds {_IB_MTU}, the maximum of InfiniBand", f"write at most {_IB_MTU}"
+            message = f"`rails: separate` has no effect: {attach} adds no network to pods"
+            yield Fault(message, "remove `rails`", ("rails",))
+        for field, value in (("selectors", self.selectors), ("deviceClass", self.device_class)):
+            if value and self.attached != "dra":
+                yield Fault(f"`{field}` needs `attach: dra`, not {attach}", f"remove `{field}`", (field,))
         if self.mtu and not self.has_networks:
-            yield f"`mtu` has no effect: {attach} adds no interface to pods", "remove `mtu`"
+            yield Fault(f"`mtu` has no effect: {attach} adds no interface to pods", "remove `mtu`", ("mtu",))
+        elif self.mtu and self.mtu > _IB_MTU and self.type == "infiniband":
+            message = f"`mtu: {self.mtu}` exceeds {_IB_MTU}, the maximum of InfiniBand"
+            yield Fault(message, f"write at most {_IB_MTU}", ("mtu",))
 
     def _faults_of_nics(self) -> Iterator[Fault]:
         names = len(self.nics.ports or self.nics.addresses)
-        is_nvidia = self.operated == "nvidia"
-        is_configured = self.operated != "none" or self.attached in ("macvlan", "ipoib")
-        if self.operated != "none" and self.nics == Nics():
-            yield f"the operator `{self.operated}` needs the NICs of the nodes", "list them in `nics`"
+        is_on_top = self.attached in ("macvlan", "ipoib")
+        is_configured = self.operated != "none" or is_on_top
         if is_configured and names and names != self.per_node:
             message = f"`nics` lists {names} NICs, but `perNode` is {self.per_node}"
-            yield message, "list every NIC, or change `perNode`"
-        if self.is_separate and not names and is_configured:
-            yield "each NIC has its own network, so mpigen needs the name of each NIC", "list the NICs in `nics.ports`"
-        if self.attached in ("macvlan", "ipoib") and not self.nics.ports:
-            yield f"`attach: {self.attached}` needs interfaces of the node", "list them in `nics.ports`"
+            yield Fault(message, "list every NIC, or change `perNode`", ("nics",))
+        if is_on_top and not self.nics.ports:
+            message = f"`attach: {self.attached}` needs interfaces of the node"
+            yield Fault(message, "list them in `nics.ports`", ("nics", "ports"))
+        elif self.is_separate and not names and is_configured:
+            message = "each NIC has its own network, so mpigen needs the name of each NIC"
+            yield Fault(message, "list the NICs in `nics.ports`", ("nics", "ports"))
+        elif self.operated != "none" and self.nics == Nics():
+            yield Fault(f"the operator `{self.operated}` needs the NICs of the nodes", "list them in `nics`", ("nics",))
+
+    def _faults_of_selected_nics(self) -> Iterator[Fault]:
+        is_nvidia = self.operated == "nvidia"
         if is_nvidia and self.attached == "host-device" and self.nics.ports:
             # sriov-network-device-plugin 40b6f50 pkg/utils/utils.go GetPfName: only functions have the name of a NIC.
-            yield "NVIDIA's device plugin selects whole NICs by PCI address only", "list them in `nics.addresses`"
+            message = "NVIDIA's device plugin selects whole NICs by PCI address only"
+            yield Fault(message, "list them in `nics.addresses`", ("nics", "ports"))
         if is_nvidia and self.shares_device and self.nics.addresses:
-            yield "NVIDIA's device plugin selects shared NICs by interface name only", "list them in `nics.ports`"
+            message = "NVIDIA's device plugin selects shared NICs by interface name only"
+            yield Fault(message, "list them in `nics.ports`", ("nics", "addresses"))
         if self.pods_per_node > 1 and self.attached in ("host-device", "efa", "dra"):
-            message = f"`podsPerNode: {self.pods_per_node}` contradicts `attach: {self.attached}`"
-            yield f"{message}: each NIC serves one pod", "remove `podsPerNode`"
+            message = (
+                f"`podsPerNode: {self.pods_per_node}` contradicts `attach: {self.attached}`: each NIC serves one pod"
+            )
+            yield Fault(message, "remove `podsPerNode`", ("podsPerNode",))
 
     def _faults_of_addresses(self) -> Iterator[Fault]:
         needs_addresses = self.has_networks and (self.type != "infiniband" or self.attached == "ipoib")
         if needs_addresses and self.addresses is None:
-            yield "pods need addresses on this fabric", "add `addresses: {range: 192.168.0.0/16}`"
+            fix = "add `addresses: {range: 192.168.0.0/16}`"
+            yield Fault("pods need addresses on this fabric", fix, ("addresses",))
         if self.addresses and not self.has_networks:
             message = f"`addresses` has no effect: `attach: {self.attached}` assigns no addresses to pods"
-            yield message, "remove `addresses`"
-        if self.addresses and ipaddress.ip_network(self.addresses.range).num_addresses < self.per_node * 4:
-            yield f"{self.addresses.range} is too small for {self.per_node} NICs per node", "write a larger network"
+            yield Fault(message, "remove `addresses`", ("addresses",))
+        elif self.addresses and self.addresses.range.num_addresses < self.per_node * 4:
+            message = f"{self.addresses.range} is too small for {self.per_node} NICs per node"
+            yield Fault(message, "write a larger network", ("addresses", "range"))
 
     def _faults_of_operator(self) -> Iterator[Fault]:
-        has_nvidia_plugin = self.operated == "nvidia" and self.attached != "sriov" and bool(self.device)
         if self.operator_namespace and self.operated == "none":
-            yield "`operatorNamespace` has no effect: no operator sets up this fabric", "remove `operatorNamespace`"
-        if not self.device and (self.resource or self.pods_per_node > 1):
-            message = "`resource` and `podsPerNode` have no effect: macvlan interfaces are not an extended resource"
-            yield message, "remove `resource` and `podsPerNode`"
-        if (self.nodes.plugin_repository or self.nodes.plugin_version) and not has_nvidia_plugin:
-            message = (
-                "`pluginRepository` and `pluginVersion` need NVIDIA's device plugin, which this fabric does not use"
-            )
-            yield message, "remove `pluginRepository` and `pluginVersion`"
+            message = "`operatorNamespace` has no effect: no operator sets up this fabric"
+            yield Fault(message, "remove `operatorNamespace`", ("operatorNamespace",))
+        for field, is_set in (("resource", self.resource), ("podsPerNode", self.pods_per_node > 1)):
+            if is_set and not self.device:
+                message = f"`{field}` has no effect: macvlan interfaces are not an extended resource"
+                yield Fault(message, f"remove `{field}`", (field,))
         if self.nodes.max_unavailable > 1 and (self.operated == "none" or self.attached != "sriov"):
             message = "`maxUnavailable` has no effect: no SR-IOV operator drains the nodes of this fabric"
-            yield message, "remove `maxUnavailable`"
+            yield Fault(message, "remove `maxUnavailable`", ("nodes", "maxUnavailable"))
+
+    def _faults_of_plugin(self) -> Iterator[Fault]:
+        has_nvidia_plugin = self.operated == "nvidia" and self.attached != "sriov" and bool(self.device)
+        plugin = {"pluginRepository": self.nodes.plugin_repository, "pluginVersion": self.nodes.plugin_version}
+        for field, value in plugin.items() if not has_nvidia_plugin else ():
+            if value:
+                message = f"`{field}` needs NVIDIA's device plugin, which this fabric does not use"
+                yield Fault(message, f"remove `{field}`", ("nodes", field))
 
     @property
     def attached(self) -> Attach:
@@ -357,7 +391,7 @@ class Fabric(Section):
 
     @property
     def is_separate(self) -> bool:
-        """Return True if each NIC is a network of its own. This always holds for an interface on top of a NIC."""
+        """Return True if each NIC has a network of its own. With macvlan and ipoib this is always true."""
         if self.attached in ("macvlan", "ipoib"):
             return True
         is_default = self.type in ("roce", "ethernet") and self.per_node > 1 and self.attached != "dra"
@@ -365,15 +399,22 @@ class Fabric(Section):
 
     @property
     def device(self) -> str:
-        """Return the extended resource of one NIC, or of the shared device; empty for an interface without one."""
+        """Return the extended resource of one NIC, or of the shared device; empty for macvlan on ethernet."""
         if self.type == "ethernet" and self.attached == "macvlan":
             return ""
         if self.attached == "efa":
             return self.resource or EFA
         prefix = "rdma" if self.attached in SHARED else _PREFIXES[self.operated]
         prefix = "dra.net" if self.attached == "dra" else prefix
-        # Before August 2026 the SR-IOV operator rejected hyphens (commit f900cbcf).
-        return self.resource or f"{prefix}/{self.name.replace('-', '_')}"
+        return self.resource or f"{prefix}/{self.device_name}"
+
+    @property
+    def device_name(self) -> str:
+        """Return the default name of the device, without its prefix. It has no hyphens.
+
+        Before August 2026 the SR-IOV operator rejected hyphens (sriov-network-operator f900cbcf).
+        """
+        return self.name.replace("-", "_")
 
     @property
     def claimed(self) -> str:
@@ -407,15 +448,15 @@ class Fabric(Section):
 
     @property
     def requests(self) -> dict[str, int]:
-        """Return the devices that a host of a job requests: resource → number."""
+        """Return the devices that a worker pod requests: resource → number."""
         if self.shares_device:
             return {self.device: 1}
         return {rail.resource: rail.count for rail in self.all_rails if rail.resource}
 
     @property
-    def offered(self) -> dict[str, str]:
+    def offered(self) -> dict[str, Quantity]:
         """Return the devices that a node offers to pods: resource → number."""
-        return {resource: str(count * self.pods_per_node) for resource, count in self.requests.items()}
+        return {resource: Quantity(Fraction(count * self.pods_per_node)) for resource, count in self.requests.items()}
 
     @property
     def known_server(self) -> Server | None:

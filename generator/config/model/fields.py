@@ -6,11 +6,22 @@ Amounts of known resources must be plausible: no bytes without a unit, no cores 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from typing import Annotated, Any, Protocol, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from fractions import Fraction
+from typing import Annotated, NamedTuple, NoReturn, Protocol, Self, TypeVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    PlainValidator,
+    ValidationError,
+    WithJsonSchema,
+    model_validator,
+)
 from pydantic.alias_generators import to_camel
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
@@ -19,8 +30,27 @@ from generator.documents.messages import format_value
 from generator.facts.devices import device_of
 from generator.facts.nodes import bounds, most_devices
 
-Fault = tuple[str, str]
-"""A message and a fix."""
+Steps = tuple[str | int, ...]
+"""A path in a platform file: keys, and positions in lists."""
+OF_KEY = "[key]"
+"""The last step of a path to a key of a mapping. Pydantic adds the same step to its errors about keys."""
+
+
+class Fault(NamedTuple):
+    """A fault of a value or of a section.
+
+    Attributes:
+        message: the problem, with the value in backticks.
+        fix: the change to make, in the imperative.
+        path: the path of the invalid part inside the value or the section, such as `("nics", "ports")`.
+        reads: the other fields that contradict the invalid part, such as `("attach",)`. If one of these fields is
+            invalid too, the fault is uncertain.
+    """
+
+    message: str
+    fix: str
+    path: Steps = ()
+    reads: tuple[str, ...] = ()
 
 
 class Section(BaseModel):
@@ -35,6 +65,15 @@ class Section(BaseModel):
         use_attribute_docstrings=True,
     )
 
+    def _contradictions(self) -> Iterable[Fault]:
+        """Return the faults of valid fields that contradict each other. Subclasses override it; by default none."""
+        return ()
+
+    @model_validator(mode="after")
+    def _has_no_contradiction(self) -> Self:
+        reject(self._contradictions())
+        return self
+
 
 def invalid(message: str, fix: str) -> PydanticCustomError:
     """Return an error for a validator to raise.
@@ -46,18 +85,52 @@ def invalid(message: str, fix: str) -> PydanticCustomError:
     return PydanticCustomError("invalid", "{message}", {"message": message, "fix": fix})
 
 
-def reject_entries(faults: Mapping[str, Fault | None]) -> None:
-    """Reject entries of a mapping, each at its own key. An entry without a fault is valid."""
-    errors = [InitErrorDetails(type=invalid(*fault), loc=(key,), input=None) for key, fault in faults.items() if fault]
+def reject(faults: Iterable[Fault]) -> None:
+    """Reject a value for all of its faults, each at its own path. A value without faults is valid."""
+    errors = [
+        InitErrorDetails(
+            type=PydanticCustomError(
+                "invalid", "{message}", {**fault._asdict(), "depth": len(fault.path) - fault.path.count(OF_KEY)}
+            ),
+            loc=fault.path,
+            input=None,
+        )
+        for fault in faults
+    ]
     if errors:
-        raise ValidationError.from_exception_data("Entries", errors)
+        raise ValidationError.from_exception_data("Faults", errors)
 
 
-def require_unique(names: Iterable[str], fix: str = "rename or remove one of the two entries") -> None:
-    """Reject a name that occurs twice."""
-    twice = next((name for name, times in Counter(names).items() if times > 1), None)
-    if twice is not None:
-        raise invalid(f"{format_value(twice)} occurs twice", fix)
+def duplicates(
+    names: Iterable[object], fix: str = "rename or remove one of the two entries", *field: str
+) -> Iterator[Fault]:
+    """Yield a fault of each item of a list that has the name of an earlier item.
+
+    Args:
+        names: the name of each item, in the order of the list.
+        fix: the change to make, in the imperative.
+        field: the field of an item that holds the name, if items are sections.
+    """
+    seen: set[object] = set()
+    for index, name in enumerate(names):
+        if name in seen:
+            yield Fault(f"{format_value(name)} occurs twice", fix, (index, *field))
+        seen.add(name)
+
+
+def one_of(noun: str, **fields: object) -> Iterator[Fault]:
+    """Yield a fault if not exactly one of two fields of a section is set.
+
+    Args:
+        noun: the section, such as "a volume".
+        fields: the two fields with their values.
+    """
+    first, second = names = tuple(fields)
+    both = f"`{first}` and `{second}`"
+    if all(value is not None for value in fields.values()):
+        yield Fault(f"{noun} has both {both}", "remove one of the two", (second,))
+    elif all(value is None for value in fields.values()):
+        yield Fault(f"{noun} needs either {both.replace(' and ', ' or ')}", "set one of the two", (first,), names)
 
 
 def matching(pattern: str, noun: str, fix: str) -> AfterValidator:
@@ -96,13 +169,11 @@ Name = Annotated[
     Field(strict=True, json_schema_extra={"pattern": f"^{_LABEL}$"}),
     matching(_LABEL, "a Kubernetes name", _NAME_FIX),
 ]
-Resource = Annotated[
-    String,
-    matching(
-        rf"cpu|memory|ephemeral-storage|hugepages-[0-9]+[KMG]i|{_EXTENDED}",
-        "a resource name",
-        _RESOURCE_FIX,
-    ),
+RESOURCE = rf"cpu|memory|ephemeral-storage|hugepages-[0-9]+[KMG]i|{_EXTENDED}"
+"""The pattern of the name of a resource."""
+Resource = Annotated[String, matching(RESOURCE, "a resource name", _RESOURCE_FIX)]
+ExtendedResource = Annotated[
+    String, matching(_EXTENDED, "an extended resource", "write its whole name, such as openshift.io/ib_vf")
 ]
 LabelKey = Annotated[
     String, matching(rf"(?:{_SUBDOMAIN})?{_LOCAL}", "a label key", "write a key such as example.com/pool")
@@ -119,15 +190,17 @@ SUBDOMAIN = r"(?=.{1,253}$)[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0
 
 def reject_reserved_labels(labels: dict[str, str]) -> dict[str, str]:
     """Reject labels that mpigen or Kubernetes sets."""
-    for key in labels:
-        if re.search(r"(^|\.)(mpigen\.dev|kubernetes\.io|k8s\.io|kueue\.x-k8s\.io|kubeflow\.org)/", key):
-            raise invalid(f"{format_value(key)} belongs to mpigen or Kubernetes", "use a prefix of your own")
+    reject(
+        Fault(f"{format_value(key)} belongs to mpigen or Kubernetes", "use a prefix of your own", (key, OF_KEY))
+        for key in labels
+        if re.search(r"(^|\.)(mpigen\.dev|kubernetes\.io|k8s\.io|kueue\.x-k8s\.io|kubeflow\.org)/", key)
+    )
     return labels
 
 
 class _Named(Protocol):
     @property
-    def name(self) -> Any: ...
+    def name(self) -> object: ...
 
 
 _Item = TypeVar("_Item")
@@ -135,18 +208,31 @@ _Entry = TypeVar("_Entry", bound=_Named)
 _Key = TypeVar("_Key")
 
 
-def _sorted_set(value: tuple[Any, ...]) -> tuple[Any, ...]:
-    return tuple(sorted(set(value)))
+def _sorted_set(value: tuple[_Item, ...]) -> tuple[_Item, ...]:
+    return tuple(sorted(set(value), key=lambda item: item if isinstance(item, int) else str(item)))
 
 
 def _by_name(value: tuple[_Entry, ...]) -> tuple[_Entry, ...]:
-    require_unique(entry.name for entry in value)
+    reject(duplicates([entry.name for entry in value], "rename or remove one of the two entries", "name"))
     return tuple(sorted(value, key=lambda entry: str(entry.name)))
 
 
-def sort_keys(value: dict[str, Any]) -> dict[str, Any]:
-    """Sort a mapping by its keys."""
-    return dict(sorted(value.items()))
+class FrozenMapping(dict[_Key, _Item]):
+    """A mapping of a section that cannot be changed. It is a dict, because pydantic serializes only dicts."""
+
+    def _reject(self, *_: object, **__: object) -> NoReturn:
+        raise TypeError("a mapping of a platform cannot be changed: build a new section with another mapping")
+
+    __setitem__ = __delitem__ = __ior__ = clear = pop = popitem = setdefault = update = _reject
+
+    def __reduce__(self) -> tuple[type[Self], tuple[dict[_Key, _Item]]]:
+        """Copy and unpickle the mapping as a whole, without changes of an empty one."""
+        return type(self), (dict(self),)
+
+
+def sort_keys(value: dict[str, _Item]) -> dict[str, _Item]:
+    """Sort a mapping by its keys, and freeze it."""
+    return FrozenMapping(sorted(value.items()))
 
 
 SetOf = Annotated[tuple[_Item, ...], AfterValidator(_sorted_set)]
@@ -158,10 +244,16 @@ MappingOf = Annotated[dict[_Key, _Item], AfterValidator(sort_keys)]
 Labels = MappingOf[LabelKey, LabelValue]
 
 
-def canonical_quantity(value: Any) -> str:
-    """Return a quantity as the API server writes it. Numbers are accepted too, such as `cpu: 64`."""
-    fix = "write it like 64, 500m or 256Gi"
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
+def to_quantity(value: object, fix: str = "write it like 64, 500m or 256Gi") -> quantities.Quantity:
+    """Return the quantity of a string or a number, such as `256Gi` or `64`.
+
+    Quantities with the same canonical text, such as `1000m` and `1`, become equal. `fix` says what to write instead of
+    a value that is not a quantity.
+
+    Raises:
+        PydanticCustomError: the value is not a quantity, or is below zero.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float | str | quantities.Quantity):
         raise invalid(f"{format_value(value)} is not a quantity", fix)
     try:
         quantity = quantities.parse(str(value))
@@ -169,12 +261,13 @@ def canonical_quantity(value: Any) -> str:
         raise invalid(f"{format_value(value)} is {error}", fix) from None
     if quantity.value < 0:
         raise invalid(f"{format_value(value)} is below zero", "write zero or more")
-    return str(quantity)
+    return quantities.parse(str(quantity))
 
 
 Quantity = Annotated[
-    str,
-    BeforeValidator(canonical_quantity),
+    quantities.Quantity,
+    PlainValidator(to_quantity),
+    PlainSerializer(str, return_type=str),
     WithJsonSchema({"type": ["string", "number"], "examples": ["64", "500m", "256Gi"]}),
 ]
 
@@ -182,53 +275,65 @@ _PAGES = "hugepages-"
 _GIB = 1024**3
 
 
-def check_amount(resource: str, amount: str) -> Fault | None:
-    """Return why an amount of a resource is not plausible in any field; None if it is.
+def check_amount(resource: str, amount: quantities.Quantity) -> Fault | None:
+    """Return the fault of an amount that is not plausible for its resource in any field; None if it is plausible.
 
     A Pod requests whole huge pages: kubernetes v1.34.2 pkg/apis/core/validation/validation.go.
     """
-    quantity, subject, known = quantities.parse(amount), f"`{amount}` of {resource}", bounds().get(resource)
-    if not quantity.value:
+    subject, known = f"`{amount}` of {resource}", bounds().get(resource)
+    if not amount.value:
         return None
     if resource.startswith(_PAGES):
-        page = quantities.parse(resource.removeprefix(_PAGES))
-        is_broken = page.value and (quantity.value / page.value).denominator != 1
-        fix = f"write a multiple, such as {page * 512}"
-        return (f"{subject} is not a multiple of the page size {page}", fix) if is_broken else None
-    if device_of(resource) and quantity.is_binary:
-        return f"{subject} is {int(quantity.value)} devices", "write the number of devices, such as 8"
+        return _check_pages(subject, quantities.parse(resource.removeprefix(_PAGES)), amount)
+    if device_of(resource) and amount.is_binary:
+        return Fault(f"{subject} is {int(amount.value)} devices", "write the number of devices, such as 8")
     if known is None:
         return None
     smallest = quantities.parse(known.smallest).value
     if known.unit == "bytes":
-        if quantity.value.denominator != 1:
-            return f"{subject} is a fraction of a byte: `m` means thousandths", _suggest_unit(quantity * 1000)
-        if quantity.value < smallest:
-            return f"{subject} is a number of bytes without a unit", _suggest_unit(quantity)
-    elif quantity.is_binary:
-        fix = f"write cores, such as 40 or 500m; if you mean memory, write `memory: {amount}`"
-        return f"{subject} is an amount of bytes, but {resource} is counted in cores", fix
-    elif (quantity.value / smallest).denominator != 1:
-        message = f"{subject} is less than a thousandth of a core, the smallest unit of Kubernetes"
-        return message, "write cores, such as 40 or 500m"
+        return _check_bytes(subject, amount, smallest)
+    return _check_cores(subject, resource, amount, smallest)
+
+
+def _check_pages(subject: str, page: quantities.Quantity, amount: quantities.Quantity) -> Fault | None:
+    if not page.value or (amount.value / page.value).denominator == 1:
+        return None
+    return Fault(f"{subject} is not a multiple of the page size {page}", f"write a multiple, such as {page * 512}")
+
+
+def _check_bytes(subject: str, amount: quantities.Quantity, smallest: Fraction) -> Fault | None:
+    if amount.value.denominator != 1:
+        return Fault(f"{subject} is a fraction of a byte: `m` means thousandths", _suggest_unit(amount * 1000))
+    if amount.value < smallest:
+        return Fault(f"{subject} is a number of bytes without a unit", _suggest_unit(amount))
     return None
 
 
-def check_node_amount(resource: str, amount: str) -> Fault | None:
-    """Return why no node can offer an amount of a resource; None if a node can."""
+def _check_cores(subject: str, resource: str, amount: quantities.Quantity, smallest: Fraction) -> Fault | None:
+    if amount.is_binary:
+        fix = f"write cores, such as 40 or 500m; if you mean memory, write `memory: {amount}`"
+        return Fault(f"{subject} is an amount of bytes, but {resource} is counted in cores", fix)
+    if (amount.value / smallest).denominator != 1:
+        message = f"{subject} is less than a thousandth of a core, the smallest unit of Kubernetes"
+        return Fault(message, "write cores, such as 40 or 500m")
+    return None
+
+
+def check_node_amount(resource: str, amount: quantities.Quantity) -> Fault | None:
+    """Return the fault of an amount of a resource that no node can offer; None if a node can offer the amount."""
     if fault := check_amount(resource, amount):
         return fault
-    quantity, known = quantities.parse(amount), bounds().get(resource)
+    known = bounds().get(resource)
     message = f"`{amount}` of {resource} is more than any node offers"
-    if known and known.node and quantity.value:
+    if known and known.node and amount.value:
         least, most = map(quantities.parse, known.node)
-        if quantity.value < least.value:
-            fix = _suggest_unit(quantity) if known.unit == "bytes" else "write the number of cores of one node"
-            return f"`{amount}` of {resource} is less than any node offers", fix
-        if quantity.value > most.value:
-            return message, f"write the amount of one node, at most {most}"
-    if device_of(resource) and quantity.value > most_devices():
-        return message, "write the devices of one node, not of the whole pool"
+        if amount.value < least.value:
+            fix = _suggest_unit(amount) if known.unit == "bytes" else "write the number of cores of one node"
+            return Fault(f"`{amount}` of {resource} is less than any node offers", fix)
+        if amount.value > most.value:
+            return Fault(message, f"write the amount of one node, at most {most}")
+    if device_of(resource) and amount.value > most_devices():
+        return Fault(message, "write the devices of one node, not of the whole pool")
     return None
 
 
@@ -238,34 +343,39 @@ def _suggest_unit(quantity: quantities.Quantity) -> str:
     return f"write the unit, such as {digits}Gi" if digits.isdigit() and int(digits) < _GIB else "write it like 256Gi"
 
 
-def require_whole_devices(resources: dict[str, Any]) -> dict[str, Any]:
-    """Reject fractions of extended resources and huge pages (kubernetes v1.34.2 IsIntegerResourceName)."""
+def faults_of_amounts(
+    resources: Mapping[str, object], check: Callable[[str, quantities.Quantity], Fault | None] = check_amount
+) -> Iterator[Fault]:
+    """Yield the faults of quantities, each with the resource as its path.
+
+    Other values, such as the number of nodes in `quota: {h100: 8}`, are skipped.
+
+    Kubernetes rejects fractions of extended resources and huge pages (v1.34.2 `IsIntegerResourceName`).
+    """
     for resource, amount in resources.items():
+        if not isinstance(amount, quantities.Quantity):
+            continue
         is_counted = "/" in resource or resource.startswith(_PAGES)
-        if is_counted and not isinstance(amount, dict) and quantities.parse(str(amount)).value.denominator != 1:
-            raise invalid(
-                f"{format_value(amount)} of {resource} is not an integer", "write an integer: devices cannot be divided"
-            )
-    return resources
+        if is_counted and amount.value.denominator != 1:
+            message = f"`{amount}` of {resource} is not an integer"
+            yield Fault(message, "write an integer: devices cannot be divided", (resource,))
+        elif fault := check(resource, amount):
+            yield fault._replace(path=(resource,))
 
 
-def require_plausible_amounts(
-    resources: dict[str, Any], judge: Callable[[str, str], Fault | None] = check_amount
-) -> dict[str, Any]:
-    """Reject amounts of resources that are not plausible. Integers and mappings are shares of pools."""
-    reject_entries({name: judge(name, amount) for name, amount in resources.items() if isinstance(amount, str)})
-    return resources
+def _has_plausible_amounts(resources: dict[str, quantities.Quantity]) -> dict[str, quantities.Quantity]:
+    reject(faults_of_amounts(resources))
+    return FrozenMapping(resources)
 
 
-def _is_volume_size(value: str) -> str:
+def _is_volume_size(value: quantities.Quantity) -> quantities.Quantity:
     if fault := check_amount("storage", value):
-        raise invalid(fault[0].replace(" of storage", ""), fault[1])
+        raise invalid(fault.message.replace(" of storage", ""), fault.fix)
     return value
 
 
-Resources = Annotated[
-    dict[Resource, Quantity], AfterValidator(require_whole_devices), AfterValidator(require_plausible_amounts)
-]
+Amounts = dict[Resource, Quantity]
+Resources = Annotated[Amounts, AfterValidator(_has_plausible_amounts)]
 Room = Annotated[Quantity, AfterValidator(_is_volume_size)]
 """The size of a volume."""
 
@@ -274,14 +384,17 @@ _PATTERN = "(?=.)" + "".join(f"([0-9]{{1,7}}{unit})?" for unit in _UNITS)
 
 
 def to_seconds(duration: str) -> int:
-    """Return the length of a canonical duration."""
+    """Return the seconds of a duration such as `1h30m`."""
     return sum(int(number) * _UNITS[unit] for number, unit in re.findall("([0-9]+)([hms])", duration))
 
 
-def canonical_duration(value: Any) -> str:
+def canonical_duration(value: object) -> str:
     """Return the shortest form of a duration, so that equal platforms have equal digests: 90m becomes 1h30m.
 
     Only whole seconds in units of Go (time.ParseDuration), because the Kueue operator of OpenShift accepts no others.
+
+    Raises:
+        PydanticCustomError: the value is not such a duration.
     """
     fix = "write it like 90s, 30m or 1h30m"
     if isinstance(value, int | float) and not isinstance(value, bool):

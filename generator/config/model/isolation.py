@@ -3,43 +3,70 @@
 from __future__ import annotations
 
 import ipaddress
-from typing import Annotated, Literal, Self
+from collections.abc import Iterator
+from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, PlainSerializer, PlainValidator, WithJsonSchema
+from pydantic_core import PydanticKnownError
 
-from generator.config.model.fields import Flag, Name, Section, SetOf, String, invalid, matching
+from generator.config.model.fields import Fault, Flag, Name, Section, SetOf, String, invalid, matching, one_of
 from generator.documents.messages import format_value
-from generator.facts.addressing import denied_metadata
+from generator.facts import addressing
 
-METADATA_SERVICES = denied_metadata()
-"""The metadata services of Amazon, Google and Microsoft, which return the credentials of the node."""
 _OCTETS = 4
 _MAPPED = 96  # bits before the IPv4 address in ::ffff:a.b.c.d
 _DOMAIN = r"(?=.{1,253}$)(?:\*\.)?[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?)+"
 
 
-def _is_network(value: str) -> str:
-    """Return the network as the API server writes it.
+def _to_text(value: object) -> str:
+    """Return the text of a network or of an address: a string in a file, an object of `ipaddress` in Python.
 
-    A single address needs its mask too: `10.0.0.0` is usually a network without its mask, but would match one address
-    only. apimachinery v0.34.2 pkg/util/validation/ip.go `IsValidCIDR` rejects IPv4 networks written as IPv6.
+    Raises:
+        PydanticKnownError: the value is neither.
     """
+    if not isinstance(value, str | addressing.Network | addressing.Address):
+        raise PydanticKnownError("string_type")
+    return str(value)
+
+
+def _to_network(value: object) -> addressing.Network:
+    """Return the network of a CIDR.
+
+    A single address needs the mask /32 or /128, because `10.0.0.0` is usually a network whose mask is missing.
+    apimachinery v0.34.2 pkg/util/validation/ip.go `IsValidCIDR` rejects IPv4 networks written as IPv6.
+    """
+    text = _to_text(value)
     try:
-        network = ipaddress.ip_network(value)
+        network = ipaddress.ip_network(text)
     except ValueError:
-        raise invalid(f"{format_value(value)} is not a network", _network_of(value)) from None
-    if "/" not in value:
+        raise invalid(f"{format_value(text)} is not a network", _network_of(text)) from None
+    if "/" not in text:
         whole = f"{network.network_address}/{network.max_prefixlen}"
         fix = f"write {whole} for this address alone, or a network such as {_example(network)}"
-        raise invalid(f"{format_value(value)} has no mask", fix)
-    if "%" in value:
-        raise invalid(f"{format_value(value)} has a zone, which is valid on one host only", "write it without `%`")
+        raise invalid(f"{format_value(text)} has no mask", fix)
+    if "%" in text:
+        raise invalid(f"{format_value(text)} has a zone, which is valid on one host only", "write it without `%`")
     if four := _embedded(network):
-        raise invalid(f"{format_value(value)} is an IPv4 network written as IPv6", f"write {four}")
-    return str(network)
+        raise invalid(f"{format_value(text)} is an IPv4 network written as IPv6", f"write {four}")
+    return network
 
 
-def _embedded(network: ipaddress.IPv4Network | ipaddress.IPv6Network) -> ipaddress.IPv4Network | None:
+def _to_address(value: object) -> addressing.Address:
+    """Return an IP address. As for networks, reject a zone, and an IPv4 address written as IPv6."""
+    text = _to_text(value)
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        raise invalid(f"{format_value(text)} is not an IP address", "write it like 192.168.0.1 or fd00::1") from None
+    if "%" in text:
+        raise invalid(f"{format_value(text)} has a zone, which is valid on one host only", "write it without `%`")
+    if four := _embedded(ipaddress.ip_network(address)):
+        message = f"{format_value(text)} is an IPv4 address written as IPv6"
+        raise invalid(message, f"write {four.network_address}")
+    return address
+
+
+def _embedded(network: addressing.Network) -> ipaddress.IPv4Network | None:
     """Return the IPv4 network inside an IPv6 network such as `::ffff:10.0.0.0/104`; None if there is none."""
     address = network.network_address
     if isinstance(address, ipaddress.IPv4Address) or network.prefixlen < _MAPPED or address.ipv4_mapped is None:
@@ -47,7 +74,7 @@ def _embedded(network: ipaddress.IPv4Network | ipaddress.IPv6Network) -> ipaddre
     return ipaddress.IPv4Network((address.ipv4_mapped, network.prefixlen - _MAPPED))
 
 
-def _example(network: ipaddress.IPv4Network | ipaddress.IPv6Network) -> str:
+def _example(network: addressing.Network) -> str:
     """Return an example network for an address without a mask: `10.0.0.0` → `10.0.0.0/8`."""
     if isinstance(network, ipaddress.IPv6Network):
         return str(ipaddress.ip_network(f"{network.network_address}/64", strict=False))
@@ -66,24 +93,16 @@ def _network_of(value: str) -> str:
     return f"its host bits are set: write {whole}" if whole.prefixlen else "write its mask, as in 10.20.0.0/16"
 
 
-def _is_not_metadata(value: str) -> str:
-    if any(_holds(address, value) for address in METADATA_SERVICES):
+def _is_not_metadata(value: addressing.Network) -> addressing.Network:
+    if any(addressing.contains(service, value) for service in addressing.denied_metadata()):
         message = f"{value} is the metadata service of the cloud, which returns the credentials of the node"
         raise invalid(message, "remove it, and use the workload identity of the cloud")
     return value
 
 
-def _holds(network: str, other: str) -> bool:
-    one, two = ipaddress.ip_network(network), ipaddress.ip_network(other)
-    return one.version == two.version and two.subnet_of(one)  # type: ignore[arg-type]
-
-
-def metadata_services_in(network: str) -> list[str]:
-    """Return the addresses of metadata services in a network."""
-    return [address for address in METADATA_SERVICES if _holds(network, address)]
-
-
-Network = Annotated[String, AfterValidator(_is_network)]
+_AS_STRING, _SCHEMA = PlainSerializer(str, return_type=str), WithJsonSchema({"type": "string"})
+Network = Annotated[addressing.Network, PlainValidator(_to_network), _AS_STRING, _SCHEMA]
+Address = Annotated[addressing.Address, PlainValidator(_to_address), _AS_STRING, _SCHEMA]
 Port = Annotated[int, Field(strict=True, ge=1, le=65535)]
 
 
@@ -93,31 +112,20 @@ class Egress(Section):
     name: Name
     """The name of the destination, such as `s3`. It names the NetworkPolicy."""
     cidr: Annotated[Network, AfterValidator(_is_not_metadata)] | None = None
-    """The network, such as `10.20.0.0/16`. Whether it also covers addresses of pods depends on the CNI. It never covers
-    the metadata service of the cloud."""
+    """The network that pods may reach, such as `10.20.0.0/16`. Some CNIs also let pods reach other pods in this
+    network. The metadata service of the cloud at 169.254.169.254 stays unreachable."""
     fqdn: (
         Annotated[String, matching(_DOMAIN, "a domain name", "write it like s3.example.com or *.s3.example.com")] | None
     ) = None
-    """The DNS name instead of a network, such as `s3.example.com`, or `*.example.com` for all names one level below.
-    Needs `cluster.network: cilium`."""
+    """The DNS name that pods may reach, instead of `cidr`. Examples are `s3.example.com`, and `*.example.com` for all
+    names one level below `example.com`. Needs `cluster.network: cilium`."""
     ports: SetOf[Port] = Field(min_length=1)
     """The ports that pods may reach, such as `[443]`."""
     protocol: Literal["TCP", "UDP"] = "TCP"
     """The protocol of the ports."""
 
-    @model_validator(mode="after")
-    def _has_one_destination(self) -> Self:
-        if (self.cidr is None) == (self.fqdn is None):
-            message = "neither `cidr` nor `fqdn`" if self.cidr is None else "both `cidr` and `fqdn`"
-            raise invalid(f"egress `{self.name}` has {message}", "set exactly one of them")
-        return self
-
-
-def _is_address(value: str) -> str:
-    try:
-        return str(ipaddress.ip_address(value))
-    except ValueError:
-        raise invalid(f"{format_value(value)} is not an IP address", "write it like 169.254.20.10") from None
+    def _contradictions(self) -> Iterator[Fault]:
+        return one_of("an entry of `egress`", cidr=self.cidr, fqdn=self.fqdn)
 
 
 class Metrics(Section):
@@ -130,27 +138,32 @@ class Metrics(Section):
 
 
 class ApiServer(Section):
-    """Access of pods to the API server. MPI does not need it; set this only for programs that call the API server."""
+    """The access of pods to the API server. Only programs that call the API server need it; MPI does not."""
 
     networks: SetOf[Network] = ()
     """The addresses behind the Service `kubernetes`, such as `10.0.0.8/32`. `kubectl get endpointslices kubernetes`
-    lists them. Leave this out with Cilium, which identifies the API server itself."""
+    lists these addresses. With `cluster.network: cilium`, remove this field, because Cilium identifies the API server
+    without addresses."""
     port: Port = 6443
-    """The port of the API server at these addresses."""
+    """The port of the API server at the addresses in `networks`."""
 
 
 class Guard(Section):
-    """AdminNetworkPolicies, which override the NetworkPolicies of namespaces. Need `cluster.network: openshift-ovn`."""
+    """Settings of the AdminNetworkPolicies that deny traffic between teams, whatever their NetworkPolicies allow.
+
+    Needs `cluster.network: openshift-ovn`.
+    """
 
     priority: Annotated[int, Field(strict=True, ge=0, le=99)] = 50
-    """The priority among your own AdminNetworkPolicies. The lowest number wins. OVN-Kubernetes supports 0 to 99."""
+    """The priority of these AdminNetworkPolicies among all AdminNetworkPolicies of the cluster. The lowest number takes
+    precedence. OVN-Kubernetes supports 0 to 99."""
     baseline: Flag = False
-    """If true, mpigen also writes the cluster's only BaselineAdminNetworkPolicy, `default`. It keeps a namespace
-    isolated when its NetworkPolicies are deleted."""
+    """If true, mpigen also writes the BaselineAdminNetworkPolicy `default`, of which a cluster can have only one. This
+    policy keeps a namespace isolated if its NetworkPolicies are deleted."""
 
 
 class Isolation(Section):
-    """The network traffic of tenant pods that is allowed in addition to `egress`. All other traffic is denied."""
+    """The network traffic of tenants' pods that is allowed in addition to `tenants[].egress`. The rest is denied."""
 
     unit: Literal["namespace", "job"] = "namespace"
     """The pods that can reach each other. `namespace`: all MPI pods of a namespace. `job`: only pods of the same
@@ -159,9 +172,10 @@ class Isolation(Section):
     metrics: Metrics | None = None
     """The Prometheus that may scrape MPI pods. Default: none."""
     api_server: ApiServer | None = None
-    """The API server, if pods of all tenants may reach it. Default: no access."""
-    dns_cache: Annotated[String, AfterValidator(_is_address)] | None = None
-    """The address of NodeLocal DNSCache, such as `169.254.20.10`, so that pods may reach it. Default: none, pods use
-    the DNS service of the cluster."""
+    """The addresses of the API server. If this field is set, pods of all tenants may reach the API server. Default: no
+    access."""
+    dns_cache: Address | None = None
+    """The address of NodeLocal DNSCache, such as `169.254.20.10`. If this field is set, pods may reach the cache.
+    Default: none, because pods use the DNS service of the cluster."""
     guard: Guard = Guard()
-    """The AdminNetworkPolicies that override the NetworkPolicies of namespaces."""
+    """Settings of the AdminNetworkPolicies that deny traffic between teams."""

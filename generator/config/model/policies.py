@@ -12,6 +12,7 @@ from generator.config.model.fields import (
     SUBDOMAIN,
     Count,
     Flag,
+    FrozenMapping,
     LabelKey,
     LabelValue,
     Name,
@@ -38,7 +39,10 @@ def _is_image_with_port(value: str) -> str:
 
 
 def _is_registry(value: str) -> str:
-    """Add a slash at the end, so that `quay.io/acme` does not match `quay.io/acme-evil`."""
+    """Return the registry with a slash at the end, so that `quay.io/acme` does not match `quay.io/acme-evil`.
+
+    Reject a value that is not a registry.
+    """
     written = value if value.endswith("/") else f"{value}/"
     host = written.split("/", 1)[0]
     is_host = "." in host or ":" in host or host == "localhost"
@@ -59,11 +63,11 @@ Registry = Annotated[String, AfterValidator(_is_registry)]
 
 
 class Images(Section):
-    """The images that TrainJobs and the platform's runtimes may use."""
+    """The images that TrainJobs and runtimes may use."""
 
     registries: SetOf[Registry] = ()
-    """The allowed registries and paths, such as `quay.io/acme/`. Write the images of jobs in full: Kubernetes pulls
-    `ubuntu` from `docker.io/library/`, but this rule then rejects it. Default: any registry."""
+    """The allowed registries and paths, such as `quay.io/acme/`. If the list is empty, any registry is allowed. If it
+    is not, jobs must name images in full: `docker.io/library/` allows `docker.io/library/ubuntu`, but not `ubuntu`."""
     digests: Flag = False
     """If true, images must be pinned by digest, because the image behind a tag can change."""
 
@@ -88,30 +92,36 @@ RuleName = Literal[
     "runtime-images",
     "generated",
 ]
-"""The admission rules. A rule's policy is named after the platform and the rule."""
+"""The admission rules. The ValidatingAdmissionPolicy of a rule is named PLATFORM-RULE."""
 
 
 class Admission(Section):
-    """The action for requests that break an admission rule.
+    """The actions for requests that break an admission rule. Each rule is a ValidatingAdmissionPolicy of mpigen.
 
-    Introduce a rule in three steps: `audit` only writes the audit log, `warn` warns the user, `deny` rejects the
-    request. A single word applies to all rules: `admission: warn`.
+    `deny` rejects the request. `warn` allows it and shows a warning to the user. `audit` allows it and records it in
+    the audit log of the API server. With `"off"`, in quotes, mpigen writes no policy for the rule. Introduce a rule
+    with `audit`, then `warn`, then `deny`. A single word applies to all rules: `admission: warn`.
     """
 
     default: Action = "deny"
     """The action of every rule that `rules` does not list."""
-    rules: dict[RuleName, Action] = Field(default={})
-    """The actions of single rules, such as `images: audit`. `queue`, `runtime`, `images`, `size`, `patches`, `fabric`,
-    `priority`, `labels`, `owner`, `own-jobs`, `residency` and `job-storage` check TrainJobs. `storage` checks
-    PersistentVolumeClaims, `keys` the ssh Secrets of jobs, `local-queues` the targets of LocalQueues, `runtime-images`
-    the platform's runtimes, and `generated` every generated object, which only platform admins may change."""
+    rules: Annotated[dict[RuleName, Action], AfterValidator(FrozenMapping)] = Field(default={}, validate_default=True)
+    """The actions of single rules, such as `images: audit`. Rules about TrainJobs: `queue` requires a queue of the
+    namespace, `runtime` a runtime of the release, `images` allowed images, `size` a job within `tenants[].limits`,
+    `fabric` the devices of the runtime's fabric, `priority` a priority that the team may use, `labels` the labels of
+    `policies.labels`, and `owner` the user's own name as the owner. `own-jobs` lets submitters delete only their own
+    jobs. `patches` rejects dangerous `runtimePatches`, such as another ServiceAccount. `residency` and `job-storage`
+    reject patches that select other places or StorageClasses. Rules about other objects: `storage` checks the
+    StorageClass of PersistentVolumeClaims, and `runtime-images` the images of runtimes. `keys` lets only Trainer create
+    the ssh Secrets of jobs. `local-queues` rejects LocalQueues of another team's ClusterQueue. `generated` lets only
+    platform admins and Argo CD change generated objects."""
     controllers: tuple[Name, ...] = ()
-    """Namespaces whose ServiceAccounts are exempt from all rules, in addition to the usual namespaces of Kubernetes,
-    Trainer, JobSet and Kueue."""
+    """Namespaces of controllers. No admission rule except `memlock` applies to their ServiceAccounts. The usual
+    namespaces of Kubernetes, Trainer, JobSet and Kueue are always exempt."""
 
     @model_validator(mode="before")
     @classmethod
-    def _of_a_word(cls, value: Any) -> Any:
+    def _of_a_word(cls, value: object) -> object:
         return {"default": value} if isinstance(value, str) else value
 
     @classmethod
@@ -125,7 +135,7 @@ class Admission(Section):
 
 
 AUDIT_POLICY_FILE = "audit/policy.yaml"
-"""The file of a release with the audit policy of the API server. A cluster admin applies it, because it is
+"""The file of the output with the audit policy of the API server. A cluster admin applies it, because it is
 cluster-wide."""
 
 
@@ -136,12 +146,13 @@ def _is_place(value: str) -> str:
 
 
 class Residency(Section):
-    """The places where the nodes of all pools must be."""
+    """The regions or other places in which the nodes of all pools must be."""
 
     label: LabelKey
     """The node label with the place of a node, such as `topology.kubernetes.io/region`."""
     values: SetOf[Annotated[LabelValue, AfterValidator(_is_place)]] = Field(min_length=1)
-    """The allowed values, such as `eu-central-1`. The labels of each pool must have one of them."""
+    """The allowed values of this label, such as `eu-central-1`. `pools[].labels` of each pool must contain the label
+    with one of these values."""
 
 
 # A DNS subdomain: kubernetes v1.34.2 pkg/apis/storage/validation/validation.go
@@ -157,40 +168,43 @@ class StorageClass(Section):
     name: ClassName
     """The name of the StorageClass."""
     encrypted: Flag = False
-    """If true, you declare that its volumes are encrypted at rest. mpigen cannot verify this, because only the driver
-    reads the parameters of the class."""
+    """If true, you declare that volumes of this class are encrypted at rest. mpigen cannot verify the declaration,
+    because only the storage driver reads the parameters of the class."""
 
 
 class Retention(Section):
     """The minimum number of days that records are kept."""
 
     jobs: Count | None = None
-    """Days for the pods, logs and Workloads of finished jobs. A runtime's `ttlSecondsAfterFinished` and
-    `queues.retainFinished` must not be shorter. Users that delete a TrainJob still delete its records. Default: no
-    minimum."""
+    """The minimum number of days for pods, logs and Workloads of finished jobs. mpigen rejects a shorter
+    `queues.retainFinished`, and `ttlSecondsAfterFinished` of a runtime with any value. A user that deletes a TrainJob
+    still deletes its records. Default: no minimum."""
     audit: Count | None = None
-    """Days for the audit log of the API server. Default: no minimum. Not for OpenShift, which limits the log by size:
-    forward the log there."""
+    """The minimum number of days for the audit log of the API server. Default: no minimum. On OpenShift, mpigen rejects
+    this field, because OpenShift limits the log by size: forward the log to a store there."""
 
 
 class Policies(Section):
     """The rules for the namespaces of all tenants."""
 
     profile: Literal["standard", "regulated"] = "standard"
-    """The required strictness. `regulated` rejects a platform that lacks a setting of docs/explanations/compliance.md,
-    and names the setting. It also adds a file with the audit policy of the API server."""
+    """The settings that `policies` must have. With `standard`, every setting is optional. With `regulated`, mpigen
+    rejects a platform that lacks a setting for regulated data, such as `images.digests` or `retention.audit`, and names
+    the setting. mpigen then also writes a file with the audit policy of the API server."""
     pod_security: Literal["restricted", "baseline", "privileged"] = "restricted"
-    """The Pod Security level that namespaces enforce. Every runtime of the catalogue meets `restricted`."""
+    """The Pod Security level that tenant namespaces enforce. The default runtimes of all MPI families meet
+    `restricted`."""
     admission: Admission = Admission()
-    """The action for requests that break an admission rule."""
+    """The actions for requests that break an admission rule."""
     images: Images = Images()
-    """The images that TrainJobs and the platform's runtimes may use."""
+    """The allowed registries of images, and whether images must be pinned by digest."""
     labels: SetOf[LabelKey] = Field(default=())
-    """The labels that every TrainJob must have, such as `example.com/owner`. `tenants[].labels` can set the value."""
+    """The labels that every TrainJob must have, such as `example.com/owner`. If `tenants[].labels` sets such a label,
+    TrainJobs of the team must have the same value."""
     residency: Residency | None = None
     """The places where nodes must be. Default: anywhere."""
     storage_classes: NamedOf[StorageClass] = ()
-    """The StorageClasses that claims of tenants and volumes of their jobs may name. Default: all, including the default
-    class of the cluster."""
+    """The StorageClasses that PersistentVolumeClaims of tenants and volumes of their jobs may name. If the list is
+    empty, all StorageClasses are allowed, and claims may omit the class."""
     retention: Retention = Retention()
     """The minimum retention of records. Default: no retention check."""

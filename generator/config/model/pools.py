@@ -1,18 +1,22 @@
-"""`pools`: groups of identical nodes. They become ResourceFlavors, and the capacity that quotas are checked against."""
+"""`pools`: groups of identical nodes. Each pool becomes a ResourceFlavor, and its capacity limits the quotas."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from fractions import Fraction
 from functools import cached_property
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, PrivateAttr, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator
 
-from generator import quantities
 from generator.config.model.fabrics import Fabric
 from generator.config.model.fields import (
+    OF_KEY,
     SUBDOMAIN,
+    Amounts,
     Count,
+    Fault,
+    FrozenMapping,
     LabelKey,
     Labels,
     LabelValue,
@@ -24,13 +28,16 @@ from generator.config.model.fields import (
     String,
     Text,
     check_node_amount,
+    duplicates,
+    faults_of_amounts,
     invalid,
     matching,
-    require_plausible_amounts,
+    reject,
     sort_keys,
 )
 from generator.facts.devices import DeviceKind, device_kind
 from generator.facts.names import HOSTNAME
+from generator.quantities import ZERO, Quantity
 
 
 class Provisioning(Section):
@@ -46,7 +53,9 @@ class Provisioning(Section):
     ] = Field(alias="class")
     """The provisioning class, such as `best-effort-atomic-scale-up.autoscaling.x-k8s.io` or
     `queued-provisioning.gke.io`."""
-    parameters: MappingOf[Text, Annotated[str, Field(strict=True, max_length=255)]] = Field(default={}, max_length=100)
+    parameters: MappingOf[Text, Annotated[str, Field(strict=True, max_length=255)]] = Field(
+        default={}, validate_default=True, max_length=100
+    )
     """The parameters of the class, such as `maxRunDurationSeconds: "86400"`. Default: none."""
 
 
@@ -54,13 +63,47 @@ GroupId = Annotated[int, Field(strict=True, ge=1, le=2**31 - 1)]
 """A Linux group other than root's (k8s.io/apimachinery v0.34.2 pkg/util/validation IsValidGroupID)."""
 
 
-def _cpu_and_memory_first(resources: dict[str, str]) -> dict[str, str]:
+def _cpu_and_memory_first(resources: dict[str, Quantity]) -> dict[str, Quantity]:
     first = [resource for resource in ("cpu", "memory") if resource in resources]
-    return {resource: resources[resource] for resource in (*first, *sorted(resources.keys() - set(first)))}
+    names = (*first, *sorted(resources.keys() - set(first)))
+    return FrozenMapping({resource: resources[resource] for resource in names})
+
+
+def _faults_of_node(allocatable: dict[str, Quantity]) -> Iterator[Fault]:
+    yield from faults_of_amounts(allocatable, check_node_amount)
+    offered = [resource for resource, amount in allocatable.items() if amount.value]
+    for resource in ("cpu", "memory"):
+        if resource not in offered:
+            yield Fault(f"`allocatable` lacks {resource}", "write the cpu and memory of one node", (resource,))
+    accelerators = [resource for resource in offered if device_kind(resource)]
+    if len(accelerators) > 1:
+        message = f"`allocatable` has several kinds of accelerator: {' and '.join(sorted(accelerators))}"
+        yield Fault(message, "declare one pool for each kind", (accelerators[-1], OF_KEY), tuple(accelerators))
+
+
+def _faults_of_topology(levels: tuple[str, ...]) -> Iterator[Fault]:
+    """Yield the faults of a topology. Source: kueue v0.19.2 apis/kueue/v1beta2/topology_types.go, rules of `levels`."""
+    yield from duplicates(levels, "list each level once")
+    if HOSTNAME in levels[:-1]:
+        message = f"no level can be below {HOSTNAME}, which is one node"
+        yield Fault(message, f"write {HOSTNAME} as the last level", (levels.index(HOSTNAME),))
+    if len(levels) > 16:  # noqa: PLR2004 - Topology.spec.levels maxItems
+        yield Fault(f"{len(levels)} levels, but a Topology can have at most 16", "remove levels")
+
+
+def _faults_of_taints(taints: tuple[Taint, ...]) -> Iterator[Fault]:
+    if len(taints) > 8:  # noqa: PLR2004 - ResourceFlavor.spec.nodeTaints maxItems
+        yield Fault(f"{len(taints)} taints, but a ResourceFlavor can have at most 8", "remove taints")
+    seen: set[tuple[str, str]] = set()
+    for index, taint in enumerate(taints):
+        if (taint.key, taint.effect) in seen:
+            message = f"an earlier taint also has the key {taint.key} and the effect {taint.effect}"
+            yield Fault(message, "write each key once for each effect", (index, "key"))
+        seen.add((taint.key, taint.effect))
 
 
 class Taint(Section):
-    """A taint of every node of the pool. The pool's runtimes tolerate it."""
+    """A taint of every node of the pool. Pods of the pool's runtimes tolerate it."""
 
     key: LabelKey
     """The key of the taint, such as `nvidia.com/gpu`."""
@@ -71,63 +114,49 @@ class Taint(Section):
 
 
 class Pool(Section):
-    """A group of identical nodes."""
+    """A group of identical nodes. Each pool becomes a ResourceFlavor of Kueue."""
 
     name: Name
     """The name of the pool and of its ResourceFlavor, such as `h100`. Runtimes and quotas refer to it."""
     nodes: Count
-    """The number of nodes."""
-    allocatable: Resources
+    """The number of nodes in the pool."""
+    allocatable: Amounts
     """The resources that one node offers to pods: cpu, memory and devices, such as `{cpu: 96, memory: 1Ti,
-    nvidia.com/gpu: 8}`. `kubectl get node -o jsonpath={.status.allocatable}` prints them."""
-    daemons: Annotated[Resources, AfterValidator(sort_keys)] = Field(default={})
-    """The sum of what DaemonSets request on each node, for example for monitoring, storage and network. Default:
-    unknown; quotas then count whole nodes, and a host requests nine tenths of a node's cpu and memory."""
+    nvidia.com/gpu: 8}`. `kubectl get node NAME -o jsonpath={.status.allocatable}` prints them."""
+    daemons: Annotated[Resources, AfterValidator(sort_keys)] = Field(default={}, validate_default=True)
+    """The sum of the requests of all DaemonSet pods on one node, such as `{cpu: 4, memory: 16Gi}`. Quotas and pods of
+    jobs leave these resources free. Default: none; quotas then count whole nodes, and a worker pod requests nine tenths
+    of a node's cpu and memory."""
     device_groups: SetOf[GroupId] = ()
-    """The numeric ids of the groups that own the device files of accelerators on these nodes, such as the id of
-    `render` (`ls -ln /dev/kfd /dev/dri`). Ranks join these groups. Nodes with AMD or Intel GPUs need this field, unless
-    every user can open the device files. Nodes with NVIDIA GPUs do not."""
-    labels: Labels = Field(default={})
-    """Labels that these nodes carry and no other nodes. Pods of the pool's runtimes select nodes by these labels."""
+    """The ids of the Linux groups that own the device files of accelerators on these nodes, such as the id of `render`.
+    `ls -ln /dev/kfd /dev/dri` on a node shows them. Ranks join these groups. Nodes with AMD or Intel GPUs need this
+    field, unless every user can open the device files. Nodes with NVIDIA GPUs do not."""
+    labels: Labels = Field(default={}, validate_default=True)
+    """The labels that all nodes of the pool carry, and that together no other node carries. Pods of the pool's runtimes
+    select nodes by these labels."""
     taints: tuple[Taint, ...] = ()
-    """The taints of these nodes."""
+    """The taints of the nodes. Pods of the pool's runtimes tolerate them."""
     topology: tuple[LabelKey, ...] = ()
     """The node labels with the location of a node, from the widest level to the narrowest, such as `example.com/block`,
     `example.com/rack`, `kubernetes.io/hostname`. Kueue then places the hosts of a job close together. Default: Kueue
     ignores the location."""
     fabric: Name | None = None
-    """The name of the fabric that connects these nodes. Its devices are added to `allocatable`. Default: none, so ranks
-    use the pod network."""
+    """The name of an entry of `fabrics`: the high-speed network of these nodes. mpigen adds the NICs of the fabric to
+    `allocatable`. Default: none, so ranks use the pod network."""
     provisioning: Provisioning | None = None
-    """The autoscaler that creates nodes for an admitted job. `nodes` is then the maximum. Default: none, because all
-    nodes exist."""
-
-    _wiring: Fabric | None = PrivateAttr(default=None)
+    """The ProvisioningRequests with which Kueue asks the cluster autoscaler for nodes before it admits a job. `nodes`
+    is then the maximum number of nodes. Default: none, because all nodes exist."""
 
     @field_validator("allocatable")
     @classmethod
-    def _has_cpu_and_memory(cls, value: dict[str, str]) -> dict[str, str]:
-        require_plausible_amounts(value, check_node_amount)
-        value = {resource: amount for resource, amount in value.items() if amount != "0"}
-        absent = [resource for resource in ("cpu", "memory") if resource not in value]
-        if absent:
-            raise invalid(f"`allocatable` lacks {' and '.join(absent)}", "write the cpu and memory of one node")
-        accelerators = [resource for resource in value if device_kind(resource)]
-        if len(accelerators) > 1:
-            kinds = " and ".join(sorted(accelerators))
-            raise invalid(f"`allocatable` has two kinds of accelerator: {kinds}", "declare one pool for each kind")
-        return _cpu_and_memory_first(value)
+    def _is_a_node(cls, value: dict[str, Quantity]) -> dict[str, Quantity]:
+        reject(_faults_of_node(value))
+        return _cpu_and_memory_first({resource: amount for resource, amount in value.items() if amount.value})
 
     @field_validator("topology")
     @classmethod
     def _has_valid_levels(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        # kueue v0.19.2 apis/kueue/v1beta2/topology_types.go: CEL rules of `levels`
-        if len(set(value)) < len(value):
-            raise invalid("a level occurs twice", "list each level once")
-        if HOSTNAME in value[:-1]:
-            raise invalid(f"no level can be below {HOSTNAME}, which is one node", f"write {HOSTNAME} as the last level")
-        if len(value) > 16:  # noqa: PLR2004 - Topology.spec.levels maxItems
-            raise invalid(f"{len(value)} levels, but a Topology can have at most 16", "remove levels")
+        reject(_faults_of_topology(value))
         return value
 
     @field_validator("labels")
@@ -141,48 +170,41 @@ class Pool(Section):
     @field_validator("taints")
     @classmethod
     def _are_few(cls, value: tuple[Taint, ...]) -> tuple[Taint, ...]:
-        if len(value) > 8:  # noqa: PLR2004 - ResourceFlavor.spec.nodeTaints maxItems
-            raise invalid(f"{len(value)} taints, but a ResourceFlavor can have at most 8", "remove taints")
-        if len({(taint.key, taint.effect) for taint in value}) < len(value):
-            raise invalid("two taints have the same key and effect", "write each key once for each effect")
+        reject(_faults_of_taints(value))
         return tuple(sorted(value, key=lambda taint: (taint.key, taint.effect)))
 
-    @model_validator(mode="after")
-    def _fits_together(self) -> Self:
+    def _contradictions(self) -> Iterator[Fault]:
         if self.topology and not self.labels:
             # kueue v0.19.2 apis/kueue/v1beta2/resourceflavor_types.go: topologyName needs a nodeLabel
-            raise invalid("`topology` needs `labels`", "add a label that only the nodes of this pool carry")
+            fix = "add a label that only the nodes of this pool carry"
+            yield Fault("`topology` needs `labels`", fix, ("topology",), ("labels",))
         if self.device_groups and not self.accelerator:
-            raise invalid("`deviceGroups` has no effect on nodes without accelerators", "remove `deviceGroups`")
+            message = "`deviceGroups` has no effect on nodes without accelerators"
+            yield Fault(message, "remove `deviceGroups`", ("deviceGroups",), ("allocatable",))
         for resource, amount in self.daemons.items():
-            allocatable = self.allocatable.get(resource, "0")
-            if quantities.parse(amount).value >= quantities.parse(allocatable).value:
+            allocatable = self.allocatable.get(resource, ZERO)
+            if amount.value >= allocatable.value:
                 message = f"DaemonSets request {amount} of the {allocatable} {resource} of a node, so no job fits on it"
-                raise invalid(message, "write in `daemons` what DaemonSets request on one node")
-        return self
+                fix = "write in `daemons` what DaemonSets request on one node"
+                yield Fault(message, fix, ("daemons", resource), ("allocatable",))
 
     def wired(self, fabrics: Iterable[Fabric]) -> Pool:
-        """Return the pool with its fabric, whose devices are added to its nodes."""
+        """Return a copy of the pool with its fabric and the devices of this fabric, or the pool itself without one."""
         wiring = next((fabric for fabric in fabrics if fabric.name == self.fabric), None)
         if wiring is None:
             return self
-        pool = self.model_copy(update={"allocatable": _cpu_and_memory_first({**wiring.offered, **self.allocatable})})
-        pool._wiring = wiring  # noqa: SLF001 - an attribute of this class
-        pool.__dict__.pop("offered", None)  # the cached value without the fabric
-        return pool
-
-    @property
-    def wiring(self) -> Fabric | None:
-        """Return the fabric of the pool; None if the pool has none, or before `wired` adds it."""
-        return self._wiring
+        allocatable = _cpu_and_memory_first({**wiring.offered, **self.allocatable})
+        return self.model_copy(update={"allocatable": allocatable, "wiring": wiring})
 
     @cached_property
-    def offered(self) -> dict[str, str]:
+    def wiring(self) -> Fabric | None:
+        """Return the fabric of a pool that `wired` made; None if the pool has no fabric, or before `wired`."""
+        return None
+
+    @property
+    def offered(self) -> dict[str, Quantity]:
         """Return the resources that one node offers to jobs: `allocatable` minus the requests of DaemonSets."""
-        return {
-            resource: str(quantities.parse(amount) + quantities.parse(self.daemons.get(resource, "0")) * -1)
-            for resource, amount in self.allocatable.items()
-        }
+        return {resource: amount - self.daemons.get(resource, ZERO) for resource, amount in self.allocatable.items()}
 
     @property
     def neighbourhood(self) -> str:
@@ -196,12 +218,12 @@ class Pool(Section):
         return next((resource for resource in self.allocatable if device_kind(resource)), "")
 
     @property
-    def devices_per_host(self) -> str:
-        """Return the default number of accelerators of a host: all of the node, but one MIG slice.
+    def devices_per_host(self) -> Quantity:
+        """Return the number of accelerators that a worker pod requests by default: all of the node, or one MIG slice.
 
-        A process uses a single MIG slice, even if its pod has several.
+        The default is one MIG slice, because a process uses a single MIG slice even if its pod has several.
         """
-        return "1" if self.device == "nvidia-mig" else self.offered.get(self.accelerator, "0")
+        return Quantity(Fraction(1)) if self.device == "nvidia-mig" else self.offered.get(self.accelerator, ZERO)
 
     @property
     def device(self) -> DeviceKind:

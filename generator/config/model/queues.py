@@ -1,8 +1,9 @@
 """`queues`: the settings of Kueue itself. They are cluster-wide, and Kueue reads them when it starts.
 
-The limits come from the Red Hat build of Kueue (openshift/kueue-operator at dc3b65774c45, types.go `ByWorkload`
-and `RequeuingStrategy` of pkg/apis/kueueoperator/v1). Kueue itself only rejects negative values (kueue v0.19.2
-pkg/config/validation.go). A valid section therefore works on both.
+The Red Hat build of Kueue sets the bounds of `waitForPodsReady` (openshift/kueue-operator at dc3b65774c45, types.go
+`ByWorkload` and `RequeuingStrategy` of pkg/apis/kueueoperator/v1). Kueue itself only rejects negative values
+(kueue v0.19.2 pkg/config/validation.go). The operator of the Red Hat build has no setting for `retainFinished`,
+`excludeResourcePrefixes` and `transformations`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
-from generator import quantities
 from generator.config.model.fields import (
     Duration,
     Flag,
@@ -25,7 +25,8 @@ from generator.config.model.fields import (
     SetOf,
     Text,
     between,
-    require_unique,
+    duplicates,
+    reject,
 )
 from generator.simulate.kueue import configuration
 from generator.simulate.kueue.configuration import Counting
@@ -40,12 +41,12 @@ class WorkerCluster(Section):
     name: Name
     """The name of the MultiKueueCluster, such as `worker-east`."""
     kube_config_secret: Name
-    """The Secret in Kueue's namespace whose key `kubeconfig` gives access to the worker cluster. A release does not
-    hold this Secret: create it by hand, or with a secret store."""
+    """The Secret in Kueue's namespace whose key `kubeconfig` gives access to the worker cluster. mpigen does not write
+    this Secret: create it by hand, or with a secret store."""
 
 
 class MultiKueue(Section):
-    """MultiKueue: Kueue sends each job to the first worker cluster that has room."""
+    """MultiKueue: Kueue on this cluster sends each job to the first worker cluster that has room for it."""
 
     clusters: Annotated[tuple[WorkerCluster, ...], Field(min_length=1, max_length=20)]
     """The worker clusters, in order of preference."""
@@ -53,7 +54,7 @@ class MultiKueue(Section):
     @field_validator("clusters")
     @classmethod
     def _reject_duplicate_names(cls, value: tuple[WorkerCluster, ...]) -> tuple[WorkerCluster, ...]:
-        require_unique((cluster.name for cluster in value), "list each worker cluster once")
+        reject(duplicates([cluster.name for cluster in value], "list each worker cluster once", "name"))
         return value
 
 
@@ -78,7 +79,7 @@ PRIORITIES = (
 
 
 CONFIGURATION_FILE = "kueue/configuration.yaml"
-"""The file of a release with the configuration of Kueue. A cluster admin applies it, because it is cluster-wide."""
+"""The file of the output with the configuration of Kueue. A cluster admin applies it, because it is cluster-wide."""
 
 
 class WaitForPodsReady(Section):
@@ -88,34 +89,35 @@ class WaitForPodsReady(Section):
     """The maximum time from admission until all pods are ready, such as `30m`. It includes the pull of the image. Kueue
     then evicts the job and queues it again."""
     recovery_timeout: Annotated[Duration, between("0s", "24h")] | None = None
-    """The maximum time that a running job lacks a ready pod, such as `5m`. Kueue then evicts the job. `0s` is no limit.
-    Default: the value of `timeout`."""
+    """The maximum time that a running job may have a pod that is not ready, such as `5m`. Kueue then evicts the job.
+    With `0s` there is no limit. Default: the value of `timeout`."""
     backoff_limit: Annotated[int, Field(strict=True, ge=1, le=200)] | None = None
-    """The number of times that Kueue queues an evicted job again, before it deactivates the job. Default: no limit."""
+    """The number of times that Kueue queues an evicted job again. After that, Kueue deactivates its Workload, and the
+    job stays suspended. Default: no limit."""
 
 
 class Transformation(Section):
-    """A rule by which Kueue counts a resource as others, such as a MIG slice as GPU memory."""
+    """A rule by which Kueue counts other resources for a resource, such as GPU memory for a MIG slice."""
 
     input: Resource
     """The resource that pods request, such as `nvidia.com/mig-1g.10gb`."""
     strategy: Literal["retain", "replace"] = "retain"
-    """`retain`: Kueue counts `input` and `outputs`. `replace`: Kueue counts only
-    `outputs`; without outputs it counts nothing."""
-    outputs: MappingOf[Resource, Quantity] = Field(default={})
-    """The resources that Kueue counts for one unit of `input`, such as `example.com/gpu-memory: 10`. Quotas in nodes
-    then contain these resources."""
+    """`retain`: Kueue counts `input` and `outputs`. `replace`: Kueue counts only `outputs`, or nothing if `outputs` is
+    empty."""
+    outputs: MappingOf[Resource, Quantity] = Field(default={}, validate_default=True)
+    """The resources that Kueue counts for one unit of `input`, such as `example.com/gpu-memory: 10`. A quota in nodes
+    then contains these resources."""
 
 
 def counting_of(prefixes: Iterable[str], transformations: Iterable[Transformation]) -> Counting:
-    """Return the resources that Kueue counts.
+    """Return the rules by which Kueue counts the resources of a job.
 
     Kueue allows each input once, and one of two strategies (v0.19.2 pkg/config/validation.go
-    `validateResourceTransformations`). `multiplyBy` is not offered, because Kueue 0.18 and 0.19 differ.
+    `validateResourceTransformations`). mpigen has no `multiplyBy`, because Kueue 0.18 and 0.19 differ in it.
     """
     known = {
         transformation.input: configuration.Transformation(
-            {name: quantities.parse(factor).value for name, factor in transformation.outputs.items()},
+            {name: factor.value for name, factor in transformation.outputs.items()},
             keeps_input=transformation.strategy == "retain",
         )
         for transformation in transformations
@@ -124,11 +126,11 @@ def counting_of(prefixes: Iterable[str], transformations: Iterable[Transformatio
 
 
 class Queues(Section):
-    """Settings of all queues, and of Kueue's own configuration."""
+    """The settings of Kueue that hold for all queues of the cluster."""
 
     slack: Flag = True
-    """If true, tenants can borrow the nodes that no quota covers. The ClusterQueue `slack` holds their quota, and runs
-    no jobs."""
+    """If true, tenants can borrow the nodes that no quota covers. mpigen then writes the ClusterQueue `slack`, which
+    lends the quota of these nodes and runs no jobs."""
     priorities: tuple[Priority, ...] = PRIORITIES
     """The WorkloadPriorityClasses that jobs can name. Default: production, interactive, research and best-effort."""
     multi_kueue: MultiKueue | None = None
@@ -137,15 +139,15 @@ class Queues(Section):
     """If true, teams share borrowed quota in proportion to their `weight`. If false, the first job that requests idle
     quota gets it."""
     wait_for_pods_ready: WaitForPodsReady = WaitForPodsReady()
-    """Gang scheduling (all-or-nothing): the time limits after which Kueue evicts a job without all of its pods."""
+    """The time limits after which Kueue evicts a job whose pods are not all ready (gang scheduling, all or nothing)."""
     manage_jobs_without_queue_name: Flag = False
     """If true, Kueue suspends jobs without a queue name. It puts TrainJobs without a queue name in the LocalQueue
     `default` of their namespace, if there is one."""
     exclude_resource_prefixes: SetOf[Text] = ()
-    """The prefixes of resources that need no quota, such as `ephemeral-storage` or `rdma/`. Default: every requested
-    resource needs quota."""
+    """The prefixes of resources that need no quota, such as `ephemeral-storage` or `rdma/`. If the list is empty,
+    every requested resource needs quota."""
     transformations: tuple[Transformation, ...] = ()
-    """Rules by which Kueue counts resources as others, such as MIG slices as GPU memory. Default: none."""
+    """Rules by which Kueue counts other resources for a resource, such as GPU memory for MIG slices. Default: none."""
     retain_finished: Duration | None = None
     """The time that Kueue keeps the Workload of a finished job, such as `24h`. Default: until the job is deleted. The
     operator of OpenShift has no such setting."""
@@ -153,15 +155,14 @@ class Queues(Section):
     @field_validator("priorities")
     @classmethod
     def _reject_duplicate_names(cls, value: tuple[Priority, ...]) -> tuple[Priority, ...]:
-        require_unique(priority.name for priority in value)
+        reject(duplicates([priority.name for priority in value], "rename or remove one of the two entries", "name"))
         return tuple(sorted(value, key=lambda priority: (-priority.value, priority.name)))
 
     @field_validator("transformations")
     @classmethod
     def _reject_duplicate_inputs(cls, value: tuple[Transformation, ...]) -> tuple[Transformation, ...]:
-        require_unique(
-            (transformation.input for transformation in value), "write all outputs of this input in one entry"
-        )
+        inputs = [transformation.input for transformation in value]
+        reject(duplicates(inputs, "write all outputs of this input in one entry", "input"))
         return tuple(sorted(value, key=lambda transformation: transformation.input))
 
     @property
@@ -171,5 +172,5 @@ class Queues(Section):
 
     @cached_property
     def counting(self) -> Counting:
-        """Return the resources that Kueue counts."""
+        """Return the rules by which Kueue counts the resources of a job."""
         return counting_of(self.exclude_resource_prefixes, self.transformations)

@@ -1,76 +1,78 @@
-"""The amounts of a quota: from nodes or resources, as written, to exact amounts of each resource of each pool."""
+"""The amounts of a quota: the user writes nodes or resources, Kueue needs an amount of each resource of each pool."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Annotated, Any
+from typing import Annotated
 
-from pydantic import AfterValidator, Discriminator, Field, PlainValidator, Tag, WithJsonSchema
+from pydantic import AfterValidator, Discriminator, Field, PlainSerializer, PlainValidator, Tag, WithJsonSchema
 
 from generator import quantities
 from generator.config.model.fields import (
     Resources,
-    canonical_quantity,
-    require_plausible_amounts,
-    require_whole_devices,
+    faults_of_amounts,
+    reject,
     sort_keys,
+    to_quantity,
 )
 from generator.config.model.pools import Pool
 from generator.objects.queue import format_amount, parse_amounts
-from generator.quantities import Quantity
+from generator.quantities import ZERO, Quantity
 from generator.simulate.kueue.configuration import Counting
 
 
 @dataclass(frozen=True, slots=True)
 class Supply:
-    """The resources that a pool provides to quotas.
+    """The resources that the nodes of a pool provide to quotas.
 
     Attributes:
         offered: resource → the amount that one node offers to jobs, as Kueue counts it.
-        accelerator: the device that runs ranks, before transformations.
+        accelerator: the resource of the devices that run ranks, even if Kueue counts other resources for it.
         uncounted: resource that Kueue does not count → the resources that Kueue counts in its place.
     """
 
     name: str
     nodes: int
-    offered: Mapping[str, str]
+    offered: Mapping[str, Quantity]
     accelerator: str
     uncounted: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def pool_supply(pool: Pool, counting: Counting) -> Supply:
-    """Return the resources that a pool provides to quotas."""
-    requested = parse_amounts(pool.offered, pool.name)
+    """Return the resources that the nodes of a pool provide to quotas, as Kueue counts them."""
+    requested = parse_amounts({name: str(amount) for name, amount in pool.offered.items()}, pool.name)
     counted = counting.of(requested)
     if counted == requested:
         return Supply(pool.name, pool.nodes, pool.offered, pool.accelerator)
-    amounts = {name: format_amount(name, amount) for name, amount in counted.items()}
+    amounts = {name: quantities.parse(format_amount(name, amount)) for name, amount in counted.items()}
     uncounted = {name: counting.instead(name) for name in requested if name not in counted}
     return Supply(pool.name, pool.nodes, amounts, pool.accelerator, uncounted)
 
-
-ZERO = Quantity(Fraction(0))
 
 Amounts = dict[str, dict[str, Quantity]]
 """Pool → resource → amount, with every resource that the pool offers."""
 
 
-def _amount(value: Any) -> int | str:
-    quantity = canonical_quantity(value)
+def _amount(value: object) -> int | Quantity:
+    quantity = to_quantity(
+        value, "write a number of nodes, such as 2, or for a resource an amount, such as 500m or 256Gi"
+    )
     return value if isinstance(value, int) else quantity
 
 
-def _whole(value: dict[str, Any]) -> dict[str, Any]:
-    for share in (value, *(share for share in value.values() if isinstance(share, dict))):
-        require_whole_devices(share)
-    require_plausible_amounts(value)
+def _written(value: int | Quantity) -> int | str:
+    return value if isinstance(value, int) else str(value)
+
+
+def _whole(value: dict[str, Share]) -> dict[str, Share]:
+    reject(faults_of_amounts(value))
     return sort_keys(value)
 
 
 Share = Annotated[
-    Annotated[int | str, PlainValidator(_amount), Tag("[amount]")]
+    Annotated[int | Quantity, PlainValidator(_amount), PlainSerializer(_written), Tag("[amount]")]
     | Annotated[Resources, Field(min_length=1), AfterValidator(sort_keys), Tag("[each]")],
     Discriminator(lambda value: "[each]" if isinstance(value, dict) else "[amount]"),
     WithJsonSchema(
@@ -86,7 +88,7 @@ Share = Annotated[
 """A number of nodes, an amount of a resource, or amounts of resources."""
 
 Shares = Annotated[dict[str, Share], AfterValidator(_whole)]
-"""Pool → nodes or resources of it, or resource → amount."""
+"""Pool → a number of nodes or amounts of resources, or resource → amount."""
 
 
 def pools_offering(resource: str, pools: Iterable[Supply]) -> list[Supply]:
@@ -95,13 +97,13 @@ def pools_offering(resource: str, pools: Iterable[Supply]) -> list[Supply]:
 
 
 def quota_amounts(shares: Mapping[str, Share], pools: Sequence[Supply]) -> Amounts:
-    """Return the amounts of a quota or a borrowing limit, for each pool that it names.
+    """Return the amounts of a quota or a limit for each pool: pool → resource → amount.
 
     Raises:
-        KeyError, ValueError: no pool offers a named resource; never for a valid Platform.
+        KeyError, ValueError: a resource is not of exactly one pool; never for a valid Platform.
     """
     by_name = {pool.name: pool for pool in pools}
-    named: dict[str, dict[str, str]] = {}
+    named: dict[str, dict[str, Quantity]] = {}
     result: Amounts = {}
     for key, share in shares.items():
         if key in by_name and isinstance(share, int):
@@ -110,14 +112,14 @@ def quota_amounts(shares: Mapping[str, Share], pools: Sequence[Supply]) -> Amoun
             named.setdefault(key, {}).update(share)
         else:
             (pool,) = pools_offering(key, pools)
-            named.setdefault(pool.name, {})[key] = str(share)
+            named.setdefault(pool.name, {})[key] = to_quantity(share)
     for name, resources in named.items():
         result[name] = _of_resources(by_name[name], resources)
     return result
 
 
 def sum_amounts(*parts: Amounts) -> Amounts:
-    """Return the sum of amounts, for each pool that any of them names."""
+    """Return the sum of several amounts, for each pool that one of them contains."""
     result: Amounts = {}
     for part in parts:
         for pool, resources in part.items():
@@ -130,16 +132,19 @@ def sum_amounts(*parts: Amounts) -> Amounts:
 
 def node_amounts(pool: Supply, nodes: int | Fraction) -> dict[str, Quantity]:
     """Return the resources of a number of nodes of a pool."""
-    return {resource: quantities.parse(amount) * nodes for resource, amount in pool.offered.items()}
+    return {resource: amount * nodes for resource, amount in pool.offered.items()}
 
 
-def _of_resources(pool: Supply, resources: Mapping[str, str]) -> dict[str, Quantity]:
-    """Return the named resources, and add the others in proportion to the scarcest named resource."""
+def _of_resources(pool: Supply, resources: Mapping[str, Quantity]) -> dict[str, Quantity]:
+    """Return the named resources, and add the pool's other resources for the same number of nodes.
+
+    If the named resources are worth different numbers of nodes, the largest number counts.
+    """
     nodes = max(nodes_worth(pool, resource, amount) for resource, amount in resources.items())
     whole = {resource: amount.floor() for resource, amount in node_amounts(pool, nodes).items()}
-    return {**whole, **{resource: quantities.parse(amount) for resource, amount in resources.items()}}
+    return {**whole, **resources}
 
 
-def nodes_worth(pool: Supply, resource: str, amount: str) -> Fraction:
+def nodes_worth(pool: Supply, resource: str, amount: Quantity) -> Fraction:
     """Return the number of nodes of the pool that together offer an amount of a resource."""
-    return quantities.parse(amount).value / quantities.parse(pool.offered[resource]).value
+    return amount.value / pool.offered[resource].value

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import posixpath
 import re
-from typing import Annotated, Literal, Self
+from collections.abc import Iterator
+from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator
 
 from generator.config.model.fabrics import Fabric
 from generator.config.model.fields import (
     INTERFACE,
     Count,
+    Fault,
     LabelKey,
     Labels,
     MappingOf,
@@ -21,10 +23,12 @@ from generator.config.model.fields import (
     Section,
     SetOf,
     String,
+    duplicates,
     invalid,
     matching,
+    one_of,
+    reject,
     reject_reserved_labels,
-    require_unique,
     sort_keys,
 )
 from generator.config.model.policies import Image
@@ -34,6 +38,7 @@ from generator.facts import env
 from generator.facts.env import host_variable
 from generator.facts.families import FAMILIES, Family, FamilyName
 from generator.facts.images import hidden_by
+from generator.quantities import Quantity
 
 HOME = "/home/mpiuser"
 RUN = "/run/mpi"
@@ -42,12 +47,28 @@ _TAKEN_NAMES = ("home", "run", "tmp", "shared-memory", "mpi-hostfile", "mpi-ssh-
 
 
 def _is_mount_path(value: str) -> str:
-    is_plain = value.startswith("/") and not value.startswith("//") and posixpath.normpath(value) == value
-    if not is_plain or value == "/" or not _MOUNT_PATH.fullmatch(value):
-        raise invalid(f"{format_value(value)} is not a mount path", "write an absolute path, such as /data")
+    if not value.startswith("/"):
+        raise invalid(f"{format_value(value)} does not begin with `/`", "write an absolute path, such as /data")
+    plain = posixpath.normpath(value).replace("//", "/")
+    if plain == "/":
+        raise invalid(f"a volume at {format_value(value)} hides the whole image", "use a path such as /data")
+    if plain != value:
+        message = f"{format_value(value)} has a part `.` or `..`, two slashes in a row, or a slash at the end"
+        raise invalid(message, "write a path such as /data")
+    if not _MOUNT_PATH.fullmatch(value):
+        message = f"{format_value(value)} has a colon or a control character, or is longer than 4095 characters"
+        raise invalid(message, "write a path such as /data")
     if fault := hidden_by(value):
         raise invalid(f"a volume at {format_value(value)} {fault}", "use a path such as /data")
     return value
+
+
+def _is_rejected_later(value: object) -> object:
+    """Reject a value of the wrong type. A rule rejects integers: all supported versions of Trainer have the defect."""
+    if value is None or (isinstance(value, int) and not isinstance(value, bool)):
+        return value
+    fix = "remove this field: mpigen rejects all its values, because Trainer would run failed jobs again"
+    raise invalid(f"{format_value(value)} is not an integer", fix)
 
 
 def _is_free(value: str) -> str:
@@ -57,49 +78,40 @@ def _is_free(value: str) -> str:
 
 
 class RuntimeVolume(Section):
-    """A volume of the launcher and the nodes: a claim of the tenant, or scratch space on the node."""
+    """A volume of the launcher pod and the worker pods: a claim of the tenant, or scratch space on the node."""
 
     name: Annotated[Name, AfterValidator(_is_free)]
     """The name of the volume in the pods, such as `datasets`."""
     mount_path: Annotated[String, AfterValidator(_is_mount_path)]
     """The absolute path at which the volume is mounted, such as `/data`."""
     claim: Name | None = None
-    """The PersistentVolumeClaim in the namespace of the job. Several nodes mount it, so it needs ReadWriteMany."""
+    """The PersistentVolumeClaim in the namespace of the job. Pods on several nodes mount the claim, so it needs the
+    access mode ReadWriteMany, or ReadOnlyMany with `readOnly: true`."""
     scratch: Room | None = None
-    """The size of scratch space on each node, such as `100Gi`. It is deleted with the pod."""
+    """The size of the scratch space of each pod, such as `100Gi`. Kubernetes deletes its files with the pod."""
     read_only: bool = False
     """If true, programs can read the volume but not write to it."""
 
-    @model_validator(mode="after")
-    def _has_one_source(self) -> Self:
-        if (self.claim is None) == (self.scratch is None):
-            raise invalid(
-                "a volume needs exactly one of `claim` and `scratch`", "set one of them, and remove the other"
-            )
-        return self
+    def _contradictions(self) -> Iterator[Fault]:
+        return one_of("a volume", claim=self.claim, scratch=self.scratch)
 
 
 class Placement(Section):
-    """The topology level within which Kueue places the hosts of a job, such as `example.com/rack`."""
+    """The topology level within which Kueue places the pods of a job, such as one rack. Set one of the two fields."""
 
     required: LabelKey | None = None
-    """A level of the pool's topology. All hosts of a job run in one place of this level, such as one rack. The job
-    stays pending until one place has room for all of them."""
+    """A level of `pools[].topology`, such as `example.com/rack`. All pods of a job run in one place of this level, such
+    as one rack. The job stays pending until one place has room for all of its pods."""
     preferred: LabelKey | None = None
-    """A level of the pool's topology. All hosts of a job run in one place of this level if one has room, else in as few
-    places as possible."""
+    """A level of `pools[].topology`. All pods of a job run in one place of this level if one place has room for them,
+    else in as few places as possible."""
 
-    @model_validator(mode="after")
-    def _has_one_level(self) -> Self:
-        if (self.required is None) == (self.preferred is None):
-            raise invalid(
-                "a placement needs exactly one of `required` and `preferred`", "set one of them, and remove the other"
-            )
-        return self
+    def _contradictions(self) -> Iterator[Fault]:
+        return one_of("a placement", required=self.required, preferred=self.preferred)
 
     @property
     def level(self) -> str:
-        """Return the label of the level."""
+        """Return the node label of the level."""
         return self.required or self.preferred or ""
 
 
@@ -124,7 +136,7 @@ def _is_free_variable(value: str) -> str:
     if value in _OURS:
         raise invalid(f"mpigen sets `{value}`, so that ranks find each other", "remove this variable")
     if row := host_variable(value):
-        message = f"each host has its own `{value}` and ignores this value: {row.reason}"
+        message = f"`{value}` differs between the pods of a job, so one value is wrong: {row.reason}"
         raise invalid(message, "remove this variable")
     return value
 
@@ -141,94 +153,96 @@ Seconds = Annotated[int, Field(strict=True, ge=0, le=2**31 - 1)]
 
 
 class Runtime(Section):
-    """A training runtime: an MPI family on one pool."""
+    """A runtime of Kubeflow Trainer, with which TrainJobs run one MPI family on one pool."""
 
     name: Name
     """The name of the runtime, such as `openmpi-h100`. A TrainJob names it in `runtimeRef.name`."""
     use: FamilyName = "openmpi"
-    """The MPI family or framework, such as `openmpi` or `deepspeed`. `mpigen runtimes` lists them."""
+    """The MPI family: an MPI implementation or a framework, such as `openmpi` or `deepspeed`. `mpigen runtimes` lists
+    the families."""
     pool: Name
     """The name of the pool whose nodes run the ranks."""
     tenants: SetOf[Name] = ()
-    """The tenants that can use the runtime, as a TrainingRuntime in their namespaces. Default: all tenants, as a
-    ClusterTrainingRuntime."""
+    """The tenants that can use the runtime, as a TrainingRuntime in their namespaces. If the list is empty, all tenants
+    can use the runtime, as a ClusterTrainingRuntime."""
     image: Image | None = None
-    """The image of the launcher and the nodes, with OpenSSH and the software of the family. Default: for `openmpi` on
-    CPU pools a public image; other runtimes need this field."""
+    """The image of the launcher pod and the worker pods, with OpenSSH and the software of the family. Default: a public
+    image for `openmpi` on CPU pools. All other runtimes need this field."""
     nodes: Annotated[int, Field(strict=True, ge=2, le=2**31 - 1)] | None = None
-    """The number of hosts of a TrainJob without `numNodes`. Default: 2."""
+    """The number of worker pods of a TrainJob without `numNodes`. Default: 2."""
     processes_per_node: Count | None = None
-    """The number of ranks per node. Default: one per device. On a CPU pool the default is one per whole CPU, or a
-    single rank for a framework with threads of its own."""
-    resources: Resources = Field(default={})
-    """The requests of one host that differ from the default, such as `nvidia.com/gpu: 4`. Default: all devices, and
-    nine tenths of cpu and memory of a node."""
+    """The number of ranks (MPI processes) per worker pod. Default: one per device. On a CPU pool the default is one per
+    whole CPU, or a single rank for a framework with threads of its own."""
+    resources: Resources = Field(default={}, validate_default=True)
+    """The requests of one worker pod that differ from the default, such as `nvidia.com/gpu: 4`. Default: all devices of
+    a node, and nine tenths of its cpu and memory."""
     launcher: Literal["node", "separate"] | None = None
-    """The place of `mpirun`. `node`: on a host that also runs ranks. `separate`: in a small pod of its own. Default:
-    `node`, but `separate` for families that must know the host of rank 0 in advance."""
-    launcher_resources: Resources = Field(default={})
-    """The requests of a separate launcher that differ from the default of 1 cpu and 2Gi of memory."""
+    """The pod that runs `mpirun`. `node`: a worker pod, which also runs ranks. `separate`: a small pod without ranks.
+    Default: `separate` for families that must know the pod of rank 0 in advance, else `node`."""
+    launcher_resources: Resources = Field(default={}, validate_default=True)
+    """The requests of the launcher pod with `launcher: separate`. Default: 1 cpu and 2Gi of memory."""
     binding: Literal["none", "core", "numa", "socket"] = "none"
     """The set of cores that each rank is bound to. Bind ranks only if the pod has exclusive cores. Default: ranks may
     use all cores of the pod."""
     placement: Placement | None = None
-    """The topology level within which the hosts of a job run, on a pool with a topology. Default: preferably in one
-    place of the narrowest level above a node."""
+    """The topology level within which the pods of a job run, on a pool with `topology`. Default: `preferred` with the
+    narrowest level above a node."""
     gang: Literal["kueue", "coscheduling", "volcano"] = "kueue"
     """The gang scheduler, which starts all pods of a job or none. `kueue`: Kueue evicts a job whose pods do not all get
     ready. `coscheduling` and `volcano`: in addition, the scheduler starts no pod until all pods of the job fit. Install
     that scheduler before Trainer."""
     scheduler: Name | None = None
-    """The `schedulerName` of the pods. Default: `scheduler-plugins-scheduler` or `volcano` for these gang schedulers,
-    else the scheduler of Kubernetes."""
+    """The `schedulerName` of the pods. Default: `scheduler-plugins-scheduler` for `gang: coscheduling`, `volcano` for
+    `gang: volcano`, else the scheduler of Kubernetes."""
     interface: Interface = "eth0"
     """The interface of the pod network inside the pods. Ranks use it to start and to connect."""
     shared_memory: Room | None = None
-    """The size of /dev/shm, such as `16Gi`. Default: an eighth of the memory of a host."""
-    environment: MappingOf[Variable, String] = Field(default={})
-    """The environment variables of all ranks, such as `NCCL_DEBUG: INFO`. They override the image's variables on every
-    host. A TrainJob can override them."""
+    """The size of /dev/shm in each worker pod, such as `16Gi`. Default: an eighth of the memory of the pod."""
+    environment: MappingOf[Variable, String] = Field(default={}, validate_default=True)
+    """The environment variables of all ranks, such as `NCCL_DEBUG: INFO`. They override variables of the image, and a
+    TrainJob can override them."""
     volumes: tuple[RuntimeVolume, ...] = ()
-    """The volumes of the launcher and the nodes, for datasets, checkpoints and scratch space."""
-    labels: Annotated[Labels, AfterValidator(reject_reserved_labels)] = Field(default={})
+    """The volumes of the launcher pod and the worker pods, for datasets, checkpoints and scratch space."""
+    labels: Annotated[Labels, AfterValidator(reject_reserved_labels)] = Field(default={}, validate_default=True)
     """Labels of the pods, such as a cost centre."""
     read_only_root_filesystem: bool = False
     """If true, programs can write only to volumes, the home directory and /tmp."""
     fabric: Literal["pool", "none"] = "pool"
     """The network between ranks. `pool`: the fabric of the pool, if it has one. `none`: TCP on the pod network."""
     memlock: Literal["node", "capability"] = "node"
-    """The limit of memory that ranks can lock, which RDMA needs. `node`: the limit of the nodes. `capability`: no
-    limit, because ranks get the capability IPC_LOCK; each tenant must then relax `pod-security` to `memlock`, and the
-    image needs a `setpriv` with the file capability `cap_ipc_lock`."""
+    """The limit of memory that ranks can lock. RDMA needs locked memory. `node`: the limit that the nodes set.
+    `capability`: no limit, because ranks get the capability IPC_LOCK. Each tenant then needs an entry of `relax` with
+    `rule: pod-security` and `to: memlock`, and the image needs a `setpriv` with the file capability `cap_ipc_lock`."""
     restarts: Count | None = None
     """The number of times that JobSet restarts a failed job as a whole. Default: never."""
     active_deadline_seconds: Count | None = None
     """The number of seconds after which a running job fails. Default: no deadline."""
     termination_grace_period_seconds: Seconds | None = None
-    """The number of seconds that ranks have to save their state when the job is stopped. Default: 30."""
-    ttl_seconds_after_finished: Seconds | None = None
+    """The number of seconds that ranks have to save their state when Kubernetes deletes their pods. Default: 30."""
+    ttl_seconds_after_finished: Annotated[Seconds | None, BeforeValidator(_is_rejected_later)] = None
     """The number of seconds after which JobSet deletes a finished job with its pods and logs. Default: JobSet keeps
-    them until the TrainJob is deleted. mpigen rejects this field for versions of Trainer that then run a failed job
-    again, which are all supported versions."""
+    them until the TrainJob is deleted. mpigen rejects this field, because all supported versions of Trainer would run a
+    failed job again after the deletion."""
     deprecated: bool = False
-    """If true, Trainer warns users of the runtime. Give the successor another name, because parts of a runtime cannot
-    change."""
+    """If true, Trainer warns users that submit a TrainJob with this runtime. Give the runtime that replaces it a
+    different name, because some fields of a runtime cannot change."""
 
     @field_validator("resources", "launcher_resources")
     @classmethod
-    def _by_resource(cls, value: dict[str, str]) -> dict[str, str]:
+    def _by_resource(cls, value: dict[str, Quantity]) -> dict[str, Quantity]:
         return sort_keys(value)
 
     @field_validator("volumes")
     @classmethod
     def _are_apart(cls, value: tuple[RuntimeVolume, ...]) -> tuple[RuntimeVolume, ...]:
-        for field in ("name", "mount_path"):
-            require_unique((getattr(volume, field) for volume in value), "give each volume its own name and path")
+        fix = "give each volume its own name and path"
+        names, paths = [volume.name for volume in value], [volume.mount_path for volume in value]
+        reject([*duplicates(names, fix, "name"), *duplicates(paths, fix, "mountPath")])
         return tuple(sorted(value, key=lambda volume: volume.name))
 
     @property
     def family(self) -> Family:
-        """Return the family of the catalogue."""
+        """Return the MPI family that `use` names."""
         return FAMILIES[self.use]
 
     @property
@@ -248,5 +262,5 @@ class Runtime(Section):
 
 
 def fabric_of(runtime: Runtime, pool: Pool) -> Fabric | None:
-    """Return the fabric of the pool, unless the runtime excludes it."""
+    """Return the fabric of the pool; None if the pool has none, or if the runtime excludes it (`fabric: none`)."""
     return None if runtime.fabric == "none" else pool.wiring

@@ -6,26 +6,37 @@ A release holds no value of a secret. Objects: external-secrets.io/v1 of Externa
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any, Self
+from functools import cache
+from typing import Annotated
 
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator
 
 from generator.config.model.fields import (
+    OF_KEY,
     Count,
     Duration,
+    Fault,
+    FrozenMapping,
     MappingOf,
     Name,
     NamedOf,
     Section,
+    Steps,
     String,
     Text,
     between,
     invalid,
     matching,
-    require_unique,
+    reject,
+    sort_keys,
 )
+from generator.documents.messages import format_path, format_value
+from generator.errors import suggest
 from generator.facts.names import REGISTRY_LOGIN, SERVICE_ACCOUNT
+from generator.schemas.catalog import Catalog
+from generator.schemas.embedded import Engine, Violation
 
+_STORE = {"apiVersion": "external-secrets.io/v1", "kind": "SecretStore", "metadata": {"name": "team"}}
 # Keys of a Secret: apimachinery v0.34.2 pkg/util/validation/validation.go IsConfigMapKey.
 _KEY = r"(?!\.$|\.\.)[-._a-zA-Z0-9]{1,253}"
 
@@ -39,26 +50,27 @@ def _is_free(value: str) -> str:
 
 
 SecretName = Annotated[Name, AfterValidator(_is_free)]
-SecretKey = Annotated[String, matching(_KEY, "a key of a Secret", "use letters, digits, `-`, `_` and `.`")]
+_KEY_FIX = "use at most 253 letters, digits, `-`, `_` and `.`, and do not begin with `..`"
+SecretKey = Annotated[String, matching(_KEY, "a key of a Secret", _KEY_FIX)]
 
 
 class Remote(Section):
-    """The place of a value in a secret store."""
+    """The place of one value in the secret store."""
 
     key: Text
     """The name of the secret in the store: a path in Vault, such as `teams/cv/s3`, or the name of a secret in AWS."""
     property: Text | None = None
-    """The property of the secret, such as `password`. Default: the whole secret."""
+    """The property of this secret that holds the value, such as `password`. Default: the whole secret."""
     version: Text | None = None
-    """The version of the secret. Default: the latest."""
+    """The version of this secret in the store. Default: the latest version."""
 
 
 class StoreAccount(Section):
-    """The ServiceAccount that logs in to the store, in each namespace of the team."""
+    """The ServiceAccount in each namespace of the team with which External Secrets logs in to the secret store."""
 
     name: Name
     """The name of the ServiceAccount. `provider` also refers to it, for example in `serviceAccountRef`."""
-    annotations: MappingOf[Text, String] = Field(default={})
+    annotations: MappingOf[Text, String] = Field(default={}, validate_default=True)
     """The annotations of the ServiceAccount, such as `eks.amazonaws.com/role-arn`."""
 
     @field_validator("name")
@@ -72,62 +84,93 @@ class StoreAccount(Section):
 
 
 class Store(Section):
-    """A SecretStore named `team` in each of the team's namespaces."""
+    """The team's own SecretStore. mpigen writes it to each of the team's namespaces, with the name `team`."""
 
-    provider: dict[Text, dict[str, Any]]
-    """The `provider` of the SecretStore, such as `vault: {server: …}`. It refers to Secrets and ServiceAccounts by
-    name, and holds no credentials."""
+    provider: dict[Text, dict[str, object]]
+    """The `spec.provider` of the SecretStore, such as `vault: {server: …}`, with the fields of its schema. The provider
+    refers to Secrets and ServiceAccounts by name, and must hold no credentials."""
     refresh_interval: Count | None = None
-    """The number of seconds between validations of the store. Default: the interval of External Secrets."""
+    """The number of seconds after which External Secrets validates the store again. Default: the interval of External
+    Secrets."""
     service_account: StoreAccount | None = None
-    """The ServiceAccount that mpigen creates for the login. Default: none."""
+    """The ServiceAccount for the login to the store, which mpigen writes. Default: none."""
 
     @field_validator("provider")
     @classmethod
-    def _keeps_secrets(cls, value: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-        if len(value) != 1:
-            message = f"a store needs exactly one provider, but `provider` has {len(value) or 'none'}"
-            raise invalid(message, "name the provider that holds the secrets, such as `vault`")
-        if "fake" in value:
-            raise invalid("the provider `fake` holds secret values in this file", "name a provider such as `vault`")
-        if path := next(_foreign_references(value), None):
-            message = f"`{path}` is set, but a SecretStore can refer to its own namespace only"
-            raise invalid(message, "remove `namespace`")
-        return {name: _in_order(inner) for name, inner in value.items()}
+    def _keeps_secrets(cls, value: dict[str, dict[str, object]]) -> dict[str, dict[str, object]]:
+        reject(_faults_of_provider(value))
+        return FrozenMapping(
+            {name: sort_keys({key: _frozen(part) for key, part in inner.items()}) for name, inner in value.items()}
+        )
 
 
-def _in_order(value: Any) -> Any:
-    """Sort all keys, so that equal stores have equal YAML."""
+def _faults_of_provider(value: dict[str, dict[str, object]]) -> Iterator[Fault]:
+    if len(value) != 1:
+        message = f"a store needs exactly one provider, but `provider` has {len(value) or 'none'}"
+        yield Fault(message, "name the provider that holds the secrets, such as `vault`")
+    if "fake" in value:
+        message = "the provider `fake` holds secret values in this file"
+        yield Fault(message, "name a provider such as `vault`", ("fake", OF_KEY))
+    try:
+        violations = _engine().violations({**_STORE, "spec": {"provider": value}}) or ()
+    except ValueError as error:  # in Python only
+        yield Fault(f"`provider` is not JSON: {error}", "write strings, numbers, booleans, lists and mappings")
+        return
+    for violation in violations:
+        if violation.keyword not in ("minProperties", "maxProperties"):
+            yield _explain(violation, violation.path[2:])
+    for path in _foreign_references(value):
+        message = f"`{format_path(path)}` is set, but a SecretStore can refer to its own namespace only"
+        yield Fault(message, "remove `namespace`", path)
+
+
+@cache
+def _engine() -> Engine:
+    return Engine(Catalog.bundled())
+
+
+def _explain(violation: Violation, path: Steps) -> Fault:
+    match violation.keyword:
+        case "additionalProperties":
+            name = str(path[-1])
+            fix = suggest(name, violation.candidates) if violation.candidates else violation.fix
+            return Fault(f"there is no field {format_value(name)} here", fix, (*path, OF_KEY))
+        case "required":
+            return Fault(violation.message, violation.fix, (*path, violation.expected))
+    return Fault(violation.message, violation.fix, path)
+
+
+def _frozen(value: object) -> object:
+    """Freeze a value, and sort all keys, so that equal stores have equal YAML."""
     if isinstance(value, dict):
-        return {key: _in_order(inner) for key, inner in sorted(value.items())}
-    return [_in_order(item) for item in value] if isinstance(value, list) else value
+        return FrozenMapping({key: _frozen(inner) for key, inner in sorted(value.items())})
+    return [_frozen(item) for item in value] if isinstance(value, list) else value
 
 
-def _foreign_references(value: object, path: str = "") -> Iterator[str]:
+def _foreign_references(value: object, path: Steps = ()) -> Iterator[Steps]:
     """Yield references into other namespaces.
 
     Source: external-secrets v1.3.2 runtime/esutils/utils.go `ValidateSecretSelector`.
     """
     if isinstance(value, dict):
         for key, inner in value.items():
-            place = f"{path}.{key}".lstrip(".")
             if key.endswith("Ref") and isinstance(inner, dict) and "namespace" in inner:
-                yield f"{place}.namespace"
-            yield from _foreign_references(inner, place)
+                yield (*path, key, "namespace")
+            yield from _foreign_references(inner, (*path, key))
     elif isinstance(value, list):
         for number, inner in enumerate(value):
-            yield from _foreign_references(inner, f"{path}[{number}]")
+            yield from _foreign_references(inner, (*path, number))
 
 
 class Fetched(Section):
-    """A Secret that External Secrets creates."""
+    """A Secret that External Secrets creates in each of the team's namespaces."""
 
     name: SecretName
     """The name of the Secret."""
 
 
 class ExternalSecret(Fetched):
-    """A Secret that is fetched key by key."""
+    """A Secret with keys of your choice. External Secrets fetches each key from its own place in the store."""
 
     keys: MappingOf[SecretKey, Remote] = Field(min_length=1)
     """Key of the Secret → the place of its value, such as `token: {key: teams/cv/wandb}`."""
@@ -142,7 +185,8 @@ class Connection(Fetched):
         String,
         matching(r"https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?/?", "an endpoint", "write it like https://s3.example.com"),
     ]
-    """The URL of the object store, such as `https://s3.example.com`. Add it to the team's `egress`."""
+    """The URL of the object store, such as `https://s3.example.com`. Also add the host or its network to the team's
+    `egress`."""
     bucket: Annotated[
         String,
         matching(
@@ -153,7 +197,7 @@ class Connection(Fetched):
     ]
     """The name of the bucket, such as `team-cv-data`."""
     region: Annotated[String, matching(r"[a-z0-9-]{1,63}", "a region", "write it like eu-central-1")] = "us-east-1"
-    """The region of the bucket. Clients require a region even if the store has none."""
+    """The region of the bucket. S3 clients require a region even if the object store has none."""
     access_key: Remote
     """The place of `AWS_ACCESS_KEY_ID` in the secret store."""
     secret_key: Remote
@@ -164,7 +208,7 @@ class PullSecret(Fetched):
     """Credentials of image registries. The team's MPI pods pull images with them."""
 
     docker_config: Remote
-    """The place of a Docker `config.json` with `auths` in the secret store."""
+    """The place in the secret store of a Docker `config.json`, whose `auths` hold the credentials."""
 
 
 class Secrets(Section):
@@ -173,10 +217,10 @@ class Secrets(Section):
     store: Store | None = None
     """The team's own SecretStore. Default: none; then set `clusterStore`."""
     cluster_store: Name | None = None
-    """The name of an existing ClusterSecretStore, instead of `store`. Its `conditions` should allow only namespaces
-    that may read all of its secrets."""
+    """The name of an existing ClusterSecretStore, instead of `store`. `conditions` of this store should allow only
+    namespaces that may read all secrets of the store."""
     refresh_interval: Annotated[Duration, between("1m", "8760h")] = "1h"
-    """The time between two fetches of the values, such as `15m`."""
+    """The time after which External Secrets fetches the values again, such as `15m`."""
     external: NamedOf[ExternalSecret] = ()
     """Secrets with keys of your choice."""
     connections: NamedOf[Connection] = ()
@@ -184,16 +228,14 @@ class Secrets(Section):
     pull_secrets: NamedOf[PullSecret] = ()
     """Secrets with credentials of image registries."""
 
-    @property
-    def _fetched(self) -> tuple[Fetched, ...]:
-        return (*self.external, *self.connections, *self.pull_secrets)
-
-    @model_validator(mode="after")
-    def _agrees_with_itself(self) -> Self:
-        fetched = [entry.name for entry in self._fetched]
-        require_unique(fetched, "give each Secret its own name")
+    def _contradictions(self) -> Iterator[Fault]:
+        lists = {"external": self.external, "connections": self.connections, "pullSecrets": self.pull_secrets}
+        names = [(entry.name, field) for field, entries in lists.items() for entry in entries]
+        for index, (name, field) in enumerate(names):
+            if name in (earlier for earlier, _ in names[:index]):
+                yield Fault(f"{format_value(name)} occurs twice", "give each Secret its own name", (field,))
+        stores = ("store", "clusterStore")
         if self.store and self.cluster_store:
-            raise invalid("`store` and `clusterStore` are both set", "remove one of the two")
-        if fetched and not (self.store or self.cluster_store):
-            raise invalid("these secrets have no store", "set either `store` or `clusterStore`")
-        return self
+            yield Fault("`store` and `clusterStore` are both set", "remove one of the two", ("clusterStore",))
+        if names and not (self.store or self.cluster_store):
+            yield Fault("these secrets have no store", "set either `store` or `clusterStore`", ("store",), stores)

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator
 
-from generator import quantities
 from generator.config.model.access import Access
 from generator.config.model.fabric_parts import FabricShare
 from generator.config.model.fields import (
     Count,
     Duration,
+    Fault,
     Flag,
     Labels,
     Name,
@@ -26,9 +26,10 @@ from generator.config.model.fields import (
     SetOf,
     String,
     Text,
+    duplicates,
     invalid,
+    reject,
     reject_reserved_labels,
-    require_unique,
 )
 from generator.config.model.isolation import Egress
 from generator.config.model.policies import ClassName, Registry, RuleName
@@ -36,20 +37,22 @@ from generator.config.model.queues import MULTI_KUEUE_CHECK
 from generator.config.model.quotas import Shares
 from generator.config.model.secrets import Secrets
 from generator.documents.messages import format_value
+from generator.quantities import Quantity
 
 
 class Limits(Section):
-    """Upper limits of each namespace of a tenant, in addition to its quota in Kueue."""
+    """Upper limits of each namespace of a team, in addition to the team's quota in Kueue."""
 
     train_jobs: Count = 1000
-    """The maximum number of TrainJobs, including finished ones. Trainer deletes no TrainJobs, and each has about eight
-    other objects."""
+    """The maximum number of TrainJobs, including finished ones. Trainer never deletes TrainJobs, and each TrainJob owns
+    about eight other objects."""
     hosts_per_job: Count | None = None
-    """The maximum number of hosts of one TrainJob. The API server rejects a larger `numNodes`. A job without `numNodes`
-    has the number of hosts of its runtime. Default: no limit except the quota."""
-    devices_per_host: Resources = Field(default={})
-    """The maximum number of devices that one host may request in `resourcesPerNode`, such as `nvidia.com/gpu: 4`.
-    Default: all devices of a node."""
+    """The maximum `numNodes` of a TrainJob. The API server rejects a larger `numNodes`. This limit does not apply to a
+    TrainJob without `numNodes`, which has as many worker pods as its runtime sets. Default: no limit except the
+    quota."""
+    devices_per_host: Resources = Field(default={}, validate_default=True)
+    """The maximum number of devices in `resourcesPerNode` of a TrainJob, such as `nvidia.com/gpu: 4`. Default: no limit
+    except the devices of a node."""
     time_per_job: Duration | None = None
     """The maximum `activeDeadlineSeconds` of a TrainJob, such as `72h`. The API server then rejects jobs without a
     deadline. Default: no limit."""
@@ -57,9 +60,9 @@ class Limits(Section):
     """The maximum number of PersistentVolumeClaims. Default: no limit."""
     storage: Room | None = None
     """The maximum sum of the requests of all PersistentVolumeClaims, such as `10Ti`. Default: no limit."""
-    resources: Resources = Field(default={})
-    """The maximum sum of the requests of all pods, such as `nvidia.com/gpu: 40`. It also limits pods that bypass Kueue,
-    and must be at least the quota. Default: no limit."""
+    resources: Resources = Field(default={}, validate_default=True)
+    """The maximum sum of the requests of all pods, such as `nvidia.com/gpu: 40`. This limit also holds for pods that
+    bypass Kueue, and must be at least the quota with `borrow` and reservations. Default: no limit."""
 
 
 def _is_day(value: str) -> str:
@@ -77,15 +80,15 @@ Day = Annotated[String, AfterValidator(_is_day)]
 
 
 class Reservation(Section):
-    """Quota that a team has until a day, in addition to its own."""
+    """Additional quota of a team until a day."""
 
     name: Name
     """The name of the reservation, such as `neurips`."""
     quota: Annotated[Shares, Field(min_length=1)]
-    """The reserved amounts, such as `h100: 2`, written like the team's quota."""
+    """The additional amounts, such as `h100: 2`, written like `tenants[].quota`."""
     until: Day
-    """The last day of the reservation, such as `2027-03-31`. From the next day on, a finding reports that the
-    reservation has expired. The cluster keeps the quota until you remove the reservation."""
+    """The last day of the reservation, such as `2027-03-31`. From the next day on, mpigen reports that the reservation
+    has expired. The team keeps the quota until you remove the reservation and apply the manifests."""
     reason: Text
     """The reason for the reservation, for reviewers."""
 
@@ -103,50 +106,52 @@ def _is_of_a_tenant(value: str) -> str:
 
 
 class Relaxation(Section):
-    """An admission rule or Pod Security level that does not apply to a team until a day."""
+    """A relaxation: until a day, an admission rule or the platform's Pod Security level does not apply to a team."""
 
     rule: Annotated[Literal[RuleName, "pod-security"], AfterValidator(_is_of_a_tenant)]
-    """The rule to relax: a rule of `policies.admission`, or `pod-security`."""
+    """The rule that does not apply to the team: a rule of `policies.admission.rules`, or `pod-security`."""
     to: Standard | None = None
-    """The Pod Security level that is enforced instead. Only for `pod-security`. `memlock` is `restricted` with the
-    capability IPC_LOCK, with which ranks lock memory for RDMA. `baseline` and `privileged` are levels of Kubernetes."""
+    """With `rule: pod-security`: the Pod Security level of the team's namespaces. `memlock` is the level `restricted`,
+    but it allows the capability IPC_LOCK, with which ranks lock memory for RDMA. `baseline` and `privileged` are levels
+    of Kubernetes."""
     reason: Annotated[Text, Field(max_length=1000)]
     """The reason for the relaxation, for reviewers. Every report repeats it."""
     until: Day
-    """The last day of the relaxation, such as `2027-03-31`. From the next day on, mpigen writes no release with this
-    relaxation. The cluster keeps it until you apply a release without it."""
+    """The last day of the relaxation, such as `2027-03-31`. From the next day on, mpigen writes no manifests until you
+    change or remove the relaxation. The relaxation still holds in the cluster until you apply manifests without it."""
 
-    @model_validator(mode="after")
-    def _require_target(self) -> Self:
+    def _contradictions(self) -> Iterator[Fault]:
+        reads = ("rule", "to")
         if self.rule == POD_SECURITY and self.to is None:
-            raise invalid("`pod-security` needs `to`", "add `to: memlock`, `to: baseline` or `to: privileged`")
+            fix = "add `to: memlock`, `to: baseline` or `to: privileged`"
+            yield Fault("`pod-security` needs `to`", fix, ("to",), reads)
         if self.rule != POD_SECURITY and self.to is not None:
-            raise invalid(f"`to` sets a Pod Security level, and the rule `{self.rule}` has none", "remove `to`")
-        return self
+            message = f"`to` sets a Pod Security level, and the rule `{self.rule}` has none"
+            yield Fault(message, "remove `to`", ("to",), reads)
 
 
 AccessMode = Literal["ReadWriteMany", "ReadOnlyMany", "ReadWriteOnce", "ReadWriteOncePod"]
 
 
-def _is_positive(value: str) -> str:
-    if quantities.parse(value).value <= 0:
-        raise invalid(f"{format_value(value)} is not a size", "write it like 500Gi or 10Ti")
+def _is_positive(value: Quantity) -> Quantity:
+    if value.value <= 0:
+        raise invalid(f"`{value}` is not a size", "write it like 500Gi or 10Ti")
     return value
 
 
 class DataVolume(Section):
-    """A PersistentVolumeClaim in each of the team's namespaces. Argo CD only deletes it after confirmation."""
+    """A PersistentVolumeClaim in each of the team's namespaces. Argo CD asks for confirmation before it deletes one."""
 
     name: Name
-    """The name of the claim, such as `datasets`. `runtimes[].volumes[].claim` and jobs refer to it."""
+    """The name of the claim, such as `datasets`. `runtimes[].volumes[].claim` and jobs refer to this name."""
     size: Annotated[Room, AfterValidator(_is_positive)]
     """The requested size, such as `10Ti`. You can increase it later, but not decrease it."""
     class_name: ClassName | None = Field(default=None, alias="class")
     """The StorageClass, one of `policies.storageClasses` if that list is not empty. Default: the default class of the
     cluster."""
     access_modes: SetOf[AccessMode] = Field(default=("ReadWriteMany",), min_length=1)
-    """The access modes. Hosts of one job share a volume, so they need `ReadWriteMany`, or `ReadOnlyMany` for data that
-    they only read."""
+    """The access modes of the claim. The pods of a job run on several nodes, so they need `ReadWriteMany`, or
+    `ReadOnlyMany` for data that they only read."""
 
     @field_validator("access_modes")
     @classmethod
@@ -171,56 +176,60 @@ class Tenant(Section):
     """A team with its namespaces, quota and access."""
 
     name: Annotated[Name, AfterValidator(_is_free_namespace)]
-    """The name of the team, such as `team-cv`. It names the team's first namespace and its ClusterQueue."""
+    """The name of the team, such as `team-cv`. The team's first namespace and its ClusterQueue have this name."""
     namespaces: SetOf[Annotated[Name, AfterValidator(_is_free_namespace)]] = ()
-    """Further namespaces of the team, such as `team-cv-dev`, with the same queue and the same access."""
+    """Further namespaces of the team, such as `team-cv-dev`. They use the same ClusterQueue, and the same users have
+    access."""
     quota: Annotated[Shares, Field(min_length=1)]
-    """The nominal quota: nodes of a pool (`h100: 4`), resources of a pool (`h100: {nvidia.com/gpu: 20}`), or a resource
-    that only one pool offers (`nvidia.com/gpu: 20`). mpigen adds the other resources of the pool in proportion."""
-    borrow: Shares = Field(default={})
-    """The borrowing limit: the idle quota of other teams that the team can use, written like a quota. Default: none."""
+    """The nominal quota of the team. Write a number of nodes of a pool (`h100: 4`), resources of a pool
+    (`h100: {nvidia.com/gpu: 20}`), or a resource that only one pool offers (`nvidia.com/gpu: 20`). mpigen adds the
+    other resources of the pool in proportion."""
+    borrow: Shares = Field(default={}, validate_default=True)
+    """The borrowing limit: the most idle quota of other teams and of cohorts that this team can use, written like
+    `quota`. Default: nothing."""
     lend: Shares | None = None
-    """The lending limit: the idle quota of the team that other teams can use, written like a quota. A resource that is
-    not listed has the limit 0. Default: all of the quota."""
+    """The lending limit: the most idle quota of this team that all other teams together can use, written like `quota`.
+    If this field is set, a resource that it does not list has the limit 0. Default: all of the quota."""
     dedicated: SetOf[Name] = ()
-    """The pools whose nodes run only jobs of this team. No other team can have quota in them, and taints and labels
-    reject other pods."""
+    """The pools whose nodes run only jobs of this team. mpigen rejects quota of other teams in these pools, and
+    requires labels and a taint that keep other pods away."""
     preemption: Literal["never", "lower-priority", "reclaim"] = "reclaim"
     """The running jobs that Kueue may preempt for pending jobs of the team. `reclaim`: the team's jobs of lower
-    priority, and jobs of others on quota that the team lent. `lower-priority`: only the team's jobs of lower priority.
-    `never`: none."""
+    priority, and jobs of other teams that borrow this team's quota. `lower-priority`: only the team's jobs of lower
+    priority. `never`: none."""
     stop: Literal["none", "hold", "drain"] = "none"
     """The stop policy of the team's ClusterQueue. `hold`: Kueue admits no more jobs. `drain`: Kueue also evicts running
     jobs."""
     weight: Count = 1
     """The fair-share weight of the team. Needs `queues.fairSharing`."""
     cohort: Name | None = None
-    """The cohort whose teams share quota with this team first, such as `physics`. Default: the cohort of the platform,
-    the root of all cohorts."""
+    """The cohort whose teams share quota with this team first, such as `physics`. Default: the root Cohort, which has
+    the name of the platform. With `multiKueue`, the default is the root Cohort of the tenants with `multiKueue`."""
     multi_kueue: Flag = False
-    """If true, jobs of the team run on the clusters of `queues.multiKueue`, never on this cluster. The quota then
-    counts nodes of those clusters, and the team shares quota only with teams that also set `multiKueue`."""
+    """If true, jobs of the team run on the worker clusters of `queues.multiKueue`, never on this cluster. The quota
+    then counts nodes of the worker clusters, and the team shares quota only with other teams that set `multiKueue`."""
     reservations: NamedOf[Reservation] = ()
-    """Additional quota until a day, such as before a deadline."""
+    """Reservations: additional quota until a day, such as before a deadline."""
     priorities: SetOf[Name] | None = None
-    """The names in `queues.priorities` that jobs of the team may use, such as `[research]`. Default: all."""
+    """The names in `queues.priorities` that jobs of the team may use, such as `[research]`. Default: all names in
+    `queues.priorities`."""
     registries: SetOf[Registry] = ()
     """The image registries that the team may use in addition to `policies.images.registries`, such as
     `ghcr.io/acme/`."""
-    labels: Annotated[Labels, AfterValidator(reject_reserved_labels)] = Field(default={})
-    """Labels of the namespaces, such as a cost centre. If `policies.labels` lists a key, TrainJobs must have the same
-    value."""
+    labels: Annotated[Labels, AfterValidator(reject_reserved_labels)] = Field(default={}, validate_default=True)
+    """Labels of the namespaces, such as a cost centre. If `policies.labels` lists the key of such a label, TrainJobs of
+    the team must have the same label and value."""
     limits: Limits = Limits()
     """Upper limits of each namespace of the team."""
     access: Access = Access()
-    """The users, groups and ServiceAccounts with a role in the namespaces."""
+    """The users, groups and ServiceAccounts that have a role in the namespaces of the team."""
     relax: tuple[Relaxation, ...] = ()
-    """Rules that do not apply to the team until a day, each with a reason. Every report lists them."""
+    """Relaxations: rules that do not apply to the team until a day, each with a reason. Every report lists them."""
     egress: NamedOf[Egress] = ()
-    """The destinations outside the cluster that pods may reach. All other destinations are denied."""
+    """The destinations outside the cluster that pods of the team may reach. All other destinations are denied."""
     fabrics: NamedOf[FabricShare] = ()
-    """The partitions of fabrics that belong to this team alone. Default: the partition that all teams without their own
-    share."""
+    """The partitions of fabrics that belong to this team alone. On a fabric that is not listed, the team shares a
+    partition with all other teams that do not list the fabric."""
     secrets: Secrets = Secrets()
     """The Secrets that External Secrets fetches for the team. Neither this file nor a release holds their values."""
     volumes: NamedOf[DataVolume] = ()
@@ -229,18 +238,22 @@ class Tenant(Section):
     @field_validator("relax")
     @classmethod
     def _reject_duplicate_rules(cls, value: tuple[Relaxation, ...]) -> tuple[Relaxation, ...]:
-        require_unique((relaxation.rule for relaxation in value), "write one relaxation for each rule")
+        rules = [relaxation.rule for relaxation in value]
+        reject(duplicates(rules, "write one relaxation for each rule", "rule"))
         return tuple(sorted(value, key=lambda relaxation: relaxation.rule))
 
     @property
     def homes(self) -> tuple[Self, ...]:
-        """Return a copy of the team for each of its namespaces. The name of a copy is the namespace."""
+        """Return a copy of the team for each of its namespaces: first the one named like the team, then `namespaces`.
+
+        The name of a copy is the namespace.
+        """
         alone = self.model_copy(update={"namespaces": ()})
         return (alone, *(alone.model_copy(update={"name": namespace}) for namespace in self.namespaces))
 
     @property
     def quotas(self) -> tuple[Shares, ...]:
-        """Return the quota and the reservations of the team."""
+        """Return the quota of the team, and the quota of each reservation."""
         return (self.quota, *(reservation.quota for reservation in self.reservations))
 
     @property
@@ -250,27 +263,31 @@ class Tenant(Section):
 
 
 class Cohort(Section):
-    """A group of teams, or of other cohorts, that share quota with each other first."""
+    """A Kueue Cohort: a group of teams or of other cohorts that share quota with each other first."""
 
     name: Name
     """The name of the Cohort, such as `physics`. `tenants[].cohort` and `parent` refer to it."""
     parent: Name | None = None
-    """The name of the parent Cohort. Default: the platform's own Cohort, the root of all cohorts."""
-    quota: Shares = Field(default={})
-    """The nominal quota of the group as a whole, such as `h100: 2`. Any team of the group can borrow it. Default:
-    none."""
+    """The name of the parent Cohort. Default: the platform's root Cohort. For cohorts of tenants with `multiKueue`, the
+    default is the root Cohort of these tenants."""
+    quota: Shares = Field(default={}, validate_default=True)
+    """The nominal quota of the cohort as a whole, in the form of `tenants[].quota`, such as `h100: 2` for two nodes of
+    pool `h100`. Teams of the cohort can borrow this quota. Default: none."""
     borrow: Shares | None = None
-    """The borrowing limit of the group, such as `h100: 4`. A resource that is not listed has the limit 0. Default: no
-    limit."""
+    """The most quota that the teams of this cohort together can borrow from teams and cohorts outside it, in the form
+    of `tenants[].quota`, such as `h100: 4` for four nodes of pool `h100`. If this field is set, a pool or resource that
+    it does not list has the limit 0. Default: no limit."""
     lend: Shares | None = None
-    """The lending limit of the group, such as `h100: 1`. A resource that is not listed has the limit 0. Default: all of
-    its quota."""
+    """The most quota of this cohort and its teams that teams and cohorts outside it can borrow, in the form of
+    `tenants[].quota`, such as `h100: 1` for one node of pool `h100`. If this field is set, a pool or resource that it
+    does not list has the limit 0. Default: all quota that its teams and cohorts lend."""
     weight: Count = 1
-    """The fair-share weight among the children of its parent. Needs `queues.fairSharing`."""
+    """The fair-share weight of the cohort, among all cohorts and teams with the same parent. Needs
+    `queues.fairSharing`."""
 
 
 def workers_cohort(platform: str) -> str:
-    """Return the cohort of all tenants whose jobs run on other clusters."""
+    """Return the name of the default cohort of tenants whose jobs run on worker clusters."""
     return f"{platform}-{MULTI_KUEUE_CHECK}"
 
 

@@ -1,4 +1,4 @@
-"""The cluster: settings that its distribution, its network or its versions do not support."""
+"""The rules about settings that the distribution, the network or a version of the cluster does not support."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from generator.config.model.fields import to_seconds
 from generator.config.model.isolation import Guard
 from generator.config.rules.rule import PartialPlatform, rule
 from generator.documents.messages import format_value
-from generator.facts.defects import refusing, sound_minors
+from generator.facts.defects import find_rejecting_defect, sound_minors
 
 _DAY = 24 * 3600
 _DEFECTIVE_FIELDS: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
@@ -26,15 +26,15 @@ _DEFECTIVE_FIELDS: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
 
 @rule
 def defects_of_versions(platform: PartialPlatform) -> Iterator[Mistake]:
-    """Report fields that a version of the cluster handles wrongly."""
-    if platform.cluster is None:
+    """Report fields that a component handles wrongly at its version in `cluster.versions` (see `explain_defect`)."""
+    if not platform.knows("cluster.versions"):
         return
     for section, (field, is_set) in _DEFECTIVE_FIELDS.items():
         defect = explain_defect(f"{section}[].{field}", platform.cluster)
         for index, entry in getattr(platform, section).items() if defect else ():
             if defect and is_set(entry):
                 yield Mistake((section, index, field), *defect)
-    waits = platform.queues is not None and platform.cluster.is_openshift and platform.queues.waits_otherwise
+    waits = platform.is_openshift and platform.queues.waits_otherwise
     if waits and (defect := explain_defect("queues.waitForPodsReady", platform.cluster)):
         yield Mistake(("queues", "waitForPodsReady"), *defect)
 
@@ -49,15 +49,16 @@ def explain_defect(field: str, cluster: Cluster) -> tuple[str, str] | None:
         cluster: the section `cluster` of the platform file.
     """
     targets = cluster.versions.model_dump()
-    defect = refusing(field, targets)
+    defect = find_rejecting_defect(field, targets)
     if defect is None:
         return None
     upgrades = [
-        f"`cluster.versions.{component}` to {' or '.join(map(_quote, minors))}"
+        f"upgrade {defect.upgrade(component, minors)} and set `cluster.versions.{component}` to "
+        f"{' or '.join(map(_quote, minors))}"
         for component, minors in sound_minors(defect, targets).items()
     ]
     removal = f"remove `{field.rpartition('.')[2]}`"
-    fix = f"{removal}, or upgrade the cluster and set {' or '.join(upgrades)}" if upgrades else removal
+    fix = ", or ".join((removal, *upgrades))
     return f"{defect.title.removesuffix('.')} ({defect.note})", fix
 
 
@@ -67,8 +68,11 @@ def _quote(minor: str) -> str:
 
 @rule
 def impersonable_admins(platform: PartialPlatform) -> Iterator[Mistake]:
-    """Report platform admins that a tenant can impersonate."""
-    for role in ("admin", "ci") if platform.access else ():
+    """Report platform admins and CI accounts that a tenant can impersonate, or that are unfit.
+
+    Unfit subjects are groups of all users or of all ServiceAccounts, `system:masters`, and accounts of the cluster.
+    """
+    for role in ("admin", "ci"):
         for subject in getattr(platform.access, role):
             impersonation = explain_impersonation(subject, platform.namespaces)
             if impersonation:
@@ -82,39 +86,41 @@ def impersonable_admins(platform: PartialPlatform) -> Iterator[Mistake]:
 def unenforceable_isolation(platform: PartialPlatform) -> Iterator[Mistake]:
     """Report settings of `isolation` that the network of the cluster cannot enforce."""
     isolation, cluster = platform.isolation, platform.cluster
-    if cluster is None or isolation is None:
+    if not platform.knows("cluster.network"):
         return
     is_cilium = cluster.network == "cilium"
     api_server = isolation.api_server
     if api_server and is_cilium and api_server.networks:
         # cilium v1.18.4 Documentation/security/policy/language.rst: selectors of CIDRs ignore nodes
-        message = "Cilium ignores networks of nodes in policies, so these networks do not open access to the API server"
+        message = (
+            "Cilium ignores addresses of nodes in `networks`, so pods cannot reach an API server that runs on nodes"
+        )
         fix = "remove `networks`: mpigen then allows the API server by its Cilium entity `kube-apiserver`"
         yield Mistake(("isolation", "apiServer", "networks"), message, fix)
-    if api_server and not is_cilium and not api_server.networks:
+    if api_server and not is_cilium and not api_server.networks and platform.knows("isolation.apiServer"):
         message = "a NetworkPolicy needs the addresses of the API server"
-        fix = "set `networks`, such as 10.0.0.8/32: `kubectl get endpointslices kubernetes` lists them"
+        fix = "set `networks`, such as 10.0.0.8/32; `kubectl get endpointslices kubernetes` lists the addresses"
         yield Mistake(("isolation", "apiServer"), message, fix)
     if isolation.dns_cache and is_cilium:
-        message = "Cilium ignores addresses of nodes in policies, so pods cannot reach this cache"
+        message = "Cilium ignores addresses of nodes in policies, so pods cannot reach NodeLocal DNSCache"
         fix = "remove `dnsCache`, and redirect DNS to the pods of the cache with a CiliumLocalRedirectPolicy"
         yield Mistake(("isolation", "dnsCache"), message, fix)
     if isolation.guard != Guard() and cluster.network != "openshift-ovn":
         fix = "write `cluster: {network: openshift-ovn}`, or remove this field"
         yield Mistake(
             ("isolation", "guard"),
-            f"the network `{cluster.network}` has no AdminNetworkPolicy, so `guard` has no effect",
+            f"`cluster.network: {cluster.network}` does not support AdminNetworkPolicy, so `guard` has no effect",
             fix,
         )
 
 
 @rule
 def egress_by_name(platform: PartialPlatform) -> Iterator[Mistake]:
-    """Report DNS names in `egress` of a network that matches addresses only.
+    """Report DNS names in `egress` if the network of the cluster matches addresses only.
 
-    Only Cilium matches names. AdminNetworkPolicy of network-policy-api v0.1.5, which OVN-Kubernetes has, does not.
+    Only Cilium matches names. OVN-Kubernetes does not: its AdminNetworkPolicy is of network-policy-api v0.1.5.
     """
-    if platform.cluster is None or platform.cluster.network == "cilium":
+    if platform.cluster.network == "cilium" or not platform.knows("cluster.network"):
         return
     for index, tenant in platform.tenants.items():
         for number, target in enumerate(tenant.egress):
@@ -130,7 +136,7 @@ def egress_by_name(platform: PartialPlatform) -> Iterator[Mistake]:
 def queue_settings_of_openshift(platform: PartialPlatform) -> Iterator[Mistake]:
     """Report settings of `queues` for which no version of OpenShift's Kueue operator has a field."""
     queues = platform.queues
-    if queues is None or platform.cluster is None or not platform.cluster.is_openshift:
+    if not platform.is_openshift:
         return
     is_set = {
         "retainFinished": queues.retain_finished is not None,
@@ -145,8 +151,6 @@ def queue_settings_of_openshift(platform: PartialPlatform) -> Iterator[Mistake]:
 @rule
 def retention_of_workloads(platform: PartialPlatform) -> Iterator[Mistake]:
     """Report a `queues.retainFinished` that is shorter than `policies.retention.jobs`."""
-    if platform.queues is None or platform.policies is None:
-        return
     days, kept = platform.policies.retention.jobs or 0, platform.queues.retain_finished
     if kept is not None and to_seconds(kept) < days * _DAY:
         message = f"{format_value(kept)} is less than the {days} days of `policies.retention.jobs`"
@@ -157,16 +161,16 @@ def retention_of_workloads(platform: PartialPlatform) -> Iterator[Mistake]:
 def gitops_account(platform: PartialPlatform) -> Iterator[Mistake]:
     """Report an account of Argo CD that is unknown, or that a tenant can impersonate.
 
-    With neither an account nor platform admins, the admission rule `generated` has no subject to allow. mpigen then
-    leaves the rule out, and every editor can change generated objects.
+    The admission rule `generated` allows only Argo CD and platform admins to change generated objects. If a platform
+    declares neither, mpigen leaves the rule out, and every editor can change them. With the profile `regulated`, such a
+    platform is also a mistake.
     """
-    if platform.gitops is None and not platform.is_gitops_invalid:
-        is_regulated = platform.policies is not None and platform.policies.profile == "regulated"
-        if is_regulated and platform.access is not None and not platform.access.admin:
-            message = "the profile `regulated` requires an account or a group that may change the platform"
+    if platform.gitops is None:
+        if platform.policies.profile == "regulated" and not platform.access.admin and platform.knows("access.admin"):
+            message = "`policies.profile: regulated` requires an account or a group that may change generated objects"
             fix = "declare `gitops`, or write `access: {admin: [group:…]}`"
             yield Mistake(("gitops",), message, fix)
-    elif platform.gitops is not None and platform.cluster is not None:
+    elif platform.knows("cluster.distribution", "gitops.namespace", "gitops.serviceAccount"):
         account = platform.gitops.account_on(platform.cluster)
         unknown = platform.gitops.explain_unknown_account(platform.cluster)
         impersonation = explain_impersonation(account, platform.namespaces)

@@ -1,21 +1,22 @@
-"""Fabrics: the pools that have them, the tenants that share them, and their addresses."""
+"""The rules about fabrics: their devices, the pools that use them, the shares of tenants, and the addresses of pods."""
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Iterator
 
-from generator.config.mistakes import Mistake, Steps
+from generator.config.mistakes import Mistake
 from generator.config.model.fabric_addresses import count_addresses, count_needed_addresses
 from generator.config.model.fabric_parts import FabricShare
 from generator.config.model.fabrics import Fabric, MachineConfigPool, machine_config_pool, operator_namespaces
+from generator.config.model.fields import Steps
 from generator.config.model.tenants import Tenant
 from generator.config.rules.rule import PartialPlatform, rule
+from generator.facts.addressing import Network
 
 
 @rule
 def fabrics_of_distribution(platform: PartialPlatform) -> Iterator[Mistake]:
-    """Report settings of nodes outside OpenShift, and an operator that OpenShift does not use."""
+    """Report node settings that only OpenShift applies, and NVIDIA's operator for SR-IOV on OpenShift."""
     for index, fabric in platform.fabrics.items():
         if platform.is_openshift is False and fabric.nodes.is_of_openshift:
             message = "only OpenShift applies `memlock`, `numa`, `reservedCpus` and `isolatedCpus`"
@@ -39,7 +40,8 @@ def equal_resources(platform: PartialPlatform) -> Iterator[Mistake]:
             if fabric.name == other.name:
                 continue
             if common := fabric.requests.keys() & other.requests.keys():
-                message = f"{min(common)} is also the resource of fabric `{other.name}`"
+                message = f"`{min(common)}` is also the resource of fabric `{other.name}`"
+                message += ", so a pod cannot choose between the two fabrics"
                 yield Mistake(("fabrics", index, "resource"), message, "give each fabric its own resource")
             if fabric.attached == other.attached == "dra" and fabric.claimed == other.claimed:
                 users = f"`{fabric.claimed}` is also the DeviceClass of fabric `{other.name}`"
@@ -49,7 +51,7 @@ def equal_resources(platform: PartialPlatform) -> Iterator[Mistake]:
 
 @rule
 def claims_that_kueue_counts(platform: PartialPlatform) -> Iterator[Mistake]:
-    """Report excluded or transformed resources of claims, which Kueue counts anyway.
+    """Report devices of ResourceClaims that `queues` excludes or transforms. Kueue counts these devices anyway.
 
     Source: kueue v0.19.2 pkg/workload/workload.go.
     """
@@ -58,8 +60,8 @@ def claims_that_kueue_counts(platform: PartialPlatform) -> Iterator[Mistake]:
         if fabric.attached != "dra" or counting is None:
             continue
         if fabric.device.startswith(counting.excluded) or fabric.device in counting.transformations:
-            message = f"pods claim {fabric.device}, and Kueue ignores `queues` for devices of claims"
-            fix = f"remove {fabric.device} from `queues`, or set a different `resource`"
+            message = f"Kueue always counts `{fabric.device}`, because pods get this device through a ResourceClaim"
+            fix = f"remove `{fabric.device}` from `queues`, or set a different `resource`"
             yield Mistake(("fabrics", index, "resource"), message, fix)
 
 
@@ -72,13 +74,13 @@ def namespaces_of_operators(platform: PartialPlatform) -> Iterator[Mistake]:
     for index, tenant in platform.tenants.items():
         for name in sorted(taken & {tenant.name, *tenant.namespaces}):
             field = "name" if name == tenant.name else "namespaces"
-            message = f"`{name}` is the namespace of a network operator"
+            message = f"`{name}` is the namespace of a network operator, where no admission rule applies"
             yield Mistake(("tenants", index, field), message, "choose another namespace")
 
 
 @rule
 def pools_with_fabric(platform: PartialPlatform) -> Iterator[Mistake]:
-    """Report pools that an operator cannot select by labels, and numbers of NICs that differ from the fabric's."""
+    """Report pools that an operator cannot select by labels, and numbers of devices that differ from the fabric."""
     for index, pool in platform.pools.items():
         fabric = pool.wiring
         if fabric is None:
@@ -100,17 +102,19 @@ def shares_of_fabrics(platform: PartialPlatform) -> Iterator[Mistake]:
     for index, tenant in platform.tenants.items():
         for share in tenant.fabrics:
             if fabric := platform.fabric_by_name.get(share.name):
-                for message, fix in _explain_share(share, fabric):
-                    yield Mistake(("tenants", index, "fabrics"), f"fabric `{fabric.name}`: {message}", fix)
+                for field, reason in _explain_share(share, fabric):
+                    message = f"the entry `{share.name}` sets `{field}`, {reason}"
+                    yield Mistake(("tenants", index, "fabrics"), message, f"remove `{field}` from this entry")
 
 
 def _explain_share(share: FabricShare, fabric: Fabric) -> Iterator[tuple[str, str]]:
+    """Yield the fields of a tenant's share that the fabric does not support, and the reason as a clause."""
     if share.pkey and (fabric.type, fabric.attached, fabric.networks) != ("infiniband", "sriov", "nad"):
-        yield "`pkey` needs InfiniBand with `attach: sriov` and `networks: nad`", "remove `pkey`"
+        yield "pkey", "which needs an InfiniBand fabric with `attach: sriov` and `networks: nad`"
     if share.vlan and (fabric.type not in ("roce", "ethernet") or fabric.attached != "sriov"):
-        yield "`vlan` needs RoCE or Ethernet with `attach: sriov`", "remove `vlan`"
+        yield "vlan", "which needs a RoCE or Ethernet fabric with `attach: sriov`"
     if share.range and fabric.addresses is None:
-        yield "`range` has no effect, because the fabric assigns no addresses to pods", "remove `range`"
+        yield "range", "which has no effect, because the fabric assigns no addresses to pods"
 
 
 @rule
@@ -125,16 +129,17 @@ def shared_partitions(platform: PartialPlatform) -> Iterator[Mistake]:
                     continue
                 owner = owners.setdefault((share.name, field, value), tenant.name)
                 if owner != tenant.name:
-                    message = f"fabric `{share.name}`: tenant `{owner}` also has `{field}: {value}`"
+                    message = f"tenant `{owner}` also sets `{field}: {value}` on fabric `{share.name}`"
                     message += ", so the two teams are not separated"
                     yield Mistake(("tenants", index, "fabrics"), message, f"give each team its own `{field}`")
 
 
 @rule
 def address_ranges(platform: PartialPlatform) -> Iterator[Mistake]:
-    """Report networks without enough addresses, and networks of tenants that overlap."""
+    """Report networks without enough addresses, and networks of tenants that overlap other networks of the fabric."""
+    pools = [pool for pool in platform.pools.values() if pool.name not in platform.pools_without_nodes]
     nodes = {
-        fabric.name: sum(pool.nodes for pool in platform.pools.values() if pool.fabric == fabric.name)
+        fabric.name: sum(pool.nodes for pool in pools if pool.fabric == fabric.name)
         for fabric in platform.fabrics.values()
     }
     for index, fabric in platform.fabrics.items():
@@ -150,7 +155,7 @@ def address_ranges(platform: PartialPlatform) -> Iterator[Mistake]:
         earlier += [(tenant, share) for share in tenant.fabrics if share.range]
 
 
-def _check_room(path: Steps, fabric: Fabric, own: str | None, nodes: int) -> Iterator[Mistake]:
+def _check_room(path: Steps, fabric: Fabric, own: Network | None, nodes: int) -> Iterator[Mistake]:
     if fabric.addresses is None:
         return
     network = own or fabric.addresses.range
@@ -166,7 +171,7 @@ def _check_room(path: Steps, fabric: Fabric, own: str | None, nodes: int) -> Ite
 
 
 def _check_overlap(
-    path: Steps, tenant: Tenant, own: str, fabric: Fabric, earlier: list[tuple[Tenant, FabricShare]]
+    path: Steps, tenant: Tenant, own: Network, fabric: Fabric, earlier: list[tuple[Tenant, FabricShare]]
 ) -> Iterator[Mistake]:
     """Report a network that overlaps another network: two pods would get the same address."""
     others = [("the fabric itself", fabric.addresses.range if fabric.addresses else None)]
@@ -176,7 +181,7 @@ def _check_overlap(
         if share.name == fabric.name and other.name != tenant.name
     ]
     for owner, network in others:
-        if network and ipaddress.ip_network(own).overlaps(ipaddress.ip_network(network)):
+        if network and own.overlaps(network):
             message = f"fabric `{fabric.name}`: {own} overlaps {network}, the network of {owner}"
             yield Mistake(path, message, "give each team a network that overlaps no other")
 

@@ -16,5 +16,5 @@ from generator.config.rules.rule import RULES, PartialPlatform
 
 
 def find_mistakes(platform: PartialPlatform) -> list[Mistake]:
-    """Apply every rule."""
+    """Return the mistakes that the registered rules find in a platform."""
     return [mistake for rule in RULES for mistake in rule(platform)]

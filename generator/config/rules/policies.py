@@ -1,4 +1,4 @@
-"""The rules about `policies`: settings that it forbids or requires, and pools that are dedicated to one tenant."""
+"""The rules about settings that `policies` forbids or requires, and about pools that are dedicated to one tenant."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from typing import Any
 
 from pydantic.alias_generators import to_snake
 
-from generator import quantities
-from generator.config.mistakes import Mistake, Steps
+from generator.config.mistakes import Mistake
+from generator.config.model.fields import Steps
 from generator.config.model.policies import Policies
 from generator.config.model.pools import Pool
 from generator.config.model.quotas import Shares, pools_offering
 from generator.config.model.tenants import POD_SECURITY, Relaxation, Tenant
 from generator.config.rules.rule import PartialPlatform, rule
-from generator.errors import suggest
 from generator.quantities import Quantity
 
 _DAY = 24 * 3600
@@ -31,7 +30,7 @@ _WEAKER_LEVELS = {
 @rule
 def audit_log_of_openshift(platform: PartialPlatform) -> Iterator[Mistake]:
     """Report a retention of the audit log on OpenShift, which limits the log by size only."""
-    if platform.is_openshift and platform.policies and platform.policies.retention.audit:
+    if platform.is_openshift and platform.policies.retention.audit:
         message = "OpenShift limits its audit logs by size, not by days"
         fix = "remove this field, and forward the log with a ClusterLogForwarder to a store that keeps it long enough"
         yield Mistake(("policies", "retention", "audit"), message, fix)
@@ -40,26 +39,27 @@ def audit_log_of_openshift(platform: PartialPlatform) -> Iterator[Mistake]:
 @rule
 def regulated_profile(platform: PartialPlatform) -> Iterator[Mistake]:
     """Report requirements of the profile `regulated` that the platform does not meet."""
-    if platform.policies is None or platform.policies.profile == "standard":
+    if platform.policies.profile == "standard":
         return
     for path, message, fix in _unmet_requirements(platform.policies, platform.is_openshift):
-        yield Mistake(("policies", *path), f"the profile `regulated` requires {message}", fix)
+        if platform.knows(f"policies.{path[0]}"):
+            yield Mistake(("policies", *path), f"`policies.profile: regulated` requires {message}", fix)
     for index, tenant in platform.tenants.items():
         for relaxation in tenant.relax:
             if relaxation.to != "memlock":
                 relaxed = f"`pod-security` to `{relaxation.to}`" if relaxation.to else f"the rule `{relaxation.rule}`"
                 allowed = ", only to `memlock`" if relaxation.to else ""
-                message = f"the profile `regulated` does not allow a tenant to relax {relaxed}{allowed}"
-                yield Mistake(("tenants", index, "relax"), message, "remove this relaxation")
+                message = f"`policies.profile: regulated` does not allow a tenant to relax {relaxed}{allowed}"
+                yield Mistake(("tenants", index, "relax"), message, "remove this entry of `relax`")
 
 
 def _unmet_requirements(policies: Policies, is_openshift: bool | None) -> Iterator[tuple[Steps, str, str]]:
     """Yield the path, the requirement and the fix of each weak or missing setting of `policies`.
 
-    The requirement completes the sentence "the profile `regulated` requires …".
+    The requirement completes the sentence "`policies.profile: regulated` requires …".
     """
     if policies.pod_security != "restricted":
-        message = f"`restricted`, but `{policies.pod_security}` allows more than `restricted`"
+        message = f"the Pod Security level `restricted`, but the level is `{policies.pod_security}`"
         yield ("podSecurity",), message, "write `restricted`"
     if policies.admission.default != "deny":
         message = f"the action `deny`, but the default action is `{policies.admission.default}`"
@@ -67,7 +67,7 @@ def _unmet_requirements(policies: Policies, is_openshift: bool | None) -> Iterat
     for name, action in policies.admission.rules.items():
         if action != "deny":
             fix = "write `deny`, or remove this rule"
-            yield ("admission", "rules", name), f"the action `deny`, because `{action}` does not reject requests", fix
+            yield ("admission", "rules", name), f"the action `deny`, but `{action}` does not reject requests", fix
     for storage_class in policies.storage_classes:
         if not storage_class.encrypted:
             plain = storage_class.name
@@ -109,10 +109,10 @@ _REQUIRED: tuple[tuple[tuple[str, ...], str, str], ...] = (
 @rule
 def residency_of_nodes(platform: PartialPlatform) -> Iterator[Mistake]:
     """Report pools and worker clusters that may be outside the places of `policies.residency`."""
-    residency = platform.policies.residency if platform.policies else None
+    residency = platform.policies.residency if platform.knows("policies.residency") else None
     if residency is None:
         return
-    for index, pool in platform.pools.items():
+    for index, pool in platform.all_pools.items():
         value = pool.labels.get(residency.label)
         if index in platform.unclear_pools or value in residency.values:
             continue
@@ -123,28 +123,30 @@ def residency_of_nodes(platform: PartialPlatform) -> Iterator[Mistake]:
         yield Mistake(path, f"pool `{pool.name}` {has}, but `policies.residency` allows only {allowed}", fix)
     for index, tenant in platform.tenants.items():
         if tenant.multi_kueue:
-            message = f"jobs of `{tenant.name}` run on worker clusters, whose places `policies.residency` cannot check"
+            message = f"`policies.residency` cannot check the worker clusters on which jobs of `{tenant.name}` run"
             fix = "remove `multiKueue`, or declare this tenant in a platform without `policies.residency`"
             yield Mistake(("tenants", index, "multiKueue"), message, fix)
 
 
 @rule
 def retention_of_jobs(platform: PartialPlatform) -> Iterator[Mistake]:
-    """Report runtimes that delete pods and logs of a job before `policies.retention.jobs` ends."""
-    days = (platform.policies.retention.jobs if platform.policies else None) or 0
+    """Report runtimes that delete pods and logs of a finished job earlier than `policies.retention.jobs` allows."""
+    days = platform.policies.retention.jobs or 0
     for index, runtime in platform.runtimes.items():
         kept = runtime.ttl_seconds_after_finished
         if kept is not None and kept < days * _DAY:
-            message = f"`{kept}` seconds are less than the {days} days of `policies.retention.jobs`"
+            message = f"pods and logs of jobs must be kept for {days} days (`policies.retention.jobs`), not `{kept}` s"
             yield Mistake(("runtimes", index, "ttlSecondsAfterFinished"), message, "remove this field")
 
 
 @rule
 def useless_relaxations(platform: PartialPlatform) -> Iterator[Mistake]:
-    """Report relaxations without effect, and pairs of relaxations with which users of a team can control the nodes."""
-    for index, tenant in platform.tenants.items() if platform.policies else ():
+    """Report entries of `relax` without effect, and relaxations with which users of a team can control the nodes."""
+    for index, tenant in (
+        platform.tenants.items() if platform.knows("policies.podSecurity", "policies.admission") else ()
+    ):
         for relaxation in tenant.relax:
-            if platform.policies and (explanation := _explain_relaxation(relaxation, tenant, platform.policies)):
+            if explanation := _explain_relaxation(relaxation, tenant, platform.policies):
                 yield Mistake(("tenants", index, "relax"), *explanation)
 
 
@@ -153,11 +155,11 @@ def _explain_relaxation(relaxation: Relaxation, tenant: Tenant, policies: Polici
         if relaxation.to in _WEAKER_LEVELS[policies.pod_security]:
             return None
         level = f"`policies.podSecurity: {policies.pod_security}`"
-        message = f"this relaxation has no effect: {level} already allows all that `{relaxation.to}` allows"
-        return message, "remove this relaxation, or set `policies.podSecurity` to a stricter level"
+        message = f"this entry of `relax` has no effect: {level} already allows all that `{relaxation.to}` allows"
+        return message, "remove this entry, or set `policies.podSecurity` to a stricter level"
     if policies.admission.action(relaxation.rule) == "off":
-        message = f"this relaxation has no effect: the rule `{relaxation.rule}` is off for all tenants"
-        return message, "remove this relaxation"
+        message = f"this entry of `relax` has no effect: `policies.admission` turns the rule `{relaxation.rule}` off"
+        return message, "remove this entry"
     if relaxation.rule == "patches" and (tenant.pod_security or policies.pod_security) == "privileged":
         message = "without the rule `patches` and with the Pod Security level `privileged`, users can control the nodes"
         return message, "relax either `patches` or `pod-security`, not both"
@@ -166,13 +168,12 @@ def _explain_relaxation(relaxation: Relaxation, tenant: Tenant, policies: Polici
 
 @rule
 def forbidden_memlock(platform: PartialPlatform) -> Iterator[Mistake]:
-    """Report runtimes with the capability IPC_LOCK for tenants whose Pod Security level rejects their pods."""
-    for index, runtime in platform.runtimes.items() if platform.policies else ():
+    """Report runtimes whose pods have the capability IPC_LOCK, which the Pod Security level of a tenant forbids."""
+    for index, runtime in platform.runtimes.items() if platform.knows("policies.podSecurity") else ():
         rejecting = [
             tenant.name
             for tenant in platform.tenants.values()
-            if platform.policies
-            and (not runtime.tenants or tenant.name in runtime.tenants)
+            if (not runtime.tenants or tenant.name in runtime.tenants)
             and (tenant.pod_security or platform.policies.pod_security) not in _LEVELS_WITH_IPC_LOCK
         ]
         if runtime.locks_memory and rejecting:
@@ -195,43 +196,50 @@ def volumes_beyond_limits(platform: PartialPlatform) -> Iterator[Mistake]:
             message = f"`{limits.volumes}` is less than the {len(tenant.volumes)} `volumes` of the team"
             yield Mistake((*path, "volumes"), message, "raise this limit, or remove a volume")
         if limits.storage is not None:
-            limit = quantities.parse(limits.storage)
-            requested = sum((quantities.parse(volume.size).value for volume in tenant.volumes), Fraction(0))
-            if requested > limit.value:
-                requests = Quantity(requested, limit.is_binary)
+            requested = sum((volume.size.value for volume in tenant.volumes), Fraction(0))
+            if requested > limits.storage.value:
+                requests = Quantity(requested, limits.storage.is_binary)
                 message = f"`{limits.storage}` is less than the {requests} that the `volumes` of the team request"
                 yield Mistake((*path, "storage"), message, "raise this limit, or make a volume smaller")
 
 
 @rule
 def storage_classes_of_volumes(platform: PartialPlatform) -> Iterator[Mistake]:
-    """Report volumes of a StorageClass that `policies.storageClasses` does not allow."""
-    allowed = [storage_class.name for storage_class in platform.policies.storage_classes] if platform.policies else []
-    for index, tenant in platform.tenants.items() if allowed else ():
+    """Report volumes whose StorageClass `policies.storageClasses` does not list, and volumes without a class.
+
+    Without `policies.storageClasses`, every volume is allowed.
+    """
+    allowed = [storage_class.name for storage_class in platform.policies.storage_classes]
+    for index, tenant in platform.tenants.items() if allowed and platform.knows("policies.storageClasses") else ():
         for volume in tenant.volumes:
             if volume.class_name not in allowed:
-                of_class = (
-                    f"has the StorageClass `{volume.class_name}`" if volume.class_name else "names no StorageClass"
-                )
-                message = f"volume `{volume.name}` {of_class}, but must have one of `policies.storageClasses`"
-                yield Mistake(("tenants", index, "volumes"), message, suggest(volume.class_name or "", allowed))
+                has = f"has `class: {volume.class_name}`" if volume.class_name else "has no `class`"
+                message = f"volume `{volume.name}` {has}, but `policies.storageClasses` requires a class of its list"
+                fix = f"set `class` of this volume to one of: {', '.join(allowed)}"
+                yield Mistake(("tenants", index, "volumes"), message, fix)
 
 
 @rule
 def dedicated_pools(platform: PartialPlatform) -> Iterator[Mistake]:
-    """Report pools that are dedicated to a tenant, but that other pods can use."""
+    """Report a pool in `dedicated` of a tenant whose nodes other pods can use, or in which others have quota.
+
+    Also report `dedicated` of a tenant with `multiKueue`, whose jobs run on other clusters.
+    """
     for index, tenant in platform.tenants.items():
         path: Steps = ("tenants", index, "dedicated")
         if tenant.dedicated and tenant.multi_kueue:
-            message = f"jobs of `{tenant.name}` run on worker clusters (`multiKueue`), not on pools of this cluster"
+            message = (
+                f"jobs of tenant `{tenant.name}` run on worker clusters (`multiKueue`), not on pools of this cluster"
+            )
             yield Mistake(path, message, "remove `dedicated`")
             continue
         for pool in (platform.pool_by_name[name] for name in tenant.dedicated if name in platform.pool_by_name):
             for message, fix in _other_ways_in(pool, platform):
                 yield Mistake(path, message, fix)
             for other in _other_owners(pool, tenant, platform):
-                fix = f"remove the share of {other}, or do not dedicate the pool"
-                yield Mistake(path, f"{other} also has a share of pool `{pool.name}`", fix)
+                fix = f"remove the amounts of {other} for this pool, or remove the pool from `dedicated`"
+                message = f"pool `{pool.name}` is dedicated to tenant `{tenant.name}`, but {other} has quota or a "
+                yield Mistake(path, f"{message}borrowing limit in this pool", fix)
 
 
 def _other_ways_in(pool: Pool, platform: PartialPlatform) -> Iterator[tuple[str, str]]:
@@ -240,16 +248,16 @@ def _other_ways_in(pool: Pool, platform: PartialPlatform) -> Iterator[tuple[str,
     Any pod may tolerate any taint. The rule `patches` of `policies.admission` lets jobs tolerate taints by their keys.
     """
     if not any(taint.effect != "PreferNoSchedule" for taint in pool.taints):
-        message = f"pods outside of Kueue can use the nodes of pool `{pool.name}`, because the pool has no taint"
-        yield message, "taint the nodes, and list the taint in the pool's `taints`"
+        message = f"any pod can run on the nodes of pool `{pool.name}`, because the pool has no taint that rejects pods"
+        yield message, "add a taint with the effect `NoSchedule` to the nodes, and list it in `taints` of the pool"
     for other in platform.pools.values():
         if other.name != pool.name and other.labels.items() <= pool.labels.items():
-            message = f"pods of pool `{other.name}` can run on nodes of pool `{pool.name}` if they tolerate its taints"
-            yield message, f"add a label to pool `{other.name}` that only nodes of pool `{other.name}` carry"
+            message = f"jobs for pool `{other.name}` can run on nodes of pool `{pool.name}` if they tolerate its taints"
+            yield message, f"add a label to pool `{other.name}` that nodes of pool `{pool.name}` do not carry"
 
 
 def _other_owners(pool: Pool, owner: Tenant, platform: PartialPlatform) -> Iterator[str]:
-    """Yield other tenants and cohorts with quota in the pool, such as "tenant `team-a`".
+    """Yield other tenants with quota or a borrowing limit in the pool, and cohorts with quota, such as "tenant `a`".
 
     Tenants with `multiKueue` have no quota in pools of this cluster.
     """

@@ -1,12 +1,12 @@
-"""Pools: their labels keep pods of other pools away, and their resources exist on their nodes."""
+"""The rules about pools: labels that select the nodes of one pool only, and resources that these nodes can offer."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from generator import quantities
-from generator.config.mistakes import Mistake, Steps
+from generator.config.mistakes import Mistake
+from generator.config.model.fields import Steps
 from generator.config.model.pools import Pool
 from generator.config.rules.rule import PartialPlatform, rule
 from generator.errors import suggest
@@ -24,6 +24,7 @@ from generator.facts.devices import (
     profile_of_product,
 )
 from generator.facts.nodes import SERVERS, labels_of_one_node
+from generator.quantities import Quantity
 
 _INSTANCE_TYPE_LABEL = "node.kubernetes.io/instance-type"
 _STRATEGY_LABEL = "nvidia.com/mig.strategy"
@@ -33,20 +34,22 @@ _SHARED_SUFFIX = ".shared"
 @rule
 def labels_of_single_nodes(platform: PartialPlatform) -> Iterator[Mistake]:
     """Report labels that select one node, such as `kubernetes.io/hostname`, on a pool with several nodes."""
-    for index, pool in platform.pools.items():
-        for key in labels_of_one_node() & pool.labels.keys() if pool.nodes > 1 else ():
+    for index, pool in platform.all_pools.items():
+        has_many = pool.nodes > 1 and pool.name not in platform.pools_without_nodes
+        for key in labels_of_one_node() & pool.labels.keys() if has_many else ():
             yield Mistake(
                 ("pools", index, "labels", key),
-                f"`{pool.labels[key]}` is the value of one node, but pool `{pool.name}` has {pool.nodes} nodes",
-                "write a label that all nodes of the pool carry, and no other nodes",
+                f"the label `{key}` selects one node, but pool `{pool.name}` has {pool.nodes} nodes",
+                "replace it by a label that all nodes of the pool carry, and no other nodes",
             )
 
 
 @rule
 def indistinct_pools(platform: PartialPlatform) -> Iterator[Mistake]:
-    """Report pools whose pods can run on the nodes of another pool.
+    """Report a pool whose jobs can run on the nodes of a different pool.
 
-    The nodes of another pool must lack a label of this pool, or have a taint that this pool does not have.
+    Jobs stay away from nodes that lack a label of the pool, or that have a taint which the pool does not have. Taints
+    with the effect PreferNoSchedule do not count.
     """
     named = platform.pool_by_name.values()
     pools = {index: pool for index, pool in platform.pools.items() if index not in platform.unclear_pools}
@@ -63,15 +66,16 @@ def indistinct_pools(platform: PartialPlatform) -> Iterator[Mistake]:
             if not is_tainted:
                 yield Mistake(
                     ("pools", index),
-                    f"pods of pool `{pool.name}` can run on the nodes of pool `{other.name}`",
+                    f"jobs for pool `{pool.name}` can also run on nodes of pool `{other.name}`, which carry the same "
+                    "labels and no taint that keeps these jobs away",
                     f"add a label to pool `{pool.name}` that only its nodes carry, or a taint to pool `{other.name}`",
                 )
 
 
 @rule
 def misspelt_resources(platform: PartialPlatform) -> Iterator[Mistake]:
-    """Report resources whose name is one edit away from a known one."""
-    if platform.cluster is None:
+    """Report resources whose name is probably a misspelling of a known resource."""
+    if not platform.knows("cluster.resources"):
         return  # `cluster.resources` may list the name
     own = frozenset(platform.cluster.resources)
     for index, fabric in platform.fabrics.items():
@@ -82,7 +86,7 @@ def misspelt_resources(platform: PartialPlatform) -> Iterator[Mistake]:
     for index, pool in platform.pools.items():
         for name in pool.allocatable:
             yield from _check_spelling(("pools", index, "allocatable", name), name, own, requested)
-    for transformation in platform.queues.transformations if platform.queues else ():
+    for transformation in platform.queues.transformations:
         yield from _check_spelling(("queues", "transformations"), transformation.input, own, offered, is_of_key=False)
     for index, tenant in platform.tenants.items():
         limits = {"devicesPerHost": tenant.limits.devices_per_host, "resources": tenant.limits.resources}
@@ -108,12 +112,12 @@ def _check_spelling(
 
 @dataclass(frozen=True, slots=True)
 class Hardware:
-    """The GPUs of one node of a pool.
+    """The GPUs of one node of a pool, as far as the labels and the server type of the pool show them.
 
     Attributes:
-        gpus: the GPU models that fit the pool's labels; empty if unknown.
+        gpus: the possible GPU models; empty if unknown.
         count: the number of GPUs; 0 if unknown.
-        name: the value of the product label, or the server type, from which the models follow.
+        name: the label value or the server type that shows the models; empty if the pool has neither.
     """
 
     gpus: Sequence[Gpu] = ()
@@ -122,7 +126,7 @@ class Hardware:
 
 
 def hardware_of(pool: Pool) -> Hardware:
-    """Return the GPUs of a pool's nodes by their product label and their server type."""
+    """Return the GPUs of a pool's nodes by the labels of the pool, and by the server type of its fabric."""
     server = (pool.wiring.server if pool.wiring else None) or pool.labels.get(_INSTANCE_TYPE_LABEL, "")
     count = int(first) if server in SERVERS and (first := SERVERS[server].accelerators.split()[0]).isdigit() else 0
     if gpus := gpus_of_product(pool.labels.get(PRODUCT_LABEL, "")):
@@ -145,9 +149,13 @@ def shares_devices(pool: Pool, resource: str) -> bool:
 
 @rule
 def impossible_mig_slices(platform: PartialPlatform) -> Iterator[Mistake]:
-    """Report MIG profiles that the GPUs of a pool do not support, and more devices than its nodes have."""
-    own = platform.cluster.resources if platform.cluster else ()
-    for index, pool in platform.pools.items() if platform.cluster else ():
+    """Report MIG profiles that the GPUs of a pool lack, and more GPUs or MIG instances than one node has.
+
+    Also report names that are no MIG profile, and MIG resources on nodes with another MIG strategy than `mixed`. The
+    rule skips resources in `cluster.resources`.
+    """
+    own = platform.cluster.resources
+    for index, pool in platform.pools.items() if platform.knows("cluster.resources") else ():
         hardware = hardware_of(pool)
         profile = profile_of_product(pool.labels.get(PRODUCT_LABEL, ""))
         if profile and hardware.gpus and not any(profile in gpu.profiles for gpu in hardware.gpus):
@@ -163,7 +171,7 @@ def impossible_mig_slices(platform: PartialPlatform) -> Iterator[Mistake]:
                 yield from _check_gpus(path, amount, pool, hardware, profile)
 
 
-def _check_slices(path: Steps, resource: str, amount: str, pool: Pool, hardware: Hardware) -> Iterator[Mistake]:
+def _check_slices(path: Steps, resource: str, amount: Quantity, pool: Pool, hardware: Hardware) -> Iterator[Mistake]:
     profile = resource.removeprefix(MIG_PREFIX).removesuffix(_SHARED_SUFFIX)
     counts = [gpu.profiles.get(profile, 0) for gpu in hardware.gpus]
     strategy = pool.labels.get(_STRATEGY_LABEL, "mixed")
@@ -180,14 +188,15 @@ def _check_slices(path: Steps, resource: str, amount: str, pool: Pool, hardware:
         yield Mistake(path, message, fix, is_of_key=True)
     elif hardware.count and any(counts) and not shares_devices(pool, resource):
         most = hardware.count * max(counts)
-        if quantities.parse(amount).value > most:
+        if amount.value > most:
             message = (
-                f"`{amount}` instances do not fit: {hardware.count} GPUs hold {most} of the MIG profile `{profile}`"
+                f"a node cannot have `{amount}` MIG instances: its {hardware.count} GPUs hold at most {most} of the "
+                f"profile `{profile}`"
             )
             yield Mistake(path, message, f"write at most {most}, or, {_suggest_sharing(resource)}")
 
 
-def _check_gpus(path: Steps, amount: str, pool: Pool, hardware: Hardware, profile: str) -> Iterator[Mistake]:
+def _check_gpus(path: Steps, amount: Quantity, pool: Pool, hardware: Hardware, profile: str) -> Iterator[Mistake]:
     """Report more GPUs than the server has. With the MIG strategy `single`, each MIG instance counts as a GPU."""
     if not hardware.count or not hardware.gpus or shares_devices(pool, NVIDIA_GPU):
         return
@@ -198,14 +207,14 @@ def _check_gpus(path: Steps, amount: str, pool: Pool, hardware: Hardware, profil
     else:
         per_gpu = 1
     most = hardware.count * per_gpu
-    if per_gpu and quantities.parse(amount).value > most:
-        message = f"`{amount}` is more than the {most} that a node of `{hardware.name}` has"
+    if per_gpu and amount.value > most:
+        message = f"`{amount}` is more than the {most} devices of a node with `{hardware.name}`"
         yield Mistake(path, message, f"write at most {most}, or, {_suggest_sharing(NVIDIA_GPU)}")
 
 
 def _suggest_sharing(resource: str) -> str:
     label = f"{resource.removesuffix(_SHARED_SUFFIX)}.sharing-strategy: time-slicing"
-    return f"if several pods share a device, add the label `{label}` to the pool, as the nodes carry it"
+    return f"if several pods share a device, add the nodes' label `{label}` to `labels` of the pool"
 
 
 def _format_gpus(hardware: Hardware) -> str:

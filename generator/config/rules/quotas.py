@@ -1,4 +1,4 @@
-"""Quotas: every share names what pools offer, and the pools hold the sum of all quotas."""
+"""The rules about quotas: a pool offers every amount in them, and the pools hold the sum of all quotas."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
-from generator import quantities
-from generator.config.mistakes import Mistake, Steps
-from generator.config.model.fields import check_amount
+from generator.config.mistakes import Mistake
+from generator.config.model.fields import Steps, check_amount, to_quantity
 from generator.config.model.quotas import (
-    ZERO,
     Amounts,
     Share,
     Supply,
@@ -19,15 +17,18 @@ from generator.config.model.quotas import (
     sum_amounts,
 )
 from generator.config.model.tenants import Cohort, Tenant, remote_cohorts
-from generator.config.rules.rule import PartialPlatform, rule
+from generator.config.rules.rule import PartialPlatform, lacks_fabric, rule
 from generator.documents.messages import format_value
 from generator.errors import suggest
-from generator.quantities import Quantity
+from generator.quantities import ZERO, Quantity
 
 
 @rule
 def unavailable_shares(platform: PartialPlatform) -> Iterator[Mistake]:
-    """Report quotas and limits for pools or resources that do not exist, and amounts beyond the pool."""
+    """Report invalid entries of `quota`, `borrow`, `lend` and `reservations`.
+
+    Their pool or resource is missing or ambiguous, `queues` excludes the resource, or the amount exceeds the pool.
+    """
     remote = remote_cohorts(platform.tenants.values(), platform.cohorts.values())
     for index, cohort in platform.cohorts.items():
         yield from _check_cohort(("cohorts", index), cohort, platform, is_local=cohort.name not in remote)
@@ -52,7 +53,7 @@ def _check_tenant(path: Steps, tenant: Tenant, platform: PartialPlatform) -> Ite
 def _check_shares(
     path: Steps, shares: Mapping[str, Share], platform: PartialPlatform, *, is_local: bool
 ) -> Iterator[Mistake]:
-    """Report the invalid shares of one field.
+    """Report the invalid amounts of one field, such as `quota`.
 
     Args:
         path: the path of the field.
@@ -63,31 +64,44 @@ def _check_shares(
     for key, share in shares.items():
         if key in platform.names["pools"]:
             yield from _check_share_of_pool((*path, key), key, share, platform, is_local=is_local)
-        elif all(platform.names["pools"]):  # else it may be the pool whose name is unknown
+        elif all(platform.names["pools"]) and key != platform.stand_in:  # else it may be a pool with an invalid name
             yield from _check_share_of_resource((*path, key), key, shares, platform, is_local=is_local)
 
 
 def _check_share_of_pool(
     path: Steps, name: str, share: Any, platform: PartialPlatform, *, is_local: bool
 ) -> Iterator[Mistake]:
-    pool = platform.supply_by_name.get(name)
-    if isinstance(share, str):
-        fix = "write an integer without quotes, or resources of the pool"
+    if isinstance(share, Quantity):
+        fix = "write an integer without quotes, or resources such as `{cpu: 32}`"
         yield Mistake(path, f"`{share}` is not a number of nodes", fix)
-    elif pool is None:
         return
-    elif isinstance(share, dict):
-        for resource, amount in share.items():
-            if resource in pool.offered:
-                yield from _check_capacity((*path, resource), resource, amount, pool) if is_local else ()
-            elif resource in pool.uncounted:
-                yield _uncounted_resource((*path, resource), resource, pool)
-            else:
-                fix = suggest(resource, pool.offered)
-                message = f"nodes of pool `{name}` have no {resource}"
-                yield Mistake((*path, resource), message, fix, is_of_key=True)
-    elif share > pool.nodes and is_local:
-        message = f"`{share}` is more than the {pool.nodes} nodes of pool `{name}`"
+    is_local = is_local and name not in platform.pools_without_nodes
+    # `duplicate_names` reports two pools of one name. A share is certainly wrong if it is wrong for both of them.
+    pools = [
+        supply
+        for index, supply in platform.supplies.items()
+        if supply.name == name and (isinstance(share, int) or not lacks_fabric(platform.pools[index]))
+    ]
+    if len(pools) == platform.names["pools"].count(name):
+        *others, largest = sorted(pools, key=lambda pool: pool.nodes)
+        wrong = [{one.path for one in _check_share_of_supply(path, share, pool, is_local=is_local)} for pool in others]
+        for mistake in _check_share_of_supply(path, share, largest, is_local=is_local):
+            if all(mistake.path in paths for paths in wrong):
+                yield mistake
+
+
+def _check_share_of_supply(path: Steps, share: Any, pool: Supply, *, is_local: bool) -> Iterator[Mistake]:
+    for resource, amount in share.items() if isinstance(share, dict) else ():
+        if resource in pool.offered:
+            yield from _check_capacity((*path, resource), resource, amount, pool) if is_local else ()
+        elif resource in pool.uncounted:
+            yield _uncounted_resource((*path, resource), resource, pool)
+        else:
+            fix = suggest(resource, pool.offered)
+            message = f"nodes of pool `{pool.name}` have no {resource}"
+            yield Mistake((*path, resource), message, fix, is_of_key=True)
+    if isinstance(share, int) and share > pool.nodes and is_local:
+        message = f"`{share}` is a number of nodes, and pool `{pool.name}` has only {pool.nodes}"
         yield Mistake(path, message, f"write at most {pool.nodes}")
 
 
@@ -98,26 +112,28 @@ def _check_share_of_resource(
     offers = pools_offering(key, list(platform.supplies.values()))
     if isinstance(share, dict):
         yield Mistake(path, f"there is no pool {format_value(key)}", suggest(key, pools), is_of_key=True)
-    elif len(offers) > 1:
-        names = ", ".join(pool.name for pool in offers)
+    elif len({pool.name for pool in offers}) > 1:
+        names = " and ".join(dict.fromkeys(f"`{pool.name}`" for pool in offers))
         fix = f"name the pool, such as `{offers[0].name}: {{{key}: {share}}}`"
-        yield Mistake(path, f"several pools have {key}: {names}", fix, is_of_key=True)
-    elif not platform.has_all_pools:
-        return  # an invalid pool may have the resource
+        yield Mistake(path, f"several pools offer {key}: {names}", fix, is_of_key=True)
+    elif not platform.has_all_pools and (offers or platform.may_offer(key)):
+        return  # an invalid pool or fabric may have the resource
     elif hidden := next((pool for pool in platform.supplies.values() if key in pool.uncounted), None):
         yield _uncounted_resource(path, key, hidden)
     elif not offers:
         known = {*pools, *(name for pool in platform.supplies.values() for name in pool.offered)}
-        message = f"there is no pool and no resource {format_value(key)}"
+        message = f"{format_value(key)} is neither a pool nor a resource of a pool"
         yield Mistake(path, message, suggest(key, known), is_of_key=True)
     elif offers[0].name in shares:
-        message = f"both `{key}` and `{offers[0].name}` are shares of pool `{offers[0].name}`, the only pool with {key}"
-        fix = f"write one share of this pool, such as `{offers[0].name}: {{{key}: {share}}}`"
+        name = offers[0].name
+        message = f"`{key}` and `{name}` are both amounts of pool `{name}`, the only pool that offers {key}"
+        fix = f"write one entry for this pool, such as `{name}: {{{key}: {share}}}`"
         yield Mistake(path, message, fix, is_of_key=True)
-    elif implausible := check_amount(key, str(share)):
-        yield Mistake(path, *implausible)
-    elif is_local:
-        yield from _check_capacity(path, key, str(share), offers[0])
+    elif implausible := check_amount(key, to_quantity(share)):
+        yield Mistake(path, implausible.message, implausible.fix)
+    elif is_local and offers[0].name not in platform.pools_without_nodes:
+        most = max(offers, key=lambda pool: pool.offered[key].value * pool.nodes)
+        yield from _check_capacity(path, key, to_quantity(share), most)
 
 
 def _uncounted_resource(path: Steps, resource: str, pool: Supply) -> Mistake:
@@ -125,13 +141,14 @@ def _uncounted_resource(path: Steps, resource: str, pool: Supply) -> Mistake:
     if not instead:
         message = f"`queues` excludes {resource}, so Kueue has no quota for {resource}"
         return Mistake(path, message, "remove this entry", is_of_key=True)
-    message = f"`queues.transformations` counts {resource} only as {instead}"
-    return Mistake(path, message, f"write an amount of {instead}", is_of_key=True)
+    message = f"`queues.transformations` counts {resource} only as {instead}, so Kueue has no quota for {resource}"
+    entries = " and ".join(f"`{name}: AMOUNT`" for name in pool.uncounted[resource])
+    return Mistake(path, message, f"replace this entry by {entries}", is_of_key=True)
 
 
-def _check_capacity(path: Steps, resource: str, amount: str, pool: Supply) -> Iterator[Mistake]:
-    capacity = quantities.parse(pool.offered[resource]) * pool.nodes
-    if quantities.parse(amount).value > capacity.value:
+def _check_capacity(path: Steps, resource: str, amount: Quantity, pool: Supply) -> Iterator[Mistake]:
+    capacity = pool.offered[resource] * pool.nodes
+    if amount.value > capacity.value:
         message = f"`{amount}` is more than the {capacity} {resource} of pool `{pool.name}`"
         yield Mistake(path, message, f"write at most {capacity}")
 
@@ -156,46 +173,62 @@ def lending_beyond_quota(platform: PartialPlatform) -> Iterator[Mistake]:
 
 @rule
 def limits_below_quota(platform: PartialPlatform) -> Iterator[Mistake]:
-    """Report a ResourceQuota below the quota in Kueue: Kueue admits jobs whose pods the API server then rejects."""
+    """Report a ResourceQuota (`limits.resources`) below the quota in Kueue: `quota`, `reservations` and `borrow`.
+
+    Kueue then admits jobs whose pods the API server rejects. Jobs of a tenant with `multiKueue` run elsewhere.
+    """
     pools = list(platform.supplies.values())
     for path, tenant in _tenants_with_valid_shares(platform):
         if tenant.multi_kueue or not tenant.limits.resources:
             continue
         admitted = sum_amounts(*(quota_amounts(shares, pools) for shares in (*tenant.quotas, tenant.borrow)))
-        for resource, amount in tenant.limits.resources.items():
-            limit = quantities.parse(amount)
+        for resource, limit in tenant.limits.resources.items():
             most = sum((amounts.get(resource, ZERO).value for amounts in admitted.values()), Fraction(0))
             if limit.value < most:
                 most_text = Quantity(most, limit.is_binary)
-                message = f"`{amount}` is less than the {most_text} that Kueue admits for tenant `{tenant.name}`"
+                message = f"`{limit}` is less than the {most_text} that Kueue admits for tenant `{tenant.name}`"
+                message += ", so the API server rejects pods"
                 fix = f"write at least {most_text}, or remove this limit: Kueue enforces the quota"
                 yield Mistake((*path, "limits", "resources", resource), message, fix)
 
 
 def _tenants_with_valid_shares(platform: PartialPlatform) -> Iterator[tuple[Steps, Tenant]]:
-    for index, tenant in platform.tenants.items() if platform.has_all_pools else ():
+    for index, tenant in platform.tenants.items():
         path: Steps = ("tenants", index)
-        if not any(_check_tenant(path, tenant, platform)):
+        shares = (*tenant.quotas, tenant.borrow, tenant.lend or {})
+        if not any(_check_tenant(path, tenant, platform)) and all(_is_unambiguous(quota, platform) for quota in shares):
             yield path, tenant
+
+
+def _is_unambiguous(shares: Mapping[str, Share], platform: PartialPlatform) -> bool:
+    """Return True if each share is a share of one pool, which has a unique name."""
+    named = platform.supply_by_name
+    pools = list(platform.supplies.values())
+    offers = {key: [pool.name for pool in pools_offering(key, pools)] for key in shares.keys() - named.keys()}
+    return all(platform.has_all_pools and len(names) == 1 and names[0] in named for names in offers.values())
 
 
 @rule
 def overcommitted_pools(platform: PartialPlatform) -> Iterator[Mistake]:
-    """Report pools with less than the sum of all quotas: Kueue admits jobs whose pods then stay Pending."""
+    """Report pools with less than the sum of all quotas: Kueue admits jobs whose pods then stay Pending.
+
+    Also report pools of which `queues` excludes all resources, so that no quota limits their jobs.
+    """
     promised = _promised_amounts(platform)
     for index, pool in platform.supplies.items():
         if not pool.offered:
-            message = f"`queues` excludes every resource of pool `{pool.name}`, so no quota limits its jobs"
-            yield Mistake(("pools", index), message, "let Kueue count its cpu, memory or devices")
+            message = f"`queues` excludes every resource of pool `{pool.name}`, so no quota limits jobs on this pool"
+            fix = "remove cpu, memory or a device of the pool from the exclusions in `queues`"
+            yield Mistake(("pools", index), message, fix)
             continue
-        per_node = {resource: quantities.parse(amount) for resource, amount in pool.offered.items()}
+        per_node = pool.offered
         needed = {
             resource: promised.get(pool.name, {}).get(resource, ZERO).value / amount.value
             for resource, amount in per_node.items()
         }
         scarcest = max(needed, key=lambda resource: (needed[resource], resource == pool.accelerator))
         nodes = needed[scarcest]
-        if nodes > pool.nodes:
+        if nodes > pool.nodes and pool.name not in platform.pools_without_nodes:
             is_whole = nodes.denominator == 1
             taken = f"{nodes} nodes" if is_whole else f"{per_node[scarcest] * nodes} {scarcest}"
             available = str(pool.nodes if is_whole else per_node[scarcest] * pool.nodes)
@@ -217,15 +250,8 @@ def _promised_amounts(platform: PartialPlatform) -> Amounts:
         for index, cohort in platform.cohorts.items()
         if cohort.name not in remote and not any(_check_cohort(("cohorts", index), cohort, platform, is_local=True))
     ]
-    named = platform.supply_by_name
-    pools = list(named.values())
-    return sum_amounts(
-        *(
-            quota_amounts(quota, pools)
-            for quota in quotas
-            if all(key in named or (platform.has_all_pools and len(pools_offering(key, pools)) == 1) for key in quota)
-        )
-    )
+    pools = list(platform.supply_by_name.values())
+    return sum_amounts(*(quota_amounts(quota, pools) for quota in quotas if _is_unambiguous(quota, platform)))
 
 
 @rule
@@ -235,5 +261,5 @@ def unused_weights(platform: PartialPlatform) -> Iterator[Mistake]:
     entries += [(("cohorts", index), cohort.weight) for index, cohort in platform.cohorts.items()]
     for path, weight in entries if not platform.may_be_fair else ():
         if weight != 1:
-            message = f"`{weight}` has no effect: without fair sharing, Kueue lends to the first job that asks"
+            message = f"`{weight}` has no effect: without fair sharing, the first job that requests idle quota gets it"
             yield Mistake((*path, "weight"), message, "write `fairSharing: true` in `queues`, or remove the weight")

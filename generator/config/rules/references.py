@@ -1,11 +1,12 @@
-"""References between sections, names that must be unique, and the tree of cohorts."""
+"""The rules about references between sections, names that must be unique, and the tree of cohorts."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
 
-from generator.config.mistakes import Mistake, Steps
+from generator.config.mistakes import Mistake
+from generator.config.model.fields import Steps
 from generator.config.model.queues import MULTI_KUEUE_CHECK
 from generator.config.model.tenants import outermost_cohorts, workers_cohort
 from generator.config.rules.rule import UNKNOWN_NAME, PartialPlatform, rule
@@ -41,13 +42,14 @@ def undeclared_names(platform: PartialPlatform) -> Iterator[Mistake]:
         if platform.lacks(section, name):
             declared = platform.names[section]
             where = "queues.priorities" if section == "priorities" else section
-            fix = suggest(name, declared) if declared else f"declare it in `{where}`, or remove this name"
+            declaration = f"declare this {_SINGULAR[section]} in `{where}`, or remove this name"
+            fix = suggest(name, declared) if declared else declaration
             yield Mistake(path, f"there is no {_SINGULAR[section]} `{name}`", fix)
 
 
 def _references(platform: PartialPlatform) -> Iterator[tuple[Steps, str, str]]:
     """Yield the path, the section and the name of each reference."""
-    for index, pool in platform.pools.items():
+    for index, pool in platform.all_pools.items():
         if pool.fabric:
             yield ("pools", index, "fabric"), "fabrics", pool.fabric
     for index, runtime in platform.runtimes.items():
@@ -79,12 +81,12 @@ def reserved_names(platform: PartialPlatform) -> Iterator[Mistake]:
     """Report a name that mpigen gives to an object that it generates, such as the ClusterQueue `slack`."""
     for index, tenant in platform.tenants.items():
         if tenant.name == "slack" and platform.may_have_slack:
-            message = "`slack` is the name of the ClusterQueue that lends the nodes without an owner"
+            message = "mpigen creates a ClusterQueue named `slack`, which lends the nodes that no quota covers"
             fix = "choose another name, or write `queues: {slack: false}`"
             yield Mistake(("tenants", index, "name"), message, fix)
-    for index, pool in platform.pools.items():
+    for index, pool in platform.all_pools.items():
         if pool.name == MULTI_KUEUE_CHECK and pool.provisioning and platform.may_have_workers:
-            message = f"`{MULTI_KUEUE_CHECK}` is the name of the AdmissionCheck that sends jobs to other clusters"
+            message = f"mpigen creates the AdmissionCheck `{MULTI_KUEUE_CHECK}`, which sends jobs to other clusters"
             yield Mistake(("pools", index, "name"), message, "choose another name")
 
 
@@ -97,7 +99,11 @@ def shared_namespaces(platform: PartialPlatform) -> Iterator[Mistake]:
         for namespace in tenant.namespaces:
             if owners[namespace] > 1:
                 message = f"several tenants have the namespace `{namespace}`"
-                yield Mistake(("tenants", index, "namespaces"), message, "list each namespace in one tenant only")
+                fix = "list each namespace in one tenant only"
+                if namespace in platform.names["tenants"]:
+                    message = f"`{namespace}` is the namespace of tenant `{namespace}`"
+                    fix = f"remove `{namespace}` from this list, because a tenant has the namespace of its name"
+                yield Mistake(("tenants", index, "namespaces"), message, fix)
 
 
 @rule
@@ -116,22 +122,22 @@ _LONGEST = 200  # characters of a cycle in a message
 @rule
 def cohort_of_the_platform(platform: PartialPlatform) -> Iterator[Mistake]:
     """Report a cohort or a reference with the name of the platform's root Cohort, which mpigen creates."""
-    message = f"`{platform.platform}` is the cohort of the whole platform"
+    message = f"`{platform.platform}` is the root cohort of the platform, which mpigen creates"
     for index, cohort in platform.cohorts.items():
         if cohort.name == platform.platform:
-            fix = "remove this cohort: mpigen creates it, and every cohort without a parent belongs to it"
+            fix = "remove this cohort: every cohort without a `parent` belongs to the root cohort"
             yield Mistake(("cohorts", index, "name"), message, fix)
         elif cohort.parent == platform.platform:
-            fix = "remove this field: every cohort without a parent belongs to it"
+            fix = "remove this field: every cohort without a `parent` belongs to the root cohort"
             yield Mistake(("cohorts", index, "parent"), message, fix)
     for index, tenant in platform.tenants.items():
         if tenant.cohort == platform.platform:
-            yield Mistake(("tenants", index, "cohort"), message, "remove this field, or name a group of teams")
+            yield Mistake(("tenants", index, "cohort"), message, "remove this field, or name a different cohort")
 
 
 @rule
 def cohort_cycles(platform: PartialPlatform) -> Iterator[Mistake]:
-    """Report cohorts that are their own ancestors. Kueue admits nothing in them.
+    """Report cohorts that are their own ancestors. Kueue admits no jobs in such cohorts.
 
     Source: kueue v0.19.2 pkg/cache/hierarchy/cycle.go.
     """
@@ -163,13 +169,13 @@ def mixed_cohorts(platform: PartialPlatform) -> Iterator[Mistake]:
     for index, tenant in remote.items():
         root = roots.get(tenant.cohort or "", tenant.cohort or "")
         if root in local:
+            below = "" if tenant.cohort == root else f"cohort `{tenant.cohort}` is below "
             message = (
-                f"cohort `{root}` also has tenant `{local[root]}`, which does not set `multiKueue`: the tenants would "
-                "lend quota to each other, but their jobs run on different clusters"
+                f"{below}cohort `{root}`{', which' if below else ''} also has tenant `{local[root]}` without "
+                "`multiKueue`: the tenants would lend quota to each other, but their jobs run on different clusters"
             )
-            yield Mistake(
-                ("tenants", index, "cohort"), message, "name a cohort that has only tenants with `multiKueue`"
-            )
+            fix = f"name a cohort {f'outside `{root}` ' if below else ''}that has only tenants with `multiKueue`"
+            yield Mistake(("tenants", index, "cohort"), message, fix)
 
 
 @rule
@@ -178,7 +184,7 @@ def cohort_of_remote_tenants(platform: PartialPlatform) -> Iterator[Mistake]:
     if not any(tenant.multi_kueue for tenant in platform.tenants.values()):
         return
     taken = workers_cohort(platform.platform)
-    message = f"`{taken}` is the cohort that mpigen creates for all tenants with `multiKueue`"
+    message = f"mpigen creates the cohort `{taken}` for all tenants with `multiKueue`"
     for index, cohort in platform.cohorts.items():
         if cohort.name == taken:
             yield Mistake(("cohorts", index, "name"), message, "choose another name")

@@ -6,15 +6,17 @@ section's model.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from generator.config.mistakes import Mistake
 from generator.config.model.access import PlatformAccess
 from generator.config.model.cluster import Cluster, GitOps
 from generator.config.model.fabrics import Fabric
+from generator.config.model.fields import RESOURCE
 from generator.config.model.isolation import Isolation
 from generator.config.model.policies import Policies
 from generator.config.model.pools import Pool
@@ -22,8 +24,10 @@ from generator.config.model.queues import Queues
 from generator.config.model.quotas import Supply, pool_supply
 from generator.config.model.runtimes import Runtime
 from generator.config.model.tenants import Cohort, Tenant
+from generator.facts.names import EFA
 from generator.simulate.kueue.configuration import DEFAULT_COUNTING, Counting
 
+_RAIL = re.compile("_rail[0-9]+$")
 UNKNOWN_NAME = ""
 """The name of an entry whose name is missing or invalid."""
 
@@ -37,13 +41,16 @@ class PartialPlatform:
     Attributes:
         platform: the name of the platform; empty if it is not a string.
         names: section → the names of all of its entries, valid or not, in the order of the file.
-        cluster: None if the section is invalid; likewise for `policies`, `access` and `isolation`.
-        queues: the section without its invalid fields; None if the section is not a mapping.
-        gitops: None if the file has no `gitops`, or an invalid one.
-        is_gitops_invalid: True if the file has an invalid `gitops`.
-        is_openshift: None if the distribution is invalid.
-        invalid_queue_fields: the names of the invalid fields of `queues`. In `queues` they have their defaults.
+        cluster: the section; invalid fields have their defaults. `policies` to `gitops` likewise.
+        gitops: None if the file has no `gitops`.
+        invalid_fields: the invalid fields of these sections, such as `cluster.network`; `cluster.*` if the section is
+            not a mapping.
         unclear_pools: positions of the pools whose labels or taints may be invalid.
+        pools_without_resources: pools that `pools` lacks, because `allocatable` or `fabric` is invalid.
+        pools_without_nodes: the names of the pools whose `nodes` is invalid. The `nodes` of their Pool is a stand-in.
+        fabrics_without_devices: name → fabric that `fabrics` lacks, because a field such as `attach` is invalid. Its
+            `resource` is valid, or not set.
+        stand_in: the name in place of invalid names; empty if all names are valid.
     """
 
     platform: str
@@ -53,16 +60,28 @@ class PartialPlatform:
     cohorts: Mapping[int, Cohort]
     fabrics: Mapping[int, Fabric]
     names: Mapping[str, tuple[str, ...]]
-    cluster: Cluster | None
-    policies: Policies | None
-    access: PlatformAccess | None
-    isolation: Isolation | None
-    queues: Queues | None
+    cluster: Cluster
+    policies: Policies
+    access: PlatformAccess
+    isolation: Isolation
+    queues: Queues
     gitops: GitOps | None
-    is_openshift: bool | None
-    is_gitops_invalid: bool = False
-    invalid_queue_fields: frozenset[str] = frozenset()
+    invalid_fields: frozenset[str] = frozenset()
     unclear_pools: frozenset[int] = frozenset()
+    stand_in: str = ""
+    pools_without_resources: Mapping[int, Pool] = field(default_factory=dict)
+    pools_without_nodes: frozenset[str] = frozenset()
+    fabrics_without_devices: Mapping[str, Fabric] = field(default_factory=dict)
+
+    def knows(self, *fields: str) -> bool:
+        """Return True if none of these fields, such as `cluster.network`, is invalid in the file."""
+        sections = {f"{field.partition('.')[0]}.*" for field in fields}
+        return self.invalid_fields.isdisjoint({*fields, *sections})
+
+    @property
+    def is_openshift(self) -> bool | None:
+        """Return True for OpenShift, False for another distribution, and None if the distribution is invalid."""
+        return self.cluster.is_openshift if self.knows("cluster.distribution") else None
 
     def lacks(self, section: str, name: str) -> bool:
         """Return True if certainly no entry of a section has this name.
@@ -70,30 +89,33 @@ class PartialPlatform:
         If the name of any entry is unknown, the result is False, because that entry may have the name.
         """
         names = self.names[section]
-        return all(names) and name not in names
+        return all(names) and name not in (*names, self.stand_in)
 
     @property
     def may_have_slack(self) -> bool:
         """Return True if `queues.slack` is true or invalid."""
-        return self.queues is None or self.queues.slack
+        return self.queues.slack
 
     @property
     def may_have_workers(self) -> bool:
         """Return True if `queues.multiKueue` declares worker clusters, or is invalid."""
-        is_unknown = self.queues is None or "multiKueue" in self.invalid_queue_fields
-        return is_unknown or (self.queues is not None and self.queues.multi_kueue is not None)
+        return self.queues.multi_kueue is not None or not self.knows("queues.multiKueue")
 
     @property
     def may_be_fair(self) -> bool:
         """Return True if `queues.fairSharing` is true or invalid."""
-        return self.queues is None or self.queues.fair_sharing or "fairSharing" in self.invalid_queue_fields
+        return self.queues.fair_sharing or not self.knows("queues.fairSharing")
 
     @property
     def counting(self) -> Counting | None:
         """Return the rules by which Kueue counts resources; None if a field of `queues` with such rules is invalid."""
-        if self.queues is None or {"excludeResourcePrefixes", "transformations"} & self.invalid_queue_fields:
-            return None
-        return self.queues.counting
+        is_known = self.knows("queues.excludeResourcePrefixes", "queues.transformations")
+        return self.queues.counting if is_known else None
+
+    @cached_property
+    def all_pools(self) -> Mapping[int, Pool]:
+        """Return the pools by position, also the pools whose resources are unknown."""
+        return {**self.pools, **self.pools_without_resources}
 
     @cached_property
     def namespaces(self) -> Collection[str]:
@@ -111,6 +133,11 @@ class PartialPlatform:
         count = Counter(self.names["pools"])
         return {pool.name: pool for pool in self.pools.values() if count[pool.name] <= 1}
 
+    def pools_named(self, name: str) -> list[Pool]:
+        """Return the pools of this name; none if one of them is invalid."""
+        pools = [pool for pool in self.pools.values() if pool.name == name]
+        return pools if len(pools) >= self.names["pools"].count(name) else []
+
     @cached_property
     def supplies(self) -> Mapping[int, Supply]:
         """Return the resources that each pool provides to quotas, by the position of the pool in the file."""
@@ -126,21 +153,43 @@ class PartialPlatform:
 
     @cached_property
     def has_all_pools(self) -> bool:
-        """Return True if every pool is valid and has a unique name.
+        """Return True if the name and the resources of every pool are known, as Kueue counts the resources."""
+        return self._has_all_nodes and not any(map(lacks_fabric, self.pools.values()))
 
-        Only then can a rule report that no pool offers a resource.
-        """
+    @cached_property
+    def _has_all_nodes(self) -> bool:
+        """Return True if every pool is known, except for the devices of its fabric."""
         is_known = self.counting is not None and all(self.names["pools"])
-        return is_known and len(self.pool_by_name) == len(self.names["pools"])
+        return is_known and len(self.pools) == len(self.names["pools"])
+
+    def may_offer(self, resource: str) -> bool:
+        """Return True if an invalid pool may offer a resource, or if a fabric that is not known may have this device.
+
+        If the result is False, a rule can report that no pool offers the resource.
+        """
+        if not re.fullmatch(RESOURCE, resource):
+            return False
+        device = _RAIL.sub("", resource)
+        for pool in self.pools.values():
+            if lacks_fabric(pool) and "/" in resource:
+                fabric = self.fabrics_without_devices.get(pool.fabric or "")
+                if fabric is None or device == EFA or device.endswith(fabric.resource or f"/{fabric.device_name}"):
+                    return True
+        return not self._has_all_nodes
+
+
+def lacks_fabric(pool: Pool) -> bool:
+    """Return True if the pool names a fabric that is invalid or not declared, so that its devices are unknown."""
+    return pool.fabric is not None and pool.wiring is None
 
 
 Rule = Callable[[PartialPlatform], Iterator[Mistake]]
 
 RULES: list[Rule] = []
-"""Every rule, in the order of registration."""
+"""The registered rules, in the order of registration."""
 
 
 def rule(function: Rule) -> Rule:
-    """Register a function as a rule."""
+    """Register a function as a rule, which `find_mistakes` then applies."""
     RULES.append(function)
     return function

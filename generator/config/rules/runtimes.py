@@ -1,21 +1,24 @@
-"""The rules about a runtime and its pool: requests beyond a node, unsupported MPI families, and unusable fabrics."""
+"""The rules about a runtime on its pool: requests beyond a node, unsupported MPI families, and unusable fabrics."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from math import ceil
 
-from generator import quantities
-from generator.config.mistakes import Mistake, Steps
+from generator.config.mistakes import Mistake
 from generator.config.model.fabrics import Fabric
+from generator.config.model.fields import Steps
 from generator.config.model.pools import Pool
 from generator.config.model.runtimes import Runtime, fabric_of
-from generator.config.rules.rule import PartialPlatform, rule
+from generator.config.rules.rule import PartialPlatform, lacks_fabric, rule
 from generator.errors import suggest
 from generator.facts.families import FAMILIES
+from generator.quantities import ZERO, Quantity
 
 _SHARED_GPU = "nvidia.com/gpu.shared"
 _GLOO_FAMILIES = ("pytorch-mpi", "deepspeed")
+_ONE = Quantity(Fraction(1))
 _MORE_NODES = "and let jobs request more nodes"
 
 
@@ -31,16 +34,20 @@ def runtime_rule(function: RuntimeRule) -> RuntimeRule:
 
 @rule
 def runtimes_on_pools(platform: PartialPlatform) -> Iterator[Mistake]:
-    """Report runtimes that do not fit their pool."""
+    """Report the mistakes of each runtime whose pool is valid. The `runtime_rule` functions find them."""
     for index, runtime in platform.runtimes.items():
-        if pool := platform.pool_by_name.get(runtime.pool):
-            yield from find_runtime_mistakes(runtime, pool, ("runtimes", index))
+        yield from find_runtime_mistakes(runtime, *platform.pools_named(runtime.pool), path=("runtimes", index))
 
 
-def find_runtime_mistakes(runtime: Runtime, pool: Pool, path: Steps = ()) -> Iterator[Mistake]:
-    """Apply every rule of a runtime on its pool."""
-    for check in _RULES:
-        yield from check(path, runtime, pool)
+def find_runtime_mistakes(runtime: Runtime, *pools: Pool, path: Steps = ()) -> Iterator[Mistake]:
+    """Yield the mistakes of a runtime on its pool. The path of each mistake begins with `path`.
+
+    `duplicate_names` reports several pools of one name. A runtime is certainly wrong if it is wrong on each of them.
+    """
+    for check in _RULES if pools else ():
+        mistakes, *others = [[*check(path, runtime, pool)] for pool in pools]
+        wrong = [{mistake.path for mistake in other} for other in others]
+        yield from (mistake for mistake in mistakes if all(mistake.path in paths for paths in wrong))
 
 
 @runtime_rule
@@ -49,8 +56,8 @@ def _family_on_pool(path: Steps, runtime: Runtime, pool: Pool) -> Iterator[Mista
     family = runtime.family
     if pool.device not in family.devices:
         fitting = ", ".join(name for name, other in FAMILIES.items() if pool.device in other.devices)
-        reason = family.not_on.get(pool.device, "the catalogue does not offer this pair")
-        device = pool.accelerator or "no device"
+        reason = family.not_on.get(pool.device, "mpigen does not support this combination")
+        device = pool.accelerator or "no accelerator"
         message = f"`{family.name}` does not run on pool `{pool.name}` with {device}: {reason}"
         yield Mistake((*path, "use"), message, f"use one of: {fitting}")
     elif runtime.image is None and (pool.accelerator or not family.default_image):
@@ -61,15 +68,13 @@ def _family_on_pool(path: Steps, runtime: Runtime, pool: Pool) -> Iterator[Mista
 
 @runtime_rule
 def _launcher_settings(path: Steps, runtime: Runtime, pool: Pool) -> Iterator[Mistake]:
-    """Report a `launcher` for which the host of rank 0 is unknown, and useless `launcherResources`."""
+    """Report `launcher: node` for a family whose rank 0 can be on a different host, and useless `launcherResources`."""
     del pool
     if runtime.launcher == "node" and runtime.family.rank_variables:
         message = "with `launcher: node`, Open MPI 4 runs rank 0 on the launcher, but Open MPI 5 on a different host"
         yield Mistake((*path, "launcher"), message, "write `separate`, or remove this field")
     if runtime.launcher_resources and not runtime.has_separate_launcher:
-        message = (
-            "`launcherResources` has no effect: the launcher runs on one of the hosts, with the requests of a host"
-        )
+        message = "`launcherResources` has no effect: the launcher runs in a worker pod, with the requests of this pod"
         yield Mistake((*path, "launcherResources"), message, "add `launcher: separate`, or remove this field")
 
 
@@ -79,11 +84,15 @@ def _requests_on_node(path: Steps, runtime: Runtime, pool: Pool) -> Iterator[Mis
     for field, resources in (("launcherResources", runtime.launcher_resources), ("resources", runtime.resources)):
         for resource, amount in resources.items():
             offered = pool.offered.get(resource)
+            if offered is None and lacks_fabric(pool) and resource not in ("cpu", "memory"):
+                continue
             if offered is None:
                 fix = suggest(resource, pool.offered)
+                if not fix.startswith("did you mean"):
+                    fix = f"request only {' and '.join(sorted(pool.offered))} in this pool, or choose another pool"
                 message = f"nodes of pool `{pool.name}` have no {resource}"
                 yield Mistake((*path, field, resource), message, fix, is_of_key=True)
-            elif quantities.parse(amount).value > quantities.parse(offered).value:
+            elif amount.value > offered.value:
                 message = f"`{amount}` is more than the {offered} that a node of pool `{pool.name}` has"
                 yield Mistake((*path, field, resource), message, f"write at most {offered}")
 
@@ -98,8 +107,8 @@ def _ranks_per_mig_slice(path: Steps, runtime: Runtime, pool: Pool) -> Iterator[
     """
     if pool.device != "nvidia-mig":
         return
-    slices = runtime.resources.get(pool.accelerator, "1")
-    if quantities.parse(slices).value > 1:
+    slices = runtime.resources.get(pool.accelerator, _ONE)
+    if slices.value > 1:
         message = f"a pod gets `{slices}` MIG slices, but a CUDA process uses only one"
         yield Mistake((*path, "resources", pool.accelerator), message, f"request one slice, {_MORE_NODES}")
     if (runtime.processes_per_node or 1) > 1:
@@ -109,14 +118,17 @@ def _ranks_per_mig_slice(path: Steps, runtime: Runtime, pool: Pool) -> Iterator[
 
 @runtime_rule
 def _ranks_per_shared_gpu(path: Steps, runtime: Runtime, pool: Pool) -> Iterator[Mistake]:
-    """Report pods with several GPU shares, because two shares can belong to the same GPU.
+    """Report pods with several GPU shares, and several ranks on one share, if ranks communicate by NCCL.
+
+    Two shares of a pod can belong to the same GPU, and NCCL rejects two ranks on one GPU. Families without a framework,
+    which run plain MPI programs, are not reported.
 
     Source: NVIDIA/k8s-device-plugin README.md, Shared Access to GPUs: two shares can be of one GPU.
     """
     if pool.accelerator != _SHARED_GPU or runtime.family.framework == "mpi":
         return
     shares = runtime.resources.get(pool.accelerator, pool.offered[pool.accelerator])
-    if quantities.parse(shares).value > 1:
+    if shares.value > 1:
         message = f"the `{shares}` GPU shares of a pod can belong to the same GPU, and NCCL then rejects the ranks"
         fix = f"write `resources: {{{pool.accelerator}: 1}}`, {_MORE_NODES}"
         yield Mistake(_path_of_devices(path, runtime, pool), message, fix)
@@ -127,23 +139,23 @@ def _ranks_per_shared_gpu(path: Steps, runtime: Runtime, pool: Pool) -> Iterator
 
 @runtime_rule
 def _devices_per_numa_node(path: Steps, runtime: Runtime, pool: Pool) -> Iterator[Mistake]:
-    """Report hosts that need devices of several sockets, if the kubelet only admits pods of a single NUMA node.
+    """Report pods that need devices of several sockets, on nodes whose kubelet only admits pods of one NUMA node.
 
-    Source: kubernetes v1.34.2 pkg/kubelet/cm/topologymanager/policy_single_numa_node.go: hints of two nodes are
-    dropped. A socket has one NUMA node or several.
+    Source: kubernetes v1.34.2 pkg/kubelet/cm/topologymanager/policy_single_numa_node.go: the kubelet drops hints of
+    several NUMA nodes. A socket has one NUMA node or several. The rule needs a fabric whose server mpigen knows.
     """
     fabric = pool.wiring
     if not fabric or fabric.nodes.numa != "single-numa-node" or not pool.accelerator:
         return
     sockets = fabric.known_server.sockets if fabric.known_server else None
-    available = quantities.parse(pool.offered[pool.accelerator]).value
-    requested = quantities.parse(runtime.resources.get(pool.accelerator, pool.devices_per_host)).value
+    available = pool.offered[pool.accelerator].value
+    requested = runtime.resources.get(pool.accelerator, pool.devices_per_host).value
     if sockets and requested > ceil(available / sockets):
         message = (
-            f"a host requests {requested} of the {available} {pool.accelerator} of a node with {sockets} sockets; with "
-            f"`numa: single-numa-node` of fabric `{fabric.name}` the kubelet rejects its pod (TopologyAffinityError)"
+            f"a worker pod requests {requested} of the {available} {pool.accelerator} on {sockets} sockets of a node; "
+            f"with `numa: single-numa-node` of fabric `{fabric.name}` the kubelet rejects it (TopologyAffinityError)"
         )
-        fix = "write `numa: restricted`, or request fewer devices per host"
+        fix = "set `numa: restricted` in the fabric, or request fewer devices per pod"
         yield Mistake(_path_of_devices(path, runtime, pool), message, fix)
 
 
@@ -166,7 +178,10 @@ def _placement_in_topology(path: Steps, runtime: Runtime, pool: Pool) -> Iterato
 
 @runtime_rule
 def _fabric_of_ranks(path: Steps, runtime: Runtime, pool: Pool) -> Iterator[Mistake]:
-    """Report a runtime that cannot use the fabric of its pool, or that excludes a fabric which the pool lacks."""
+    """Report a runtime that cannot use the fabric of its pool, and `fabric: none` on a pool without a fabric.
+
+    With `attach: dra`, also report `resources` that differ from the devices in a claim of the fabric.
+    """
     fabric = fabric_of(runtime, pool)
     if fabric is not None:
         yield from _check_fabric(path, runtime, pool, fabric)
@@ -180,12 +195,15 @@ def _check_fabric(path: Steps, runtime: Runtime, pool: Pool, fabric: Fabric) -> 
         # torch docs/source/distributed.md: on CPUs the backend is Gloo, which uses TCP only.
         message = f"`{runtime.family.name}` uses TCP on CPUs, and ignores fabric `{fabric.name}`"
         yield Mistake(path, message, "add `fabric: none`")
-    requested = {resource: runtime.resources.get(resource, str(count)) for resource, count in fabric.requests.items()}
-    if requested and not any(quantities.parse(amount).value for amount in requested.values()):
-        message = f"this runtime requests no device of fabric `{fabric.name}`, so its ranks find no device and fail"
+    requested = {
+        resource: runtime.resources.get(resource, Quantity(Fraction(count)))
+        for resource, count in fabric.requests.items()
+    }
+    if requested and not any(amount.value for amount in requested.values()):
+        message = f"pods of this runtime request no device of fabric `{fabric.name}`, so ranks find no device and fail"
         yield Mistake((*path, "resources"), message, "write `fabric: none`, or request a device of the fabric")
     for resource, count in fabric.requests.items():
-        if fabric.attached == "dra" and requested[resource] != str(count):
+        if fabric.attached == "dra" and requested[resource].value != count:
             amount = requested[resource]
             message = f"`{amount}` differs from the {count} devices that a claim of fabric `{fabric.name}` requests"
             yield Mistake((*path, "resources", resource), message, "remove this entry")
@@ -199,7 +217,7 @@ def _memlock_of_family(path: Steps, runtime: Runtime, pool: Pool) -> Iterator[Mi
     """
     del pool
     if runtime.locks_memory and runtime.family.mpi != "openmpi":
-        message = f"`capability` has no effect: {runtime.family.title} cannot pass the capability to its ranks"
+        message = f"`capability` has no effect: {runtime.family.title} cannot pass the capability IPC_LOCK to its ranks"
         yield Mistake(
             (*path, "memlock"), message, "raise the limit of locked memory on the nodes, and remove this field"
         )
@@ -211,7 +229,7 @@ def _one_process_for_many_gpus(path: Steps, runtime: Runtime, pool: Pool) -> Ite
 
     Source: trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go EnforceMLPolicy.
     """
-    devices = {**pool.offered, **runtime.resources}.get(pool.accelerator, "0")
-    if runtime.processes_per_node == 1 and "gpu" in pool.accelerator.lower() and quantities.parse(devices).value > 1:
+    devices = {**pool.offered, **runtime.resources}.get(pool.accelerator, ZERO)
+    if runtime.processes_per_node == 1 and "gpu" in pool.accelerator.lower() and devices.value > 1:
         message = f"Trainer replaces `1` by {devices}, one process for each {pool.accelerator} of the node"
         yield Mistake((*path, "processesPerNode"), message, "request one device in `resources`, or remove this field")

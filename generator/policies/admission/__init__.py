@@ -1,1 +1,1 @@
-"""The admission pack: one module for each topic of `policies.admission`."""
+"""The admission pack: the ValidatingAdmissionPolicies of a platform, from rules.yaml, fabric.py and memlock.py."""

@@ -1,12 +1,12 @@
 """The admission rule for fabrics: a TrainJob keeps the devices, claims and variables of its runtime's fabric.
 
-Without one of these, ranks use TCP, which is many times slower, and report no error.
+If one of these is missing, ranks use TCP, which is many times slower, and report no error.
 
 - `resourcesPerNode` changes devices and claims. Trainer 2.2 replaces all resources of the runtime by it (trainer v2.2.0
   pkg/runtime/framework/plugins/jobset/builder.go Trainer). Trainer 2.3 merges amounts by resource and drops claims
-  (v2.3.0 pkg/runtime/core/trainingruntime.go newRuntimeInfo). Kueue contains the code of Trainer 2.2, so it does not
-  count a device that `resourcesPerNode` omits. It counts the device only if an init container requests it too (kueue
-  v0.19.2 go.mod; pkg/controller/jobs/trainjob).
+  (v2.3.0 pkg/runtime/core/trainingruntime.go newRuntimeInfo). Kueue is built with Trainer 2.2, whichever Trainer the
+  cluster runs. It counts a device that `resourcesPerNode` omits only if an init container requests it (kueue v0.19.2
+  go.mod; pkg/controller/jobs/trainjob).
 - `trainer.env` and the command line of `mpirun` change variables of the container `node`. `runtimePatches` cannot
   change them, because Trainer rejects patches of this container's `env` (pkg/runtime/framework/plugins/jobset
   Validate).
@@ -32,9 +32,10 @@ _ASSIGNS_VARIABLE = (  # `-env` and `-genv` are options of Hydra, `--mca` and `-
 
 
 def fabric(trainer: str) -> Rule:
-    """Return the rule that rejects a new TrainJob without the devices, claims or variables of its runtime's fabric.
+    """Return the rule that rejects new TrainJobs that change the devices, claims or variables of the runtime's fabric.
 
-    One validation has all four violations, because the runtimes of a release decide which of them can occur.
+    The four violations share one validation. With some runtimes a violation cannot occur, so no test case could reject
+    a validation of its own, and `policy/untested` would report it.
 
     Args:
         trainer: the minor version of Trainer.
@@ -78,15 +79,15 @@ def fabric(trainer: str) -> Rule:
 
 
 def _of_runtime(parameter: str) -> str:
-    """Return CEL for the entries of a namespace's parameter, such as `fabrics`, for the runtime of the job."""
+    """Return CEL that selects the entries of the job's runtime in a parameter of the namespace, such as `fabrics`."""
     return f"{list_parameter(parameter)}.filter(each, each.startsWith(variables.runtime + '='))"
 
 
 def _keeps_device(replaces: bool) -> str:
-    """Return CEL that is true if a job requests the amount of the CEL variable `device` that its runtime requests.
+    """Return CEL that is true if a job keeps the amount of a device in its runtime; `device[2]` is that amount.
 
     Args:
-        replaces: True if amounts of the job replace all amounts of the runtime (Trainer 2.2).
+        replaces: True if the amounts of a job replace all amounts of its runtime (Trainer 2.2).
     """
     if replaces:  # the API server rejects pods that request a device without a limit
         return " && ".join([_equals(_LIMIT, default="'0'"), _equals(_REQUEST, default="device[2]")])
@@ -105,13 +106,13 @@ def _changed_devices_message(replaces: bool) -> str:
         else "pods are attached to exactly these devices, and Kueue may not count a device that the job omits"
     )
     return (
-        "'each host of ' + variables.runtime + ' has ' + variables.changed.join(' and ') + '; set these amounts in"
-        f" limits and requests of spec.trainer.resourcesPerNode, or remove resourcesPerNode: {consequence}'"
+        "'each worker pod of ' + variables.runtime + ' has ' + variables.changed.join(' and ') + '; set these amounts"
+        f" in limits and requests of spec.trainer.resourcesPerNode, or remove resourcesPerNode: {consequence}'"
     )
 
 
 def _overridden_message(names: str, place: str) -> str:
     return (
-        f"variables.{names}.join(' and ') + ': ' + variables.runtime + ' sets how its ranks use the fabric;"
-        f" remove it from {place}'"
+        f"variables.runtime + ' sets ' + variables.{names}.join(' and ') + ' so that ranks use the fabric, and another"
+        f" value can make them use TCP; remove the variable from {place}'"
     )

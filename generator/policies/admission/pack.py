@@ -1,4 +1,4 @@
-"""The admission pack: the rules that a platform needs, each with its binding in a file of its own."""
+"""The admission pack: a file for each rule that a platform needs, with the policy and its binding."""
 
 from __future__ import annotations
 
@@ -10,17 +10,24 @@ from generator.config.model.policies import Policies
 from generator.config.platform import Platform
 from generator.facts.names import MANAGED_BY, PART_OF
 from generator.manifests import Manifest
-from generator.policies.access import KUBERNETES_USERS, OPENSHIFT_GROUPS, OPENSHIFT_GROUPS_FOR_USERS, controller_groups
-from generator.policies.admission import fabric, memlock
+from generator.policies.access import (
+    KUBERNETES_USERS,
+    MEMLOCK,
+    OPENSHIFT_GROUPS,
+    OPENSHIFT_GROUPS_FOR_USERS,
+    STANDARD,
+    controller_groups,
+)
+from generator.policies.admission.fabric import fabric
 from generator.policies.admission.policy import Rule, binding, policy
 from generator.policies.admission.rules import generated, read_rule, size
 
-_ALWAYS = ("job-isolation", memlock.MEMLOCK)
-"""Rules that always deny: RBAC or Pod Security allows what they forbid, so a warning would leave it open."""
+_ALWAYS = ("job-isolation", MEMLOCK)
+"""Rules that deny whatever action the platform file sets: RBAC or Pod Security allows the requests that they reject."""
 
 
 def admission_pack(platform: Platform) -> Iterator[Manifest]:
-    """Yield the policy and the binding of each enabled rule, if the platform has tenants."""
+    """Yield the policy and the binding of each rule that the platform needs, unless its action is `off`."""
     users_only = {"not-a-controller": _is_no_controller(platform)}
     for rule in _rules(platform):
         action = "deny" if rule.name in _ALWAYS else platform.policies.admission.action(rule.name)
@@ -35,7 +42,7 @@ def _rules(platform: Platform) -> Iterator[Rule]:
     yield from map(read_rule, ("queue", "runtime", "priority"))
     yield read_rule("patches")
     if any(pool.wiring for pool in platform.pools):  # removed again if no runtime uses a fabric: parameters.py
-        yield fabric.fabric(platform.cluster.versions.trainer)
+        yield fabric(platform.cluster.versions.trainer)
     yield from map(read_rule, ("owner", "own-jobs", "keys", "local-queues"))
     yield from _image_rules(platform)
     if any(limit.hosts_per_job or limit.devices_per_host or limit.time_per_job for limit in limits):
@@ -43,8 +50,9 @@ def _rules(platform: Platform) -> Iterator[Rule]:
     if platform.isolation.unit == "job":
         yield read_rule("job-isolation")
     yield from _compliance_rules(platform.policies)
-    if any(tenant.pod_security == memlock.MEMLOCK for tenant in platform.tenants):
-        yield memlock.memlock()
+    if any(tenant.pod_security == MEMLOCK for tenant in platform.tenants):
+        # restricts all pods in namespaces with the label
+        yield replace(read_rule(MEMLOCK), namespace_labels={STANDARD: MEMLOCK}, judges_controllers=True)
     if platform.gitops or platform.access.admin:
         yield generated(platform.operators.users, platform.operators.groups, _platform_labels(platform))
 
@@ -76,7 +84,7 @@ def _platform_labels(platform: Platform) -> dict[str, str]:
 
 
 def _is_no_controller(platform: Platform) -> str:
-    """Return CEL that is true if a user sends the request. It does not read owner references, which users can set."""
+    """Return CEL that is true unless a controller sends the request. Users could forge owner references."""
     users, groups = _cel_list(KUBERNETES_USERS), _cel_list(controller_groups(platform))
     openshift = (
         f" || (group.startsWith('{OPENSHIFT_GROUPS}') && !(group in {_cel_list(OPENSHIFT_GROUPS_FOR_USERS)}))"

@@ -1,7 +1,7 @@
-"""The parameters of admission rules: annotations of a team's Namespace, as a string or as a list with commas.
+"""The parameters of admission rules: annotations of a team's Namespace, each a string or a list with commas.
 
-Team members cannot write these annotations: no role of a team allows writing namespaces, and they are generated
-objects.
+Team members cannot write these annotations: no role of a team allows writing namespaces, and the rule `generated`
+protects all generated objects.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from generator.facts.names import FABRIC, LOCAL_QUEUE, PARAMETER, STEP, TENANT_L
 from generator.manifests import Body, Manifest
 
 CLAIM = "claim"
-"""Stands for the amount of a device that a ResourceClaim requests."""
+"""Value in place of an amount, for a device that pods request by a ResourceClaim."""
 _CONTAINER = "node"  # trainer v2.3.0 pkg/constants/constants.go Node: the only container that a TrainJob changes
 
 
@@ -27,8 +27,8 @@ class FabricUse:
     """The devices and variables with which a runtime uses a fabric.
 
     Attributes:
-        devices: resource or name of a claim → amount per host or `claim`, in pods that `resourcesPerNode` changes.
-        variables: environment variables that a job must not set.
+        devices: resource → amount in each pod, or name of a claim → `claim`, in pods that `resourcesPerNode` changes.
+        variables: environment variables that a job must not set; empty if the fabric allows a fallback to TCP.
     """
 
     devices: Mapping[str, str]
@@ -38,7 +38,7 @@ class FabricUse:
 def fabric_use(runtime: Manifest, fabrics: Iterable[Fabric]) -> FabricUse | None:
     """Return the devices and variables with which a runtime uses a fabric; None if it uses no fabric.
 
-    `resourcesPerNode` changes the pods of the `trainer` step. If the launcher is a node, it also changes the job `node`
+    `resourcesPerNode` changes the pods of the `trainer` step; if the launcher runs ranks, the job `node` as well
     (trainer v2.3.0 pkg/runtime/core/trainingruntime.go newRuntimeInfo; v2.2.0
     pkg/runtime/framework/plugins/jobset/builder.go Trainer). A separate launcher uses no fabric.
     """
@@ -63,7 +63,7 @@ def fabric_use(runtime: Manifest, fabrics: Iterable[Fabric]) -> FabricUse | None
 
 
 def _fabric(jobs: Iterable[Body], fabrics: Mapping[str, Fabric]) -> Fabric | None:
-    """Return the fabric that the annotation of a job's pods names."""
+    """Return the fabric that an annotation of the pods of any of these jobs names; None without such an annotation."""
     names = (_pods(job).get("metadata", {}).get("annotations", {}).get(FABRIC, "") for job in jobs)
     return next((fabrics[name] for name in names if name in fabrics), None)
 
@@ -85,7 +85,10 @@ _TREE_PARAMETERS = ("queues", "runtimes", "fabrics", "fabric-variables")
 
 
 def namespace_parameters(home: Tenant, team: str, platform: Platform) -> dict[str, str]:
-    """Return the parameters of a namespace, as annotations, without the parameters for runtimes and queues."""
+    """Return the annotations of a namespace with the parameters that the platform file sets.
+
+    `add_parameters_of_tree` adds the parameters that depend on rendered objects: runtimes, fabrics and more queues.
+    """
     policies, limits = platform.policies, home.limits
     devices = (f"{device}={count}" for device, count in limits.devices_per_host.items())
     places = (
@@ -113,9 +116,11 @@ def _priorities(home: Tenant, platform: Platform) -> list[str]:
 
 
 def add_parameters_of_tree(tree: list[Manifest], fabrics: Sequence[Fabric] = ()) -> list[Manifest]:
-    """Annotate the namespaces of tenants with their runtimes and queues, including objects that admins add in Python.
+    """Annotate the namespaces of tenants with the queues, runtimes and fabrics that their TrainJobs can use.
 
-    Remove the admission rule for fabrics if no runtime of the tree uses a fabric.
+    The tree includes the objects that an `mpigen_platform.py` adds.
+
+    Remove the admission rule `fabric` from the tree if no runtime uses a fabric.
     """
     values: dict[str | None, set[tuple[str, str]]] = {}
     for manifest in tree:
@@ -132,12 +137,12 @@ def add_parameters_of_tree(tree: list[Manifest], fabrics: Sequence[Fabric] = ())
 
 
 def _is_home(manifest: Manifest) -> bool:
-    """Return True for a Namespace of a tenant."""
+    """Return True if the manifest is a Namespace of a tenant."""
     return manifest.kind == "Namespace" and TENANT_LABEL in manifest.body["metadata"].get("labels", {})
 
 
 def _parameters(manifest: Manifest, fabrics: Sequence[Fabric]) -> Iterator[tuple[str, str]]:
-    """Yield (parameter, value) of a LocalQueue or a runtime, for the namespaces in which TrainJobs can use it."""
+    """Yield (parameter, value) of a LocalQueue or a runtime, for namespaces whose TrainJobs can use this object."""
     if manifest.kind == "LocalQueue":
         yield "queues", manifest.name
     elif manifest.kind in ("ClusterTrainingRuntime", "TrainingRuntime"):

@@ -2,7 +2,7 @@
 
 Fields: kubernetes v1.34.2 staging/src/k8s.io/api/admissionregistration/v1/types.go; defaults are written out. Functions
 of CEL: staging/src/k8s.io/apiserver/pkg/cel/environment/base.go of the minor version before the cluster's. Reading an
-absent field is an error, and an error denies the request, so expressions use `.?` and `orValue` throughout.
+absent field is an error, and an error denies the request, so expressions read optional fields by `.?` and `orValue`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from generator.facts.names import PARAMETER, PART_OF, RELAXED, TENANT_LABEL
-from generator.manifests import Body
+from generator.manifests import Body, omit_none
 
 _ACTIONS = {"deny": ["Deny"], "warn": ["Warn", "Audit"], "audit": ["Audit"]}
 _API = "admissionregistration.k8s.io/v1"
@@ -43,7 +43,7 @@ class ResourceRule:
 
 TRAINJOBS = ResourceRule("trainer.kubeflow.org", ("v1alpha1",), ("trainjobs",))
 RUNTIME = "object.spec.runtimeRef.?kind.orValue('ClusterTrainingRuntime') + '/' + object.spec.runtimeRef.name"
-"""CEL: the runtime of a job, in the form of the annotations of its namespace."""
+"""CEL for the runtime of a TrainJob as `KIND/NAME`, as in the annotations of its namespace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Validation:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """An admission rule.
+    """An admission rule, which becomes a ValidatingAdmissionPolicy and its binding.
 
     Attributes:
         name: the name in `policies.admission`, or the name of a rule that always denies.
@@ -66,8 +66,8 @@ class Rule:
         conditions: name → CEL expression; the rule ignores a request for which an expression is false.
         judges_controllers: True if the rule also applies to requests of controllers.
         object_labels: labels of the objects that the rule applies to. Default: all objects.
-        namespace_labels: labels of the namespaces that the rule applies to, without exemptions. Default: the namespaces
-            of tenants that do not relax the rule.
+        namespace_labels: labels of the namespaces that the rule applies to; tenants cannot relax such a rule. Default:
+            the namespaces of tenants, unless `relax` of a tenant names the rule.
         is_cluster_wide: True if the rule applies to all namespaces and to cluster-scoped objects.
     """
 
@@ -87,14 +87,14 @@ def parameter(name: str) -> str:
 
     Policies have no `paramRef`, because of a defect: after the deletion of the last policy with ConfigMap parameters,
     the API server watches no ConfigMaps for new policies until it restarts (apiserver v0.34.2
-    pkg/admission/plugin/policy/generic/policy_source.go starts a shared informer a second time). It would then reject
-    all requests after a platform is removed and installed again.
+    pkg/admission/plugin/policy/generic/policy_source.go starts a shared informer a second time). If an admin removes
+    and reinstalls a platform, the API server would reject all requests.
     """
     return f"namespaceObject.metadata.?annotations[?'{PARAMETER}{name}'].orValue('')"
 
 
 def list_parameter(name: str) -> str:
-    """Return CEL that reads a parameter as a list of strings."""
+    """Return CEL that reads a parameter of the object's namespace as a list of strings."""
     return f"{parameter(name)}.split(',').filter(each, each != '')"
 
 
@@ -102,43 +102,49 @@ def policy(platform: str, rule: Rule) -> Body:
     """Return the ValidatingAdmissionPolicy of a rule."""
     variables = [{"name": name, "expression": text} for name, text in rule.variables.items()]
     conditions = [{"name": name, "expression": expression} for name, expression in rule.conditions.items()]
-    return {
-        "apiVersion": _API,
-        "kind": "ValidatingAdmissionPolicy",
-        "metadata": {"name": f"{platform}-{rule.name}"},
-        "spec": {
-            "failurePolicy": "Fail",
-            "matchConstraints": {
-                "matchPolicy": "Equivalent",
-                "namespaceSelector": {},
-                "objectSelector": {"matchLabels": dict(rule.object_labels)} if rule.object_labels else {},
-                "resourceRules": [entry.body() for entry in rule.resource_rules],
+    return omit_none(
+        {
+            "apiVersion": _API,
+            "kind": "ValidatingAdmissionPolicy",
+            "metadata": {"name": f"{platform}-{rule.name}"},
+            "spec": {
+                "failurePolicy": "Fail",
+                "matchConstraints": {
+                    "matchPolicy": "Equivalent",
+                    "namespaceSelector": {},
+                    "objectSelector": {"matchLabels": dict(rule.object_labels)} if rule.object_labels else {},
+                    "resourceRules": [entry.body() for entry in rule.resource_rules],
+                },
+                "matchConditions": [*conditions, _NOT_DELETED],
+                "variables": variables or None,  # the API server does not store an empty list
+                "validations": [
+                    {"expression": entry.expression, "messageExpression": entry.message, "reason": entry.reason}
+                    for entry in rule.validations
+                ],
             },
-            "matchConditions": [*conditions, _NOT_DELETED],
-            **({"variables": variables} if variables else {}),  # an empty list would not be stored
-            "validations": [
-                {"expression": entry.expression, "messageExpression": entry.message, "reason": entry.reason}
-                for entry in rule.validations
-            ],
-        },
-    }
+        }
+    )
 
 
 def binding(platform: str, rule: Rule, action: str) -> Body:
-    """Return the ValidatingAdmissionPolicyBinding of a rule: the namespaces, and the action on a violation."""
-    spec: Body = {"policyName": f"{platform}-{rule.name}", "validationActions": _ACTIONS[action]}
-    if not rule.is_cluster_wide:
-        spec["matchResources"] = {
-            "matchPolicy": "Equivalent",
-            "namespaceSelector": _namespace_selector(platform, rule),
-            "objectSelector": {},
-        }
-    return {
-        "apiVersion": _API,
-        "kind": "ValidatingAdmissionPolicyBinding",
-        "metadata": {"name": f"{platform}-{rule.name}"},
-        "spec": spec,
+    """Return the ValidatingAdmissionPolicyBinding of a rule for the action `deny`, `warn` or `audit`."""
+    of_namespaces = {
+        "matchPolicy": "Equivalent",
+        "namespaceSelector": _namespace_selector(platform, rule),
+        "objectSelector": {},
     }
+    return omit_none(
+        {
+            "apiVersion": _API,
+            "kind": "ValidatingAdmissionPolicyBinding",
+            "metadata": {"name": f"{platform}-{rule.name}"},
+            "spec": {
+                "policyName": f"{platform}-{rule.name}",
+                "validationActions": _ACTIONS[action],
+                "matchResources": None if rule.is_cluster_wide else of_namespaces,
+            },
+        }
+    )
 
 
 def _namespace_selector(platform: str, rule: Rule) -> Body:

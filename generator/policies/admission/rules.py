@@ -1,4 +1,4 @@
-"""The admission rules of rules.yaml: each entry becomes a Rule, with its abbreviations replaced."""
+"""Read the admission rules of rules.yaml: each entry becomes a Rule, with its abbreviations expanded to CEL."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _SCOPES = {
     " && object.spec.?ephemeralContainers.orValue([]).all(each, {0})",
     "annotations": "object.metadata.?annotations.orValue({{}}).all(key, {0})",
 }
-"""Key of an expression in rules.yaml → CEL that is true if the expression is true in each place."""
+"""Key of an expression in rules.yaml → CEL that is true if the expression is true for every pod, volume and so on."""
 _ABBREVIATION = re.compile(r"\$(list|text)\(([a-z-]+)\)|\$\{(\w+)\}")
 
 
@@ -47,7 +47,7 @@ def read_rule(
 
     Args:
         name: the key of the rule.
-        settings: the values of `for` whose validations the platform needs.
+        settings: the settings of the platform. A validation with another setting in `for` is omitted.
         constants: values of `${NAME}` in addition to the constants of generator/facts/names.py.
         variables: variables that precede the variables of the rule.
         labels: labels of the objects that the rule applies to, in all namespaces. Default: all objects of tenants.
@@ -56,12 +56,14 @@ def read_rule(
     values = {**vars(names), "RUNTIME": RUNTIME, **(constants or {})}
 
     def expand(match: re.Match[str]) -> str:
+        """Return the CEL for one abbreviation."""
         function, argument, constant = match.groups()
         if constant:
             return str(values[constant])
         return list_parameter(argument) if function == "list" else parameter(argument)
 
     def cel(text: str) -> str:
+        """Return CEL with its abbreviations expanded."""
         return _ABBREVIATION.sub(expand, text)
 
     return Rule(
@@ -94,7 +96,7 @@ def _resource_rule(
 
 
 def size(limits: Collection[Limits]) -> Rule:
-    """Return the rule that limits hosts, devices and time, with a validation for each limit that a tenant sets."""
+    """Return the rule `size`, with a validation for each limit (hosts, devices, time) that at least one tenant sets."""
     is_set = {
         "hosts": any(limit.hosts_per_job for limit in limits),
         "devices": any(limit.devices_per_host for limit in limits),
@@ -104,7 +106,7 @@ def size(limits: Collection[Limits]) -> Rule:
 
 
 def generated(users: Sequence[str], groups: Sequence[str], labels: Mapping[str, str]) -> Rule:
-    """Return the rule that rejects changes of generated objects by all other users and groups.
+    """Return the rule `generated`, which lets only these users and groups change generated objects.
 
     Args:
         users: users that may change the objects.

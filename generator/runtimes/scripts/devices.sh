@@ -14,12 +14,15 @@ for device in /dev/kfd /dev/dri/renderD*; do
   failed=yes
   owner=$(ls -lnd "$device" 2> /dev/null || true)
   group=$(echo "$owner" | sed -n 's/^[^ ]* *[^ ]* *[^ ]* *\([0-9][0-9]*\) .*/\1/p')
-  echo "devices: the user of ranks ($(id -u), groups $(id -G)) cannot open $device of group ${group:-unknown} (${owner%% *}): add the group to deviceGroups of pool $pool, in platform.yaml" >&2
+  echo "devices: user $(id -u) with the groups $(id -G) cannot open \`$device\` of group ${group:-unknown} (${owner%% *}). Ranks" \
+    "would find no GPU or train on CPUs, so the job fails. Add group ${group:-of this file} to \`deviceGroups\` of pool" \
+    "\`$pool\` in platform.yaml." >&2
 done
 
 if [ -z "$failed" ] && [ "$opened" -eq 0 ]; then
   failed=yes
-  echo "devices: /dev/kfd and /dev/dri/renderD* do not exist: check the resources of the pod and the device plugin of its node" >&2
+  echo "devices: this pod has neither \`/dev/kfd\` nor \`/dev/dri/renderD*\`. Ranks would find no GPU or train on CPUs, so the job" \
+    "fails. Check that the pod requests GPUs, and that the device plugin of its node works." >&2
 fi
 [ -z "$failed" ] || exit 1
-echo "devices: $opened device files can be opened"
+echo "devices: user $(id -u) can open all $opened files of GPUs"

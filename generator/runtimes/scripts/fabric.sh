@@ -3,8 +3,9 @@
 set -eu
 fabric=${fabric:?} devices=${devices:?} interfaces=${interfaces?} link=${link?} memory=${memory:?}
 failed=
-missing() {
-  echo "fabric $fabric: $1" >&2
+# Report a fault: $1 is wrong, $2 repairs it.
+fail() {
+  echo "fabric $fabric: $1. Ranks would hang, fail or use TCP silently, so the job fails now. $2." >&2
   failed=yes
 }
 
@@ -22,26 +23,30 @@ for verbs in /dev/infiniband/uverbs*; do
   fi
 done
 if [ "$there" -lt "$devices" ]; then
-  missing "$there of $devices devices in /dev/infiniband: look at what the pod asks for, and at the device plugin or driver of its node"
+  fail "the pod has $there of $devices devices in \`/dev/infiniband\`" \
+    "Check the resources or claims that the pod requests, and the device plugin or driver of its node"
 elif [ "$active" -lt "$devices" ]; then
-  missing "$active of $devices devices have an active link, and not$inactive: look at cable and switch, and with InfiniBand at the subnet manager and the partition"
+  fail "$active of $devices devices have an active link; inactive:$inactive" \
+    "Check cables and switches, and on InfiniBand the subnet manager and the partition"
 fi
 
 for interface in $interfaces; do
   if ! [ -e "/sys/class/net/$interface" ]; then
-    missing "there is no $interface: look at the pod's annotation k8s.v1.cni.cncf.io/network-status, and at the NetworkAttachmentDefinition"
+    fail "the pod has no interface \`$interface\`" \
+      "Compare the annotation k8s.v1.cni.cncf.io/network-status of the pod with its NetworkAttachmentDefinitions"
   elif [ -n "$link" ]; then
     read -r state < "/sys/class/net/$interface/operstate"
-    case $state in up | unknown) ;; *) missing "$interface is $state: look at cable and switch" ;; esac
+    case $state in up | unknown) ;; *) fail "the interface \`$interface\` is \`$state\`" "Check cables and switches" ;; esac
   fi
 done
 
 if [ "$memory" -gt 0 ]; then
   limit=$(sed -n 's/^Max locked memory  *\([^ ]*\).*/\1/p' /proc/self/limits)
   if [ "$limit" != unlimited ] && [ "$limit" -lt "$memory" ]; then
-    missing "ranks may lock $limit bytes of $memory: raise the limit of locked memory of the node's containerd (LimitMEMLOCK=infinity) or CRI-O (default_ulimits)"
+    fail "ranks can lock $limit bytes of memory, and RDMA needs up to $memory" \
+      "Set LimitMEMLOCK=infinity for containerd on the node, or memlock=-1:-1 in default_ulimits of CRI-O"
   fi
 fi
 
 [ -z "$failed" ] || exit 1
-echo "fabric $fabric: $active of $devices devices with an active link, interfaces: ${interfaces:-none}"
+echo "fabric $fabric: $active of $devices devices have an active link; interfaces: ${interfaces:-none}"

@@ -1,6 +1,6 @@
 #!/run/mpi/sh
-# Replaces mpirun and mpiexec of Hydra, which cannot read Trainer's hostfile: in a command that names it, as the Kubeflow SDK
-# does, this program names the hostfile of /run/mpi with the same hosts.
+# Replaces mpirun and mpiexec of Hydra, which cannot read Trainer's hostfile. If the command names that hostfile, as commands
+# of the Kubeflow SDK do, this program passes the hostfile in /run/mpi instead, which has the same hosts.
 for argument do
   shift
   case $argument in
@@ -10,5 +10,5 @@ for argument do
   set -- "$@" "$argument"
 done
 PATH=${PATH#/run/mpi/bin:}
-# Every host has the environment already. Intel MPI would overwrite the variables of the host; MPICH reads HYDRA_ENV.
+# Every pod already has the environment. Intel MPI would overwrite variables of a pod; MPICH reads HYDRA_ENV.
 exec "${0##*/}" ${I_MPI_HYDRA_HOST_FILE:+-genvnone} "$@"

@@ -1,25 +1,28 @@
 """Admission of jobs that are submitted one after the other: admitted, pending, or preempted.
 
 The simulation follows pkg/scheduler and pkg/cache of kueue v0.19.2, or of v0.18.3 where `configuration.Rules` names a
-difference, with the feature gates that are on by default. It settles after each step: preempted jobs have stopped, and
-pending jobs were tried. So submit real jobs a few seconds apart: Kueue compares ages by timestamps in seconds, and
-retries pending jobs a second after a job released quota.
+difference, with the feature gates that are on by default. After each step, preempted jobs have stopped, and Kueue has
+tried all pending jobs. To compare with a real Kueue, submit jobs a few seconds apart: Kueue compares ages in whole
+seconds, and retries pending jobs a second after a job released quota.
 
-A job with several PodSets may be retried for ever: as long as one PodSet finds a flavor, the next attempt continues
-with the next flavor of each PodSet (`PendingFlavors`), and starts over. When quota is free again, the job's flavors
+Kueue may retry a job with several PodSets for ever: while one PodSet finds a flavor, the next attempt continues with
+the next flavor of each PodSet (`PendingFlavors`), and later starts over. When quota is free again, the job's flavors
 depend on the moment, and the job may stay pending. The prediction is one of the possible outcomes.
 
 Simulated: flavors in their order with taints, selectors and `flavorFungibility`; quotas with lending and borrowing
 limits at every level; both queueing strategies; priorities; `withinClusterQueue`, `reclaimWithinCohort`,
 `borrowWithinCohort`; fair sharing with weights and its preemption strategies; and topology placement if the Nodes are
-given: required, preferred and unconstrained, a launcher with its hosts. Without Nodes `NotModelledError` is raised if
-placement matters: a job requires a level, two jobs would share a node, or the number of nodes is unknown. With
-`preferred` it is then enough to count whole nodes, as the annotations of mpigen's ResourceFlavors declare them.
+given: required, preferred and unconstrained, a launcher pod with its worker pods. Without Nodes, `NotModelledError` is
+raised if placement matters: a job requires a level, two jobs would share a node, or the number of nodes is unknown. For
+a `preferred` level without Nodes, the nodes that the annotations of mpigen's ResourceFlavors declare are counted.
 
 Not simulated: admission checks and slices of a topology (both raise `NotModelledError`), balanced placement, node
 replacement, flavors whose nodes overlap within one cycle, partial admission, elastic jobs, ConcurrentAdmission, fair
 sharing by past usage (`admissionScope`), `waitForPodsReady` with its timeouts, MultiKueue, and limits of the namespace
 (LimitRange: see `podsets.find_broken_bounds`; ResourceQuota).
+
+tests/cluster compares `predict` with a real Kueue, and tests/quota_claims.py compares `largest.largest_jobs` with
+`would_admit`.
 """
 
 from __future__ import annotations
@@ -48,17 +51,18 @@ def predict(
     strategies: Sequence[str] = (),
     nodes: Iterable[Manifest] = (),
 ) -> Mapping[str, Outcome]:
-    """Return the last state of each job, in the order of submission.
+    """Return the state of each job after all steps, in the order of submission.
 
     Args:
         tree: the queues, with the version of Kueue.
         steps: jobs that are submitted and jobs that finish, in order.
         strategies: `fairSharing.preemptionStrategies` of Kueue's configuration; none while fair sharing is disabled.
-        nodes: manifests with the Nodes of the cluster, if Kueue places pods by topology.
+        nodes: manifests that include the Nodes of the cluster; needed only if Kueue places pods by topology.
 
     Raises:
         NotModelledError: Kueue decides by rules that are not simulated, or the jobs preempt one another for ever.
-        SimulationError: two jobs have the same name, or an unknown job finishes.
+        SimulationError: two jobs have the same name, an unknown or finished job finishes, Kueue rejects the strategies,
+            or an amount of a node or pod in `nodes` is not a quantity.
     """
     if strategies and tuple(strategies) not in STRATEGIES:
         raise SimulationError((Problem(f"Kueue rejects these strategies: {', '.join(strategies)}"),))
@@ -75,11 +79,19 @@ def predict(
 def would_admit(
     tree: QueueTree, job: Job, usage: Mapping[str, Amounts] | None = None, nodes: Iterable[Manifest] = ()
 ) -> Outcome:
-    """Return the outcome of one job, given the usage of queues. The job preempts none, since running jobs are unknown.
+    """Return the outcome of a job that is submitted while the queues have this usage.
+
+    The job preempts no other job, because the running jobs are unknown.
+
+    Args:
+        tree: the queues, with the version of Kueue.
+        job: the job.
+        usage: ClusterQueue → the quota that its running jobs use. Default: all queues are idle.
+        nodes: manifests that include the Nodes of the cluster; needed only if Kueue places pods by topology.
 
     Raises:
-        NotModelledError: Kueue decides by rules that are not simulated, or the job needs a flavor with a topology that
-            is in use: the nodes in use are unknown.
+        NotModelledError: Kueue decides by rules that are not simulated, or the job needs a flavor with a topology of
+            which some quota is in use: the nodes in use are unknown.
     """
     used = {key.flavor for amounts in (usage or {}).values() for key, amount in amounts.items() if amount}
     simulation = _Simulation(tree, (), read_machines(nodes), used)
@@ -92,7 +104,7 @@ def would_admit(
 
 @dataclass(eq=False, slots=True)
 class _Record:
-    """The history of a job. `rejection` is permanent, and `last` is the assignment of the last attempt."""
+    """A submitted job. `rejection` is why Kueue never admits it, and `last` is the assignment of its last attempt."""
 
     workload: Workload
     rejection: str = ""
@@ -103,7 +115,7 @@ class _Record:
 
 
 class _Simulation:
-    """The jobs, the queues and the scheduler."""
+    """A simulated cluster: its jobs, its queues and the scheduler of Kueue."""
 
     def __init__(
         self, tree: QueueTree, strategies: tuple[str, ...], nodes: Sequence[Machine], unknown: Iterable[str] = ()
@@ -117,7 +129,12 @@ class _Simulation:
         self._released: set[str] = set()
 
     def submit(self, job: Job) -> None:
-        """Submit a job to its queue."""
+        """Submit a job to its ClusterQueue.
+
+        Raises:
+            SimulationError: a job of this name exists.
+            NotModelledError: the ClusterQueue has AdmissionChecks.
+        """
         if job.name in self._records:
             raise SimulationError((Problem(f"there are two jobs named `{job.name}`"),))
         queue = self._tree.queues.get(job.queue)
@@ -137,7 +154,11 @@ class _Simulation:
         return f"`{queue.name}` admits no job of `{job.namespace}`: {rejection}" if rejection else ""
 
     def finish(self, name: str) -> None:
-        """Finish a job in any state."""
+        """Finish the job with this name, whether it runs or is pending.
+
+        Raises:
+            SimulationError: there is no unfinished job of this name.
+        """
         record = self._records.get(name)
         if record is None or record.is_finished:
             raise SimulationError((Problem(f"there is no unfinished job named `{name}`"),))
@@ -159,6 +180,9 @@ class _Simulation:
 
         Kueue retries inadmissible jobs a while after quota was released, so it first tries the heads of the queues:
         pkg/cache/queue/inadmissible_workloads.go `workqueueRequeuer`.
+
+        Raises:
+            NotModelledError: jobs preempt one another for ever.
         """
         seen: set[tuple[tuple[str, str], ...]] = set()
         for _ in range(_CYCLES):
@@ -177,13 +201,13 @@ class _Simulation:
         raise NotModelledError((Problem(message, "check the priorities and `reclaimWithinCohort`"),))
 
     def _retry_inadmissible(self) -> None:
-        """Make the inadmissible jobs of all queues that share a cohort tree with released quota admissible again."""
+        """Make the inadmissible jobs admissible again in each cohort tree in which a job released quota."""
         roots = [self.cluster.nodes[name].root() for name in self._released]
         self._released.clear()
         self._waiting.retry_inadmissible({name for name, node in self.cluster.nodes.items() if node.root() in roots})
 
     def _run_cycle(self, heads: list[Head]) -> bool:
-        """Run one cycle; return True if anything changed."""
+        """Run one cycle of the scheduler; return True if the state of a job changed."""
         entries = self._scheduler.cycle(heads)
         is_changed = self._waiting.put_back(entries)
         for entry in entries:
@@ -200,13 +224,13 @@ class _Simulation:
         return is_changed or any(entry.is_admitted or entry.is_preempting for entry in entries)
 
     def _preempt(self, record: _Record, by: str) -> None:
-        """Stop a job and queue it again."""
+        """Stop a job that the job named `by` preempts, and queue it again."""
         record.history.append(f"preempted by {by}")
         self._stop(record)
         self._waiting.enter(record.workload, self._tree.queues[record.workload.job.queue])
 
     def outcomes(self) -> Mapping[str, Outcome]:
-        """Return the outcome of each job."""
+        """Return job name → outcome."""
         return {name: self._outcome(record) for name, record in self._records.items()}
 
     def _outcome(self, record: _Record) -> Outcome:
@@ -226,7 +250,7 @@ class _Simulation:
         return Outcome(state, reason="; ".join(reasons) or "other jobs come first", history=history)
 
     def _assign_alone(self, job: Job) -> Assignment:
-        """Return the assignment of a job if all queues are idle."""
+        """Return the assignment that a job gets while all queues are idle."""
         queue, node = self._tree.queues[job.queue], build_quota_tree(self._tree)[job.queue]
         rules = self._tree.rules
         sites = Sites(self._tree.flavors, self._machines, rules=rules)

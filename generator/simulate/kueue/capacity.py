@@ -1,19 +1,19 @@
-"""The capacity of a ClusterQueue: what it gets of a flavor and resource in every state that the other queues can reach.
+"""The capacity of a ClusterQueue: the quota that it gets in every state that the other queues can reach.
 
 A state is a possible usage of all other ClusterQueues; the usage of this ClusterQueue is 0. The path leads from the
-ClusterQueue over its cohorts to the root of the cohort tree. A child adds usage to its parent only beyond its local
-quota. So a state is defined by the usage that each cohort of the path gets from its side children: the child cohorts
-and ClusterQueues that are not on the path.
+ClusterQueue through its cohorts to the root of the cohort tree. The side children of a cohort on the path are its child
+cohorts and ClusterQueues that are not on the path. A child uses its local quota first, which it never lends. Only the
+usage beyond it counts in the parent. So the usage of the side children of all cohorts on the path defines a state.
 
 How Kueue preempts without fair sharing (kueue v0.19.2 pkg/scheduler/preemption/classical/hierarchical_preemption.go
 `collectCandidatesForHierarchicalReclaim`, preemption.go `classicalPreemptions`; the same in v0.18.3): it looks for the
-lowest node of the path whose subtree quota holds the job. Outside of this subtree it preempts jobs
-of queues above their nominal quota in cohorts above their subtree quota. Inside, it preempts jobs of other queues only
-for a job that stays within the nominal quota, or if their priority is lower (`borrowWithinCohort`), which is not so in
-every state.
+lowest node of the path whose subtree quota holds the job. Outside of this subtree, Kueue preempts jobs of queues that
+exceed their nominal quota, in cohorts that exceed their subtree quota. Inside, it preempts jobs of other queues in two
+cases: the new job stays within the nominal quota of its queue, or the other jobs have a lower priority
+(`borrowWithinCohort`). The second case does not hold in every state.
 
-With fair sharing (`fairPreemptions`, `runFirstFsStrategy`) a job that stays within the nominal quota preempts the same
-jobs. A job that borrows preempts by comparing shares, and that depends on the sizes of the running jobs.
+With fair sharing (`fairPreemptions`, `runFirstFsStrategy`), a job that stays within the nominal quota preempts the same
+jobs. For a job that borrows, Kueue compares the shares of queues, which depend on the sizes of the running jobs.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ class Guarantee:
     """The amounts of a flavor and resource that a ClusterQueue gets, whatever the other queues use.
 
     Attributes:
-        owned: the amount without preemption.
-        levels: for each node of the path, the largest job that it holds in every state, with preemption but without
-            fair sharing. Kueue admits a job if one node holds all its resources.
-        bound: an upper bound of the amount in every state, with preemption but without fair sharing.
+        owned: the amount that the queue gets without preemption.
+        levels: for each node of the path, the largest job that this node holds in every state, with preemption but
+            without fair sharing. Kueue admits a job if one node holds all its resources.
+        bound: an upper bound of the amount that the queue gets in every state by preemption, without fair sharing.
         fair_bound: the same bound with fair sharing. Kueue then still admits jobs up to the first of `levels`.
     """
 
@@ -48,15 +48,15 @@ class Guarantee:
 
 @dataclass(frozen=True, slots=True)
 class _PathNode:
-    """A node of the path.
+    """A node of the path, with its quota of one flavor and resource.
 
     Attributes:
-        subtree: its subtree quota.
-        local: the part that it never lends.
-        limit: the quota that it can use of its parent.
-        potential: the quota that it can use while all usage is 0.
-        kept: the usage of its side children that no job of this queue can preempt.
-        all: the largest usage of its side children.
+        subtree: the subtree quota of the node.
+        local: the part of the subtree quota that the node never lends.
+        limit: the quota of its parent that the node can use.
+        potential: the quota that the node can use while all usage is 0.
+        kept: the largest usage of the side children that no job of the queue can preempt.
+        all: the largest usage of the side children.
     """
 
     subtree: int
@@ -67,12 +67,15 @@ class _PathNode:
     all: int
 
     def stored(self, usage: float) -> float:
-        """Return the part of a usage that counts in the parent."""
+        """Return the part of the node's usage that counts in its parent: the usage beyond the local quota."""
         return max(0, usage - self.local)
 
 
 def compute_guarantee(node: Node, key: FlavorResource) -> Guarantee:
-    """Return the amounts that the ClusterQueue of a node gets in every state."""
+    """Return the amounts of a flavor and resource that a ClusterQueue gets, whatever the other queues use.
+
+    `node` is the ClusterQueue in the quota tree.
+    """
     path = _path(node, key)
     full = _outward(path, [step.all for step in path])
     quiet = _available(path, _outward(path, [step.kept for step in path]))[-1]
@@ -87,7 +90,7 @@ def compute_guarantee(node: Node, key: FlavorResource) -> Guarantee:
 
 
 def _path(node: Node, key: FlavorResource) -> list[_PathNode]:
-    """Return the path of a queue."""
+    """Return the path from the ClusterQueue of a node to the root, with the quota of a flavor and resource."""
     nodes = [node, *node.path()]
     potentials: list[float] = []
     for ancestor in reversed(nodes):
@@ -103,7 +106,7 @@ def _path(node: Node, key: FlavorResource) -> list[_PathNode]:
 
 
 def _children_usage(cohort: Node, key: FlavorResource) -> tuple[int, int]:
-    """Return the usage that the children of a cohort can add to it: without preemptible usage, and in all."""
+    """Return the most usage that the children of a cohort can add to it: (not preemptible, all)."""
     if key not in cohort.demands:
         for inner in cohort.nested(lambda child: key not in child.demands):
             parts = [_usage_in_parent(child, key) for child in (*inner.cohorts, *inner.members)]
@@ -112,7 +115,7 @@ def _children_usage(cohort: Node, key: FlavorResource) -> tuple[int, int]:
 
 
 def _usage_in_parent(child: Node, key: FlavorResource) -> tuple[int, int]:
-    """Return the usage that a child can add to its cohort: without preemptible usage, and in all."""
+    """Return the most usage that a child can add to its cohort: (not preemptible, all)."""
     local, limit = child.kept(key), _limit(child, key)
     if child.queue is None:
         kept, total = child.demands[key]
@@ -129,7 +132,10 @@ def _limit(node: Node, key: FlavorResource) -> float:
 
 
 def _outward(path: Sequence[_PathNode], amounts: Sequence[int]) -> list[float]:
-    """Return the usage of each node of the path if its side children use these amounts, the lowest node first."""
+    """Return the usage of each node of the path, lowest first, if the side children of each node use these amounts.
+
+    The usage of a node is at most its `potential`.
+    """
     usage = [0.0]
     for before, step, amount in zip(path, path[1:], amounts[1:], strict=False):
         usage.append(min(before.stored(usage[-1]) + amount, step.potential))
@@ -137,7 +143,7 @@ def _outward(path: Sequence[_PathNode], amounts: Sequence[int]) -> list[float]:
 
 
 def _available(path: Sequence[_PathNode], usage: Sequence[float]) -> tuple[int, ...]:
-    """Return for each node of the path what the queue can use if the tree ended at this node."""
+    """Return for each node of the path the amount that the queue could use if this node were the root."""
     available: list[int] = []
     most, below = inf, 0.0
     for step, used in zip(path, usage, strict=True):
@@ -150,11 +156,11 @@ def _available(path: Sequence[_PathNode], usage: Sequence[float]) -> tuple[int, 
 
 @dataclass(slots=True)
 class _State:
-    """The usage of the side children of each node of the path.
+    """A state: the usage of the side children of each node of the path.
 
     Attributes:
-        kept: the usage that no job of the queue can preempt.
-        more: the other usage.
+        kept: for each node, the usage that no job of the queue can preempt.
+        more: for each node, the usage that jobs of the queue can preempt.
     """
 
     path: Sequence[_PathNode]
@@ -162,12 +168,12 @@ class _State:
     more: list[float]
 
     def held_by(self, level: int) -> int:
-        """Return the largest job that a node holds, and that has quota after preemption outside of the node."""
+        """Return the largest job that the node at this level of the path holds after all preemption above the node."""
         after = _State(self.path, self.kept, [amount if at <= level else 0 for at, amount in enumerate(self.more)])
         return min(self.available()[level], after.available()[-1])
 
     def available(self) -> tuple[int, ...]:
-        """Return for each node of the path what the queue can use if the tree ended at this node."""
+        """Return for each node of the path the amount that the queue could use if this node were the root."""
         return _available(self.path, self.usage())
 
     def usage(self) -> list[float]:
@@ -178,7 +184,7 @@ class _State:
         return usage
 
     def free_for_children(self, level: int) -> float:
-        """Return how much more the side children of the node at this level of the path can use."""
+        """Return the further usage that the side children of the node at this level of the path can have."""
         usage = self.usage()
         left = self.path[-1].subtree - usage[-1]
         for step, used in zip(self.path[level:-1][::-1], usage[level:-1][::-1], strict=True):
@@ -187,7 +193,7 @@ class _State:
 
 
 def _contended(path: Sequence[_PathNode], level: int) -> _State:
-    """Return the fullest state: side children up to this level fill up first, then the non-preemptible usage above."""
+    """Return the fullest state: side children up to this level take quota first, then non-preemptible usage above."""
     state = _State(path, [0.0] * len(path), [0.0] * len(path))
     for at in (*range(1, level + 1), *range(level + 1, len(path))):
         state.kept[at] += min(path[at].kept, state.free_for_children(at))
@@ -202,8 +208,8 @@ def _contended(path: Sequence[_PathNode], level: int) -> _State:
 class Capacity:
     """The quota of a ClusterQueue or Cohort for a flavor and resource, and the amounts that a ClusterQueue gets.
 
-    The last three amounts are for a queue without own usage: `owned <= reclaimable <= idle`. They are 0 if Kueue admits
-    no job of the queue.
+    `owned <= reclaimable <= idle` are amounts for a queue that has no running job. They are 0 if Kueue admits no job of
+    the queue.
 
     Attributes:
         borrowing: its borrowing limit; None for no limit.
@@ -211,7 +217,7 @@ class Capacity:
         owned: the quota that it always gets without preemption, whatever the other queues use.
         reclaimable: the quota that it always gets with the preemption that its policy allows; None if unknown.
         idle: the quota that it gets while all other queues are idle (`potentialAvailable`).
-        reason: why `reclaimable` is unknown, or why the last three amounts are 0.
+        reason: why `reclaimable` is unknown, or why `owned`, `reclaimable` and `idle` are 0.
     """
 
     nominal: int
@@ -238,10 +244,11 @@ def compute_capacity(node: Node, key: FlavorResource) -> Capacity:
 
 
 def reclaim_range(node: Node, guaranteed: Guarantee) -> tuple[int, int]:
-    """Return bounds of the amount that a ClusterQueue always gets by preemption, as a quantity or as nodes.
+    """Return (lower bound, upper bound) of the amount or nodes that a ClusterQueue always gets with preemption.
 
-    `LowerPriority` adds nothing: in some states all running jobs have the highest priority (kueue v0.19.2
-    pkg/scheduler/preemption/common/preemption_policy.go `SatisfiesPreemptionPolicy`).
+    Both bounds include `owned`, the part without preemption. `reclaimWithinCohort: LowerPriority` adds nothing: all
+    running jobs may have the highest priority (kueue v0.19.2 pkg/scheduler/preemption/common/preemption_policy.go
+    `SatisfiesPreemptionPolicy`).
     """
     if not can_reclaim(node):
         return guaranteed.owned, guaranteed.owned
@@ -256,14 +263,19 @@ def reclaim_range(node: Node, guaranteed: Guarantee) -> tuple[int, int]:
 
 
 def can_reclaim(node: Node) -> bool:
-    """Return True if a job can preempt jobs of other queues whatever their priority (`CanAlwaysReclaim`)."""
+    """Return True if a job of the queue can preempt jobs of other queues of any priority (`CanAlwaysReclaim`)."""
     return bool(node.parent and node.queue and node.queue.preemption.reclaim_within_cohort == "Any")
 
 
 def explain_unknown(node: Node, least: str) -> str:
-    """Return why the amount that a ClusterQueue can reclaim is unknown."""
+    """Return why the amount that a ClusterQueue can reclaim is unknown.
+
+    Args:
+        node: the ClusterQueue in its cohort tree.
+        least: the start of the text, with the certain amount, such as `at least 2 nodes`.
+    """
     if node.is_fair:
-        return f"{least}: how much more it reclaims while it borrows depends on the shares of the running jobs"
+        return f"{least}: while it borrows, the quota that it reclaims depends on the fair shares of the running jobs"
     if node.is_fair is None:
-        return f"{least}: how much more depends on fair sharing, which no file configures"
-    return f"{least}: how much more depends on what the queues on `Hold` still use"
+        return f"{least}: the rest depends on fair sharing, which no file configures"
+    return f"{least}: the rest depends on the quota that queues with `stopPolicy: Hold` still use"

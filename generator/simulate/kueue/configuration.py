@@ -1,6 +1,6 @@
 """The configuration of a Kueue installation: its version, fair sharing, and how it counts resource requests.
 
-The configuration is a Configuration, as a file or in the ConfigMap that Kueue reads, or the Kueue object of
+The configuration is a Configuration (a file, or a key of the ConfigMap that Kueue reads), or the `Kueue` object of
 OpenShift's operator. Source: kueue v0.19.2 apis/config/v1beta2/configuration_types.go,
 config/components/manager/controller_manager_config.yaml; pkg/workload/workload.go `totalRequestsFromPodSets`.
 """
@@ -38,15 +38,15 @@ class Rules:
 
     Attributes:
         version: the minor version.
-        ranks_no_candidates_last: a flavor without preemption candidates comes after all that fit, whatever
-            `flavorFungibility.preference` sets (v0.19.2 pkg/scheduler/flavorassigner/flavorassigner.go `isPreferred`).
-        keeps_progress: the next attempt continues with the next flavor, even if jobs of the queue were admitted or
-            finished since the last cycle, or if the last attempt lost against another job of the cycle (v0.19.2
+        ranks_no_candidates_last: a flavor without preemption candidates ranks below all other flavors that can hold the
+            job, whatever `flavorFungibility.preference` is (v0.19.2 flavorassigner/flavorassigner.go `isPreferred`).
+        keeps_progress: the next attempt for a job continues with the next flavor, even if jobs of the queue were
+            admitted or finished since the last cycle, or if a different job of the cycle took the quota (v0.19.2
             pkg/scheduler/scheduler.go `lastAssignmentOutdated`, `markSkipped`; the feature gate is
             FlavorFungibilityPreserveScanProgress).
         lends_group_flavor: pods that request nothing get the flavor of the pods in their PodSet group (v0.19.2
             flavorassigner.go `resolvePodSetFlavors`).
-        counts_leader: a domain holds a launcher only together with the hosts that it gets (v0.19.2
+        counts_leader: a topology domain holds a launcher only if it also has room for its worker pods (v0.19.2
             pkg/cache/scheduler/tas_flavor_snapshot.go `prioritizeLeaderDomain`, `consumeWithLeadersGeneric`).
     """
 
@@ -66,7 +66,7 @@ _BY_VERSION = {
 
 
 def rules_of(version: str) -> Rules:
-    """Return the rules of a minor version, or of the newest if the version is empty or unknown."""
+    """Return the rules of a minor version of Kueue; of the newest version if `version` is empty or unknown."""
     return _BY_VERSION.get(version, NEWEST)
 
 
@@ -75,8 +75,8 @@ class Transformation:
     """A resource transformation.
 
     Attributes:
-        outputs: resource → its amount for one unit of the input.
-        keeps_input: True if the input itself counts too (`Retain`).
+        outputs: output resource → its amount for one unit of the input resource.
+        keeps_input: True if the input resource itself also counts (`Retain`).
     """
 
     outputs: Mapping[str, Fraction]
@@ -88,7 +88,9 @@ _NO_TRANSFORMATION = Transformation({})
 
 @dataclass(frozen=True, slots=True)
 class Counting:
-    """The requests that count against quota: `dropExcludedResources`, then `applyResourceTransformations`.
+    """The conversion of requests to the amounts that count against quota.
+
+    Kueue calls it `dropExcludedResources`, then `applyResourceTransformations`.
 
     Topology placement uses the requests of the pods instead (pkg/scheduler/flavorassigner/tas_flavorassigner.go
     `podSetTopologyRequest`).
@@ -96,7 +98,7 @@ class Counting:
     Attributes:
         excluded: prefixes of resources that do not count.
         transformations: input resource → its transformation.
-        classes: DeviceClass → the resource that its claimed devices count as; None if unknown.
+        classes: DeviceClass → the resource that its claimed devices count as; None without Kueue's configuration.
     """
 
     excluded: tuple[str, ...] = ()
@@ -104,7 +106,7 @@ class Counting:
     classes: Mapping[str, str] | None = None
 
     def of(self, requests: Requests) -> Requests:
-        """Return the amounts that Kueue counts for the requests of one pod, or for the allocatable of one node."""
+        """Return the amounts that Kueue counts for the requests of a pod or the allocatable resources of a node."""
         if not self.excluded and not self.transformations:
             return requests
         counted: dict[str, Fraction] = {}
@@ -122,8 +124,9 @@ class Counting:
     def of_claims(self, devices: Mapping[str, int]) -> Requests:
         """Return the quota that claimed devices use: `{'gpu.nvidia.com': 2}` → `{'nvidia.com/gpu': 2}`.
 
-        Kueue admits no claim of a DeviceClass without a mapping to a resource (v0.19.2 pkg/dra/claims.go). Such a class
-        counts under its own name, for which no quota exists.
+        Kueue admits no claim of a DeviceClass that its configuration maps to no resource (v0.19.2 pkg/dra/claims.go).
+        Such a class counts under its own name, for which no quota exists. The result is empty if no file has Kueue's
+        configuration.
         """
         counted: dict[str, int] = {}
         for name, count in devices.items() if self.classes is not None else ():
@@ -132,20 +135,24 @@ class Counting:
         return counted
 
     def is_counted(self, resource: str) -> bool:
-        """Return True if a job can use up quota of a resource."""
+        """Return True if the requests of some job count against quota of a resource."""
         is_output = any(resource in transformation.outputs for transformation in self.transformations.values())
         transformation = self.transformations.get(resource, _NO_TRANSFORMATION)
         return is_output or (transformation.keeps_input and not resource.startswith(self.excluded))
 
     def instead(self, resource: str) -> tuple[str, ...]:
-        """Return the resources that count in place of a resource; empty if it is excluded, or replaced by nothing."""
+        """Return the resources to which Kueue transforms a resource; empty if it is excluded or not transformed."""
         if resource.startswith(self.excluded):
             return ()
         return tuple(self.transformations.get(resource, _NO_TRANSFORMATION).outputs)
 
 
 DEFAULT_COUNTING = Counting()
-"""Requests count unchanged."""
+"""The conversion without any configuration: all requests count unchanged."""
+
+
+DEFAULT_STRATEGIES = ("LessThanOrEqualToFinalShare", "LessThanInitialShare")
+"""`preemptionStrategies` if the configuration sets none: pkg/scheduler/preemption/preemption.go `parseStrategies`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,11 +163,15 @@ class Settings:
         is_fair: True if fair sharing is enabled; None if no file configures it.
         is_modelled: False if mpigen cannot simulate how the configuration counts requests, or if Kueue admits resources
             without quota.
+        strategies: `fairSharing.preemptionStrategies`, without effect if fair sharing is disabled.
+        manages_all: True if Kueue suspends jobs without a queue.
     """
 
     is_fair: bool | None = None
     counting: Counting = DEFAULT_COUNTING
     is_modelled: bool = True
+    strategies: tuple[str, ...] = DEFAULT_STRATEGIES
+    manages_all: bool = False
 
 
 DEFAULT_SETTINGS = Settings()
@@ -168,13 +179,13 @@ DEFAULT_SETTINGS = Settings()
 
 
 def read_settings(manifests: Iterable[Manifest]) -> Settings:
-    """Return the settings of Kueue's configuration; the defaults if there are several, for several clusters."""
+    """Return the settings of Kueue's configuration; the defaults if the manifests contain none, or more than one."""
     configured = [settings_ for manifest in manifests for settings_ in _read_all(manifest)]
     return configured[0] if len(configured) == 1 else DEFAULT_SETTINGS
 
 
 def is_configuration(manifest: Manifest) -> bool:
-    """Return True if an object is, or holds, a configuration of Kueue."""
+    """Return True if an object is a configuration of Kueue, or a ConfigMap that contains one."""
     if manifest.kind == "ConfigMap":
         return isinstance(mapping(manifest.body, "data").get(_KEY), str)
     return (manifest.group, manifest.kind) in ((_GROUP, CONFIGURATION), (_OPERATOR_GROUP, OPERATOR))
@@ -190,13 +201,17 @@ def _read_all(manifest: Manifest) -> Iterator[Settings]:
     elif manifest.kind == OPERATOR:
         config = mapping(manifest.body, "spec", "config")
         policy = mapping(config, "preemption").get("preemptionPolicy")
-        yield Settings(policy == "FairSharing", Counting(classes=_read_classes(mapping(config, "resources"))))
+        yield Settings(
+            policy == "FairSharing",
+            Counting(classes=_read_classes(mapping(config, "resources"))),
+            manages_all=mapping(config, "workloadManagement").get("labelPolicy") == "None",
+        )
     else:
         yield _read_configuration(manifest.body)
 
 
 def _read_configuration(body: Mapping[str, Any]) -> Settings:
-    """Read a Configuration. `fairSharing` of v1beta1 has a switch; in v1beta2 its presence enables fair sharing."""
+    """Read a Configuration. `fairSharing.enable` of v1beta1 is absent in v1beta2, where `fairSharing` is enough."""
     fair, resources = body.get("fairSharing"), mapping(body, "resources")
     has_switch = str(body.get("apiVersion")).endswith("/v1beta1")
     rows = mappings(resources.get("transformations"))
@@ -207,6 +222,8 @@ def _read_configuration(body: Mapping[str, Any]) -> Settings:
         is_fair=isinstance(fair, dict) and (fair.get("enable") is True or not has_switch),
         counting=Counting(excluded, transformations, _read_classes(resources)),
         is_modelled=not is_ignored and len(transformations) == len(rows),
+        strategies=strings(mapping(fair).get("preemptionStrategies")) or DEFAULT_STRATEGIES,
+        manages_all=body.get("manageJobsWithoutQueueName") is True,
     )
 
 
@@ -221,7 +238,7 @@ def _read_classes(resources: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _read_transformation(body: Body) -> Transformation | None:
-    """Read a transformation; None if it multiplies or subtracts resources: Kueue 0.18 and 0.19 differ there."""
+    """Read a transformation; None if it multiplies or subtracts resources, where Kueue 0.18 and 0.19 differ."""
     outputs: dict[str, Fraction] = {}
     for name, factor in mapping(body, "outputs").items():
         try:

@@ -30,7 +30,10 @@ from generator.simulate.kueue.topology import FlavorTopology, explain_topology_m
 
 
 class Mode(IntEnum):
-    """The mode of a flavor assignment, from worst to best (`preemptionMode`)."""
+    """The way in which a job would get a flavor, from worst to best (`preemptionMode`).
+
+    No fit, no preemption candidates, preempt jobs of the own queue, reclaim from other queues, fit.
+    """
 
     NO_FIT = 0
     NO_CANDIDATES = 1
@@ -42,12 +45,19 @@ class Mode(IntEnum):
 Tried = tuple[Mapping[str, int], ...]
 """For each PodSet: resource → index of the last flavor that was tried; -1 if no flavor is left."""
 RankedMode = tuple[Mode, int]
-"""The mode of a flavor, and the height of the lender in the quota tree: 0 without borrowing."""
+"""The mode of a flavor, and the height of the lending cohort in the quota tree; 0 without borrowing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The flavor of a resource; `borrowing` is the height of the lender in the quota tree, 0 without borrowing."""
+    """The flavor of a resource.
+
+    Attributes:
+        flavor: the name of the ResourceFlavor.
+        mode: the way in which the job would get it.
+        borrowing: the height of the lending cohort in the quota tree; 0 without borrowing.
+        tried: the index of the flavor at which the search stopped; -1 if the search reached the last flavor.
+    """
 
     flavor: str
     mode: Mode
@@ -86,11 +96,11 @@ class Assignment:
 
     Attributes:
         podsets: PodSet → resource → flavor.
-        mode: the worst mode: NO_FIT, NO_CANDIDATES (other jobs use the quota), or FIT.
+        mode: NO_FIT if the job never fits, NO_CANDIDATES while other jobs use the quota, or FIT.
         usage: the quota that the job would use.
-        rejections: reasons why flavors do not match.
+        rejections: reasons why flavors cannot hold the pods.
         shortages: flavors and resources with too little quota.
-        occupancies: the leaf domains of pods that are placed by topology.
+        occupancies: the leaf domains of pods that Kueue places by topology.
     """
 
     podsets: dict[str, Mapping[str, Choice]] = field(default_factory=dict)
@@ -101,7 +111,7 @@ class Assignment:
     occupancies: tuple[Occupancy, ...] = ()
 
     def require_preemption(self, names: Iterable[str]) -> None:
-        """Lower the mode of PodSets that have quota but no room (`updateModeForTASRequests`)."""
+        """Set NO_CANDIDATES for these PodSets, which have quota but no room (`updateModeForTASRequests`)."""
         for name in names:
             choices = self.podsets[name].items()
             self.podsets[name] = {key: replace(choice, mode=Mode.NO_CANDIDATES) for key, choice in choices}
@@ -109,7 +119,7 @@ class Assignment:
 
     @property
     def places(self) -> Mapping[str, Mapping[str, int]]:
-        """PodSet → leaf domain → number of pods, for pods that are placed by topology."""
+        """PodSet → leaf domain → number of pods, for pods that Kueue places by topology."""
         places: dict[str, dict[str, int]] = {}
         for occupancy in self.occupancies:
             places.setdefault(occupancy.pods, {})["/".join(occupancy.key)] = occupancy.count
@@ -127,7 +137,7 @@ class Assignment:
 
     @property
     def contested(self) -> frozenset[FlavorResource]:
-        """Flavors and resources that other jobs must free (`flavorResourcesNeedPreemption`)."""
+        """Flavors and resources that the job gets only by preemption (`flavorResourcesNeedPreemption`)."""
         return frozenset(
             FlavorResource(choice.flavor, resource)
             for choices in self.podsets.values()
@@ -137,13 +147,13 @@ class Assignment:
 
     @property
     def keys(self) -> frozenset[FlavorResource]:
-        """Assigned flavors and resources, including those with an amount of 0."""
+        """Flavors and resources of the job, including resources of which it requests 0."""
         podsets = self.podsets.values()
         return frozenset(FlavorResource(choice.flavor, name) for choices in podsets for name, choice in choices.items())
 
     @property
     def tried(self) -> Tried:
-        """The flavors at which the search stopped (`LastTriedFlavorIdx`)."""
+        """The index of the flavor at which the search stopped, for each resource (`LastTriedFlavorIdx`)."""
         return tuple({name: choice.tried for name, choice in choices.items()} for choices in self.podsets.values())
 
     @property
@@ -153,7 +163,7 @@ class Assignment:
 
 
 def tries_next_flavor(mode: RankedMode, rules: Fungibility) -> bool:
-    """Return True if Kueue tries the next flavor as well (`shouldTryNextFlavor`)."""
+    """Return True if Kueue tries the next flavor although a flavor has this mode (`shouldTryNextFlavor`)."""
     how, borrowing = mode
     if how <= Mode.NO_CANDIDATES or (how < Mode.FIT and rules.when_can_preempt == "TryNextFlavor"):
         return True
@@ -161,7 +171,10 @@ def tries_next_flavor(mode: RankedMode, rules: Fungibility) -> bool:
 
 
 def is_better(one: RankedMode, other: RankedMode, rules: Fungibility, *, ranks_no_candidates_last: bool = True) -> bool:
-    """Return True if Kueue prefers one flavor to another (`isPreferred`)."""
+    """Return True if Kueue prefers a flavor with mode `one` to a flavor with mode `other` (`isPreferred`).
+
+    `ranks_no_candidates_last` is the attribute of `Rules`.
+    """
     (mode, borrowing), (other_mode, other_borrowing) = one, other
     if Mode.NO_FIT in (mode, other_mode):
         return mode is not Mode.NO_FIT
@@ -210,8 +223,8 @@ class Placer:
             return
         assignment.require_preemption(placed.pods.name for placed in pods)
 
-    def after_preemption(self, assignment: Assignment, podsets: Sequence[PodSet], *, is_empty: bool) -> None:
-        """Reserve domains for a job while its preemption targets are removed; with `is_empty`, as if no job ran."""
+    def reserve_domains(self, assignment: Assignment, podsets: Sequence[PodSet], *, is_empty: bool) -> None:
+        """Choose the domains that a job takes after preemption; with `is_empty`, as if no other job ran."""
         result = self.sites.find(self._requests(assignment, podsets), is_empty=is_empty)
         assignment.occupancies = () if isinstance(result, NoPlace) else result
 
@@ -227,12 +240,12 @@ class Placer:
         return {name for name in names if self.flavors[name].topology}
 
     def _check_flavors(self, assignment: Assignment, podsets: Sequence[PodSet]) -> bool:
-        """Return True if each PodSet has exactly one flavor with a topology; else reject the job (`onlyTASFlavor`)."""
+        """Return True if exactly one flavor of each placed PodSet has a topology; else set NO_FIT (`onlyTASFlavor`)."""
         for pods in podsets:
             names = self._flavors(assignment, pods)
             if self._is_placed(pods) and len(names) != 1:
                 has = "no flavor" if not names else f"the flavors {', '.join(f'`{name}`' for name in sorted(names))}"
-                assignment.rejections.append(f"`{pods.name}` has {has} with a topology, and needs one")
+                assignment.rejections.append(f"`{pods.name}` has {has} with a topology, and needs exactly one")
                 assignment.mode = Mode.NO_FIT
                 return False
         return True
@@ -244,11 +257,13 @@ class Placer:
 
 
 Oracle = Callable[[FlavorResource, int], RankedMode]
-"""(flavor and resource, amount) → the mode of the amount if Kueue preempts, and the height of the lender."""
+"""(flavor and resource, amount) → mode in which a job gets the amount by preemption, and height of the lender."""
 
 
 def lowest_that_fits(node: Node, key: FlavorResource, amount: int) -> tuple[int, bool]:
-    """Return the height of the lowest cohort with quota for an amount, and True if this cohort has a parent.
+    """Return (height of the lowest cohort or queue with quota for an amount, True if it has a parent).
+
+    If none of them has quota, the result is (height of the root, False).
 
     Source: pkg/scheduler/preemption/classical/hierarchical_preemption.go `FindHeightOfLowestSubtreeThatFits`.
     """
@@ -268,11 +283,11 @@ class Assigner:
 
     Attributes:
         node: the queue's node in the quota tree, with the usage.
-        oracle: returns the mode of an amount if Kueue preempts.
-        is_fair: True if fair sharing is enabled: then a queue can preempt while it borrows.
+        oracle: returns the mode in which a job gets an amount by preemption.
+        is_fair: True if fair sharing is enabled. A queue can then preempt while it borrows.
         tried: the flavors at which the previous attempt stopped.
         sites: the topology domains; None to leave placement out.
-        pinned: an assignment whose flavors the job keeps.
+        pinned: an assignment whose flavors the job keeps; None if it can get any flavor.
     """
 
     queue: ClusterQueue
@@ -286,7 +301,7 @@ class Assigner:
     rules: Rules = NEWEST
 
     def assign(self, podsets: Sequence[PodSet]) -> Assignment:
-        """Assign flavors to the PodSet groups in order; each counts the usage of earlier groups (`assignFlavors`).
+        """Assign flavors to the PodSet groups in order. Each group gets what earlier groups leave (`assignFlavors`).
 
         Raises:
             NotModelledError: pods request slices of a topology, or tolerate taints by comparing numbers.
@@ -312,7 +327,7 @@ class Assigner:
         return assignment
 
     def placer(self, sites: Sites) -> Placer:
-        """Return the topology placement of the queue, in these domains."""
+        """Return the topology placement for jobs of the queue in these domains."""
         return Placer(sites, self.flavors, self.is_by_topology, self.queue.provisioned)
 
     def _needs(self, pods: PodSet) -> dict[str, int]:
@@ -322,7 +337,7 @@ class Assigner:
         return needs
 
     def _take(self, assignment: Assignment, pods: PodSet, needs: Requests, choices: Mapping[str, Choice]) -> None:
-        """Give a PodSet its part of the flavors of its group (`resolvePodSetFlavors`)."""
+        """Record the flavors of one PodSet from the choices of its group (`resolvePodSetFlavors`)."""
         is_grouped = pods.topology and pods.topology.group
         own = {name: choice for name, choice in choices.items() if name in needs}
         if not needs and is_grouped and self.rules.lends_group_flavor:
@@ -333,9 +348,9 @@ class Assigner:
             assignment.usage[key] = assignment.usage.get(key, 0) + needs.get(resource, 0)
 
     def assign_at_last(self, podsets: Sequence[PodSet]) -> Assignment:
-        """Return the assignment after all attempts: Kueue retries at once with the next flavor.
+        """Return the assignment after all attempts: after a failed attempt, Kueue at once tries the next flavors.
 
-        So if pods leave no quota of their flavor for other pods of the job, Kueue tries their next flavor.
+        So if some pods of the job take the quota that its other pods need, the next attempt gives them other flavors.
         Source: pkg/cache/queue/cluster_queue.go `requeueIfNotPresent`; pkg/workload/workload.go `PendingFlavors`.
 
         Raises:
@@ -353,7 +368,16 @@ class Assigner:
     def _choose(
         self, index: int, pods: Sequence[PodSet], total: Requests, assignment: Assignment
     ) -> Mapping[str, Choice]:
-        """Return the flavors of a PodSet group; none if one of its resources has none."""
+        """Return resource → flavor for the requests of a PodSet group; empty if a resource gets no flavor.
+
+        Reasons why flavors do not fit are added to `assignment.rejections`.
+
+        Args:
+            index: the number of the group in the job.
+            pods: the PodSets of the group.
+            total: resource → amount that all pods of the group request.
+            assignment: the assignment so far, with the flavors of the earlier groups.
+        """
         choices: dict[str, Choice] = {}
         for resource in total:
             group = self.queue.group(resource)
@@ -374,10 +398,10 @@ class Assigner:
     def _find_best(
         self, group: ResourceGroup, start: int, pods: Sequence[PodSet], needs: Requests, assignment: Assignment
     ) -> Mapping[str, Choice]:
-        """Return the first sufficient flavor, or else the best (`findFlavorForPodSets`).
+        """Return resource → flavor: the first sufficient flavor, or else the best (`findFlavorForPodSets`).
 
-        With `PreemptionOverBorrowing`, a resource that can be borrowed ranks below one that needs preemption. All
-        resources then count as free, Kueue preempts no job, and the job stays pending until others finish.
+        With `PreemptionOverBorrowing`, a resource that the queue can borrow ranks below a resource that needs
+        preemption. A flavor with both then counts as free, so Kueue preempts no job, and the job stays pending.
         """
         best: dict[str, Choice] = {}
         best_mode, tried = (Mode.NO_FIT, 0), -1
@@ -405,7 +429,7 @@ class Assigner:
         return {resource: replace(choice, tried=last) for resource, choice in best.items()}
 
     def _reject(self, group: Sequence[PodSet], flavor: Flavor, resources: ResourceGroup) -> str:
-        """Return why a PodSet group cannot have a flavor (`checkFlavorForPodSets`)."""
+        """Return why a flavor cannot hold a PodSet group; empty if it can (`checkFlavorForPodSets`)."""
         levels = flavor.levels if flavor.topology else ()
         topology = FlavorTopology(flavor.name, levels, resources.resources, self.is_by_topology)
         reasons = (
@@ -416,7 +440,7 @@ class Assigner:
         return next(filter(None, reasons), "")
 
     def _is_pinned_to_other(self, flavor: str, group: Sequence[PodSet], needs: Requests) -> bool:
-        """Return True if the job keeps another flavor for these pods (`shouldSkipBasedOnNominationMapping`)."""
+        """Return True if the pods keep a different flavor from `pinned` (`shouldSkipBasedOnNominationMapping`)."""
         if self.pinned is None:
             return False
         choices = [self.pinned.podsets.get(pods.name, {}) for pods in group]
@@ -424,13 +448,13 @@ class Assigner:
 
     @property
     def is_by_topology(self) -> bool:
-        """True if all flavors of the queue have a topology: then Kueue places all pods by topology (`isTASOnly`)."""
+        """True if all flavors of the queue have a topology, so that Kueue places all pods by topology (`isTASOnly`)."""
         return bool(self.queue.flavors) and all(self.flavors[name].topology for name in self.queue.flavors)
 
     def _fit_flavor(
         self, name: str, pods: Sequence[PodSet], needs: Requests, usage: Amounts
     ) -> tuple[dict[str, Choice], RankedMode, list[Shortage]]:
-        """Return the choices of one flavor, the worst mode of its resources, and the shortages."""
+        """Return (resource → choice of this flavor, worst mode of the resources, shortages)."""
         choices: dict[str, Choice] = {}
         shortages: list[Shortage] = []
         worst = (Mode.FIT, 0)
@@ -448,7 +472,11 @@ class Assigner:
         return choices, worst, shortages
 
     def _fit(self, key: FlavorResource, amount: int, pods: Sequence[PodSet]) -> tuple[Mode, int, Shortage | None]:
-        """Return the mode of an amount, the height of the lender, and the shortage if any (`fitsResourceQuota`)."""
+        """Return (mode of an amount, height of the lending cohort, shortage or None if it fits).
+
+        The height is 0 if the queue borrows nothing, or if the amount can never fit. Kueue calls this
+        `fitsResourceQuota`.
+        """
         most, free = self.node.potential(key), max(0, self.node.available(key))
         if amount > most:
             return Mode.NO_FIT, 0, Shortage(join_names(pods), key, amount, most, self.queue.name)

@@ -1,4 +1,4 @@
-"""The largest job of a queue on a runtime, and the limit that keeps it from being larger: the result of `largest`."""
+"""The result of `largest`: the largest job of a queue on a runtime, and the limit that a larger job exceeds."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ NO_LIMIT = 2**31 - 1
 
 
 class Limit(StrEnum):
-    """The limit that keeps a job from being larger.
+    """The kind of limit that a larger job would exceed.
 
-    `NODE`: one pod requests more than a node has. `NODES`: the number of nodes. `PLACE`: no flavor matches its pods, or
-    the required topology domain has no room. `SIZE`: the runtime has one size only. `POLICY`: the API server rejects a
-    larger job. `QUEUE`: the queue admits no job.
+    `NOTHING`: no limit. `QUOTA`: the queue never gets enough quota. `NODE`: one pod requests more than a node has.
+    `NODES`: all nodes of the flavor together lack room. `PLACE`: no flavor matches its pods, or the required topology
+    domain lacks room. `LIMIT_RANGE`: a LimitRange rejects its pods. `SIZE`: the runtime has one size only. `POLICY`: an
+    admission policy rejects a larger job. `QUEUE`: the queue admits no job. `UNKNOWN`: mpigen cannot simulate the
+    queue.
     """
 
     NOTHING = "nothing"
@@ -31,9 +33,9 @@ class Limit(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Largest:
-    """The largest `numNodes` of a TrainJob that a ClusterQueue admits while it has no other job.
+    """The largest `numNodes` of a TrainJob on a runtime that a ClusterQueue admits while the queue has no other job.
 
-    A number is None if it is unknown, and `NO_LIMIT` without a limit.
+    `owned`, `reclaimable` and `idle` are None if they are unknown, and `NO_LIMIT` if no limit applies.
 
     Attributes:
         namespace: a namespace with a LocalQueue of the ClusterQueue.
@@ -43,7 +45,7 @@ class Largest:
         reclaimable: nodes that Kueue always admits with the preemption that the policy of the queue allows.
         idle: nodes that Kueue admits while all other queues are idle. `reason` states if the number may be smaller,
             because all pods must be in one topology domain and no file has the Nodes.
-        limit: the kind of limit that `idle` has.
+        limit: the kind of limit that a job with more than `idle` nodes exceeds.
         reason: why `idle` is not larger; or why all three numbers are unknown.
         unknown: why `reclaimable` is unknown, or both `owned` and `reclaimable`.
     """

@@ -1,4 +1,4 @@
-"""The largest job of each team on each runtime, in every state of the other queues and while they are idle."""
+"""The largest job of each queue on each runtime: always admitted, or admitted only while the other queues are idle."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from generator.simulate.kueue.queues import Node, QueueTree, build_quota_tree
 from generator.simulate.kueue.topology import TopologyMode
 
 _MONOTONIC = 2
-"""Up to this number of PodSets, a smaller job has room wherever a larger one has: see `nodes.has_room`."""
+"""Up to this number of PodSets, the nodes that hold a job also hold every smaller job: see `nodes.has_room`."""
 
 
 _ONE_SIZE = (Limit.SIZE, "the runtime has only this size")
@@ -46,7 +46,7 @@ _ONE_SIZE = (Limit.SIZE, "the runtime has only this size")
 
 @dataclass(frozen=True, slots=True)
 class JobTemplate:
-    """A job of unknown size; `most_hosts` is the largest `numNodes` that the API server accepts."""
+    """A TrainJob of unknown size on a runtime. Admission policies accept at most `most_hosts` nodes; None: no limit."""
 
     runtime: Body
     context: PodContext
@@ -55,16 +55,12 @@ class JobTemplate:
     rules: Rules = NEWEST
 
 
-def _no_preemption(_key: FlavorResource, _amount: int) -> tuple[Mode, int]:
-    return Mode.NO_FIT, 0
-
-
 class Search:
-    """A search for the largest job of a queue within limits per flavor and resource.
+    """A search for the largest job of a queue, given a limit for each flavor and resource.
 
     A larger job may fit where a smaller job does not, because each PodSet takes the first flavor that fits. So the
-    search starts at the largest size. The quota's answer changes only at sizes where some PodSets together exceed the
-    limit of a flavor and resource. Between two such sizes only the room on nodes differs.
+    search starts at the largest size. The quota can become sufficient only at sizes where some PodSets together use up
+    the limit of a flavor and resource. Between two such sizes, only the room on nodes differs.
     """
 
     def __init__(
@@ -76,7 +72,7 @@ class Search:
     ) -> None:
         quotas = {key: Quota(amount) for key, amount in limits.items()}
         node = Node(queue.name, queue, quotas, 1.0, subtree=dict(limits))
-        self._assigner = Assigner(queue, node, flavors, _no_preemption, sites=job.sites, rules=job.rules)
+        self._assigner = Assigner(queue, node, flavors, lambda *_: (Mode.NO_FIT, 0), sites=job.sites, rules=job.rules)
         self._by_quota = replace(self._assigner, sites=None)
         self._limits = limits
         self._most_room: int | None = None
@@ -84,12 +80,12 @@ class Search:
         self._pods = podsets(job.runtime, 1, job.context)
 
     def has_choice(self) -> bool:
-        """Return True if pods of the job can have more than one flavor of the same resources."""
+        """Return True if Kueue can choose between several flavors for some pods of the job."""
         groups = self._assigner.queue.groups
         return any(len(self._choices(pods, group)) > 1 for group in groups for pods in self._pods)
 
     def _choices(self, pods: PodSet, group: ResourceGroup) -> list[str]:
-        """Return the flavors of a resource group that have quota for one of these pods."""
+        """Return the flavors of a resource group that match these pods and have quota for one of them."""
         needs = [(name, pods.counted[name]) for name in group.resources if pods.counted.get(name)]
         return [
             name
@@ -100,14 +96,14 @@ class Search:
         ]
 
     def largest(self) -> int:
-        """Return the `numNodes` of the largest job."""
+        """Return the `numNodes` of the largest job; 0 if no job fits."""
         if not self._grows():
             return 1 if self._fits(self._job(1)) is True else 0
         if not self._fit_alone():
             return 0
         tops, most = self._tops(), min(self._quota(), self._room())
         for top, below in zip(tops, [*tops[1:], 0], strict=False):
-            top = min(top, most)  # noqa: PLW2901 - no job has more
+            top = min(top, most)  # noqa: PLW2901 - no job is larger than `most`
             if top <= below or self._by_quota.assign_at_last(self._job(top)).mode is not Mode.FIT:
                 continue
             if largest := self._between(below, top):
@@ -115,19 +111,19 @@ class Search:
         return 0
 
     def _grows(self) -> list[int]:
-        """Return the indexes of the PodSets that grow with the job."""
+        """Return the indexes of the PodSets whose number of pods depends on `numNodes`."""
         two, three = self._job(2), self._job(3)
         return [index for index, pods in enumerate(two) if pods.count != three[index].count]
 
     def _fit_alone(self) -> bool:
-        """Return True if the PodSets fit whose number of pods does not depend on the size of the job."""
+        """Return True if there is quota for the PodSet groups whose number of pods does not depend on `numNodes`."""
         grown = {self._pods[number].name for number in self._grows()}
         groups = [group for _, group in group_podsets(self._job(1))]
         alone = [pods for group in groups if not grown & {pods.name for pods in group} for pods in group]
         return self._assigner.assign_at_last(alone).mode is Mode.FIT
 
     def _tops(self) -> list[int]:
-        """Return the sizes at which some PodSets just fit a limit, the largest first."""
+        """Return the sizes at which some PodSets use up the limit of a flavor and resource, largest first."""
         most = self._allowed(NO_LIMIT)
         sums: dict[str, set[tuple[int, int]]] = {}
         for two, three in zip(self._job(2), self._job(3), strict=True):
@@ -144,7 +140,7 @@ class Search:
         return sorted({top for top in {*tops, 1, most} if 0 < top <= most}, reverse=True)
 
     def _quota(self) -> int:
-        """Return an upper bound of the nodes with quota: of each resource group, a PodSet gets one flavor."""
+        """Return an upper bound of `numNodes` by quota: a PodSet gets only one flavor of each resource group."""
         two, three, most = self._job(2), self._job(3), NO_LIMIT
         for number in self._grows():
             growth = three[number].count - two[number].count
@@ -163,23 +159,23 @@ class Search:
         return max(most, 1)
 
     def _between(self, below: int, top: int) -> int:
-        """Return the largest size in (below, top] with room on the nodes; 0 if none has. All have the same quota."""
+        """Return the largest size in (below, top] that the nodes hold; 0 if they hold none. Quota suffices for all."""
         sizes = range(top, below, -1)
         has_sites = self._assigner.sites is not None
-        if len(self._pods) > (1 if has_sites else _MONOTONIC):  # then a larger job may fit where a smaller one does not
+        if len(self._pods) > (1 if has_sites else _MONOTONIC):  # a larger job may fit although a smaller one does not
             return next((nodes for nodes in sizes if self._fits(self._job(nodes)) is True), 0)
         at = bisect_left(sizes, True, key=lambda nodes: self._fits(self._job(nodes)) is True)
         return sizes[at] if at < len(sizes) else 0
 
     def _room(self) -> int:
-        """Return an upper bound of the hosts with room on the nodes that the flavors declare."""
+        """Return an upper bound of `numNodes` by the room on the nodes that the flavors declare."""
         if self._most_room is None:
             rooms = [self._room_of(self._pods[index]) for index in self._grows()]
             self._most_room = min((room + 1 for room in rooms if room is not None), default=NO_LIMIT)
         return self._most_room
 
     def _room_of(self, pods: PodSet) -> int | None:
-        """Return how many of these pods the declared nodes hold; None if the nodes of a matching flavor are unknown."""
+        """Return how many of these pods the nodes of the best flavor hold; None if the nodes are unknown."""
         rooms = list[int]()
         for group in self._assigner.queue.groups:
             if any(pods.counted.get(name) for name in group.resources):
@@ -196,7 +192,7 @@ class Search:
         return None if nodes is None or on_one is None else nodes * on_one
 
     def _in(self, flavor: Flavor, pods: PodSet) -> PodSet:
-        """Return the pods without requests for resources of other flavors, such as GPUs on a CPU flavor."""
+        """Return the pods without requests that other flavors cover, such as GPUs for a CPU flavor."""
         groups = self._assigner.queue.groups
         others = {name for group in groups if flavor.name not in group.flavors for name in group.resources}
         return replace(pods, requests={name: amount for name, amount in pods.requests.items() if name not in others})
@@ -204,13 +200,11 @@ class Search:
     def _allowed(self, nodes: int) -> int:
         return nodes if self._most_hosts is None else min(nodes, self._most_hosts)
 
-    def _flavors(self) -> Iterator[Flavor]:
-        """Yield the flavors of the queue."""
-        for name in dict.fromkeys(name for group in self._assigner.queue.groups for name in group.flavors):
-            yield self._assigner.flavors[name]
-
     def reason(self, hosts: int) -> tuple[Limit, str]:
-        """Return the limit that a job with one node more exceeds, and the explanation."""
+        """Return (kind of limit, explanation) of the limit that a job with `hosts + 1` nodes exceeds.
+
+        If `hosts` is `NO_LIMIT`, the result is (`Limit.NOTHING`, '').
+        """
         if hosts == NO_LIMIT:
             return Limit.NOTHING, ""
         limit, words = self._pod_limit() if hosts == 0 else (Limit.NOTHING, "")
@@ -219,7 +213,7 @@ class Search:
         requests = [pods.topology for pods in self._pods if pods.topology]
         levels = [request.level for request in requests if request.mode is TopologyMode.REQUIRED]
         is_open = levels and self._assigner.sites is None
-        return limit, f"{words}{f'; all must be in one {levels[0]}' if is_open else ''}"
+        return limit, f"{words}{f'; all pods must be in one {levels[0]}' if is_open else ''}"
 
     def _pod_limit(self) -> tuple[Limit, str]:
         """Return NODE and the explanation if a single pod is larger than any node; else NOTHING and ''."""
@@ -238,13 +232,13 @@ class Search:
         if isinstance(result, NoRoom):
             nodes = "one node" if result.nodes == 1 else f"the {result.nodes} nodes"
             limit = Limit.PLACE if result.is_one else Limit.NODES
-            return limit, f"there is no room for {hosts + 1} on {nodes} of flavor `{result.flavor}`"
+            return limit, f"a job with `numNodes: {hosts + 1}` does not fit on {nodes} of flavor `{result.flavor}`"
         if isinstance(result, bool):
             is_allowed = self._allowed(hosts + 1) > hosts or self._job(2) == self._job(3)
             return (
                 _ONE_SIZE
                 if is_allowed
-                else (Limit.POLICY, f"the API server takes at most {self._most_hosts} in one job")
+                else (Limit.POLICY, f"admission policies accept at most `numNodes: {self._most_hosts}`")
             )
         used = {key.flavor for key in self._assigner.assign_at_last(self._job(max(hosts, 1))).keys}
         nearest = sorted(result.shortages, key=lambda short: self._distance(short, used))
@@ -254,7 +248,7 @@ class Search:
 
     @staticmethod
     def _distance(short: Shortage, used: set[str]) -> tuple[bool, bool, float]:
-        """Return the sort key of shortages: flavors in use first, then devices, then the largest relative shortage."""
+        """Return the sort key of a shortage: flavors in use first, then devices, then the largest relative shortage."""
         return short.key.flavor not in used, "/" not in short.key.resource, -short.has / short.takes
 
     @staticmethod
@@ -268,14 +262,15 @@ class Search:
         return with_nodes(self._runtime, self._pods, nodes)
 
     def _fits(self, job: Sequence[PodSet]) -> bool | Assignment | NoRoom:
-        """Return True if there is quota and room for a job, else the failed assignment or the flavor without room."""
+        """Return True if there is quota and room for a job; else the failed assignment, or the flavor without room."""
         result = self._assigner.assign_at_last(job)
         if result.mode is not Mode.FIT:
             return result
-        for flavor in self._flavors():
+        for name in dict.fromkeys(name for group in self._assigner.queue.groups for name in group.flavors):
+            flavor = self._assigner.flavors[name]
             is_placed = flavor.topology and flavor.name not in self._assigner.queue.provisioned
             if is_placed and self._assigner.sites is not None:
-                continue  # the assignment has placed all pods
+                continue  # `assign_at_last` has placed all pods by topology
             pods = [
                 self._in(flavor, podset)
                 for podset in job
@@ -296,7 +291,8 @@ _Sizes = tuple[int | None, int | None, int | None, Limit, str, str]
 def largest_jobs(tree: QueueTree, manifests: Iterable[Manifest]) -> Iterator[Largest]:
     """Yield the largest job for each ClusterQueue, each namespace with a LocalQueue of it, and each runtime.
 
-    If Kueue places a job by topology and the manifests hold Nodes, the job must have room on them.
+    A TrainingRuntime counts only in its own namespace. If Kueue places a job by topology and the manifests contain
+    Nodes, the job must have room on these Nodes.
 
     Raises:
         SimulationError: an amount of a runtime, a LimitRange or a Node is not a quantity, or two objects limit the
@@ -338,7 +334,7 @@ def _find_sizes(
     if rejection or guarantees is None:
         return 0, 0, 0, Limit.QUEUE, f"`{queue.name}` admits no job: {rejection}", ""
     if not tree.settings.is_modelled:
-        reason = "unknown: Kueue's configuration counts resources in a way that is not simulated"
+        reason = "unknown: mpigen cannot simulate how Kueue's configuration counts resources"
         return None, None, None, Limit.UNKNOWN, reason, ""
     for refusal in find_broken_bounds(job.runtime, job.context):
         return 0, 0, 0, Limit.LIMIT_RANGE, str(refusal), ""
@@ -353,12 +349,14 @@ def _search_sizes(tree: QueueTree, queue: ClusterQueue, guarantees: _Guarantees,
     flavors, known = tree.flavors_of(queue), dict[tuple[int, ...], int]()
 
     def largest(limits: Mapping[FlavorResource, int]) -> int:
+        """Return the largest job within these limits, with a cache by their amounts."""
         amounts = tuple(limits.values())
         if amounts not in known:
             known[amounts] = Search(queue, flavors, limits, job).largest()
         return known[amounts]
 
     def largest_of(amount: Callable[[Guarantee], int]) -> int:
+        """Return the largest job within the amounts that `amount` reads from the guarantees."""
         return largest({key: amount(item) for key, item in by_key.items()})
 
     most = {key: node.potential(key) for key in node.quotas}
@@ -367,7 +365,7 @@ def _search_sizes(tree: QueueTree, queue: ClusterQueue, guarantees: _Guarantees,
     if has_choice and not tree.rules.ranks_no_candidates_last and queue.fungibility.preference == _STRANDS:
         sure = largest({key: min(item.owned, node.quota(key).nominal) for key, item in by_key.items()})
         if sure < owned:
-            reason = f"Kueue {tree.rules.version} may choose a flavor in use over one that the queue can borrow"
+            reason = f"Kueue {tree.rules.version} may choose a flavor in use before a flavor that the queue can borrow"
             return None, None, idle, *search.reason(idle), f"at least {sure} nodes: {reason}"
     low, high = owned, owned
     if can_reclaim(node) and owned < idle:
@@ -377,9 +375,14 @@ def _search_sizes(tree: QueueTree, queue: ClusterQueue, guarantees: _Guarantees,
         is_exact = all(item.bound == max(item.levels) for item in by_key.values())
         fair_bound = largest_of(lambda item: max(item.fair_bound, item.owned))
         low, high = reclaim_range(node, Guarantee(owned, levels, max(levels) if is_exact else bound, fair_bound))
-    reason = ""
-    if low != high:
-        reason = explain_unknown(node, f"at least {low} nodes")
-    elif low != owned and has_choice:
-        reason = f"at least {owned} nodes: how much more depends on the flavor that Kueue tries first"
+    reason = _explain_range(node, owned, low, high, has_choice=has_choice)
     return owned, None if reason else low, idle, *search.reason(idle), reason
+
+
+def _explain_range(node: Node, owned: int, low: int, high: int, *, has_choice: bool) -> str:
+    """Return why it is unknown if preemption makes room for more than `low` nodes; empty if the size is certain."""
+    if low != high:
+        return explain_unknown(node, f"at least {low} nodes")
+    if low != owned and has_choice:
+        return f"at least {owned} nodes: the rest depends on the flavor that Kueue tries first"
+    return ""

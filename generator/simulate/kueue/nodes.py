@@ -1,17 +1,18 @@
-"""The nodes of flavors: the pods that can run on these nodes, and the number of pods that fit.
+"""The nodes of flavors: the pods that match these nodes, and the number of pods that the nodes hold.
 
-A flavor declares labels, taints, the number and the size of its nodes: kueue v0.19.2
-pkg/scheduler/flavorassigner/flavorassigner.go `checkFlavorForPodSets`, `flavorSelector`. Kueue compares only labels
-that the flavor sets, because its nodes may have any others.
+A ResourceFlavor declares labels and taints of its nodes: kueue v0.19.2 pkg/scheduler/flavorassigner/flavorassigner.go
+`checkFlavorForPodSets`, `flavorSelector`. Annotations of mpigen add the number and the size of the nodes. Kueue
+compares a node selector only with labels that the flavor sets, because the nodes may have further labels.
 
-Kueue places pods by topology on the Nodes themselves: pkg/cache/scheduler/tas_nodes_cache.go,
+If a flavor has a topology, Kueue places pods on Nodes: pkg/cache/scheduler/tas_nodes_cache.go,
 scheduling_simulator_default.go, pkg/util/tas/node.go. It subtracts the requests of all bound pods without a topology
-annotation, and one of the Node's `pods` for each: pkg/cache/scheduler/tas_non_tas_pod_cache.go `updatePodUsage`,
-pkg/controller/tas/non_tas_usage_controller.go `belongsToNonTASCache`, pkg/util/tas/tas.go `IsTAS`; the same in v0.18.3.
+annotation, and one of the Node's `pods` for each of these pods: pkg/cache/scheduler/tas_non_tas_pod_cache.go
+`updatePodUsage`, pkg/controller/tas/non_tas_usage_controller.go `belongsToNonTASCache`, pkg/util/tas/tas.go `IsTAS`;
+the same in v0.18.3.
 
 A DaemonSet runs a pod on a Node that its node selector and affinity match and whose taints it tolerates: kubernetes
 v1.34.2 pkg/controller/daemon/daemon_controller.go `predicates`, util/daemonset_util.go
-`AddOrUpdateDaemonPodTolerations`. A pod among the manifests counts instead of this template.
+`AddOrUpdateDaemonPodTolerations`. If the manifests contain this pod, its requests count instead of the template's.
 """
 
 from __future__ import annotations
@@ -29,24 +30,28 @@ from generator.simulate.kueue.topology import Machine, TopologyMode
 
 
 def explain_flavor_mismatch(pods: PodSet, flavor: Flavor) -> str:
-    """Return why pods cannot run on the nodes of a flavor; empty if they can.
+    """Return why pods cannot run on the nodes of a flavor, by taints, node selector and affinity; empty if they can.
 
     Raises:
         NotModelledError: a toleration compares numbers.
     """
     taint = find_untolerated_taint(flavor.taints, (*pods.tolerations, *flavor.tolerations))
     if taint is not None:
-        return f"`{pods.name}` does not tolerate the taint {format_taint(taint)} of flavor `{flavor.name}`"
+        return f"the pods `{pods.name}` do not tolerate the taint {format_taint(taint)} of flavor `{flavor.name}`"
     for key, value in sorted(pods.node_selector.items()):
         if flavor.labels.get(key, value) != value:
-            return f"`{pods.name}` selects nodes with {key}={value}, flavor `{flavor.name}` has {flavor.labels[key]}"
+            label = f"{key}={flavor.labels[key]}"
+            return f"the pods `{pods.name}` select nodes with {key}={value}, but flavor `{flavor.name}` has {label}"
     if not _matches_affinity(pods.affinity, flavor):
-        return f"the node affinity of `{pods.name}` excludes flavor `{flavor.name}`"
+        return f"the node affinity of the pods `{pods.name}` excludes flavor `{flavor.name}`"
     return ""
 
 
 def _matches_affinity(terms: tuple[Body, ...], flavor: Flavor) -> bool:
-    """Return True if an affinity term matches the flavor. A term without a label of the flavor matches every flavor."""
+    """Return True if one of the terms of a node affinity can match nodes of the flavor.
+
+    Requirements on labels that the flavor does not set are ignored, because the nodes may have these labels.
+    """
     requirements = [
         [item for item in mappings(term.get("matchExpressions")) if item.get("key") in flavor.labels] for term in terms
     ]
@@ -55,7 +60,7 @@ def _matches_affinity(terms: tuple[Body, ...], flavor: Flavor) -> bool:
 
 @dataclass(slots=True)
 class _EqualNodes:
-    """Nodes with the same free resources."""
+    """A number of nodes with the same free resources."""
 
     count: int
     free: dict[str, int]
@@ -63,7 +68,7 @@ class _EqualNodes:
 
 @dataclass(frozen=True, slots=True)
 class NoRoom:
-    """The nodes of a flavor that cannot hold the pods of a job; `is_one` if all pods must be on the same node."""
+    """The nodes of a flavor that cannot hold the pods of a job. `is_one` is True if all pods must be on one node."""
 
     flavor: str
     nodes: int | None
@@ -71,9 +76,9 @@ class NoRoom:
 
 
 def find_missing_room(flavor: Flavor, podsets: Sequence[PodSet]) -> NoRoom | None:
-    """Return the nodes that cannot hold the pods of a job even while idle; None if they can, or if unknown.
+    """Return the nodes of a flavor if they cannot hold the pods of a job even while idle.
 
-    Pods that must share a node get one node. Other pods get all nodes.
+    Return None if the nodes hold the pods, or if the nodes are unknown. Pods that must be on one node get one node.
     """
     groups = [group for _, group in group_podsets(podsets)]
     for pods, nodes in [*((group, limit_to_one_node(flavor, group)) for group in groups), (podsets, flavor)]:
@@ -83,16 +88,16 @@ def find_missing_room(flavor: Flavor, podsets: Sequence[PodSet]) -> NoRoom | Non
 
 
 def limit_to_one_node(flavor: Flavor, group: Sequence[PodSet]) -> Flavor:
-    """Return the flavor with one node if a PodSet group must be on one node."""
+    """Return the flavor with one node if a PodSet group must be on one node; else return the flavor unchanged."""
     topologies = [pods.topology for pods in group if pods.topology]
     is_on_one = any(item.mode is TopologyMode.REQUIRED and item.level == HOSTNAME for item in topologies)
     return replace(flavor, nodes=1) if is_on_one and flavor.topology and flavor.nodes else flavor
 
 
 def explain_oversize(flavors: Iterable[Flavor], pods: PodSet) -> str:
-    """Return why no node of any flavor holds a single pod; empty if a node does, or if the nodes are unknown.
+    """Return why no node of these flavors holds a single pod; empty if a node does, or if the nodes are unknown.
 
-    Flavors without a device that the pods request are left out.
+    Flavors whose nodes lack a device that the pods request are ignored.
     """
     requests = {name: amount for name, amount in pods.requests.items() if amount}
     devices = [name for name in requests if "/" in name]
@@ -102,23 +107,23 @@ def explain_oversize(flavors: Iterable[Flavor], pods: PodSet) -> str:
     flavor = suitable[0]
     exceeded = [name for name in (*devices, *requests) if requests[name] > flavor.allocatable.get(name, requests[name])]
     has, takes = (format_amount(exceeded[0], amounts[exceeded[0]]) for amounts in (flavor.allocatable, requests))
-    return f"a pod of `{pods.name}` requests {takes} {exceeded[0]}, and a node of flavor `{flavor.name}` has {has}"
+    return f"pods of job `{pods.name}` request {takes} {exceeded[0]}, and a node of flavor `{flavor.name}` has {has}"
 
 
 def has_room(flavor: Flavor, pods: Sequence[tuple[int, Requests]]) -> bool:
-    """Return True if idle nodes hold these numbers of pods, or if the nodes are unknown.
+    """Return True if the idle nodes of a flavor hold these (number of pods, requests), or if the nodes are unknown.
 
-    The largest pods are placed first, each on the first node with room. No order is better for equal hosts.
+    The largest pods are placed first, each on the first node with room. For equal worker pods, no order is better.
     """
     if flavor.nodes is None or not flavor.allocatable:
         return True
     nodes = [_EqualNodes(flavor.nodes, dict(flavor.allocatable))]
     by_size = sorted(pods, key=lambda pair: -_share_of_node(pair[1], flavor))
-    return all(_place(nodes, count, requests) for count, requests in by_size)
+    return all(_occupy(nodes, count, requests) for count, requests in by_size)
 
 
 def fit_on_one(flavor: Flavor, requests: Requests) -> int | None:
-    """Return how many pods an idle node holds; None if the node is unknown, or the pods request nothing."""
+    """Return how many pods an idle node of a flavor holds; None if its size is unknown, or if no resource limits it."""
     return _count_in(flavor.allocatable, requests) if flavor.allocatable else None
 
 
@@ -127,13 +132,16 @@ def _share_of_node(requests: Requests, flavor: Flavor) -> float:
 
 
 def _count_in(free: Requests, requests: Requests) -> int | None:
-    """Return how many pods with these requests fit. A resource that the node lacks counts only if it is a device."""
+    """Return how many pods with these requests fit into free resources; None if no resource limits them.
+
+    A resource that the node does not list counts only if it is a device.
+    """
     known = {name: amount for name, amount in requests.items() if amount and (name in free or "/" in name)}
     return min((max(free.get(name, 0), 0) // amount for name, amount in known.items()), default=None)
 
 
-def _place(nodes: list[_EqualNodes], count: int, requests: Requests) -> bool:
-    """Place pods on the nodes, in order; return True if all have room."""
+def _occupy(nodes: list[_EqualNodes], count: int, requests: Requests) -> bool:
+    """Place pods on the nodes, in order; return True if all pods have room."""
     for equal in list(nodes):
         per_node = _count_in(equal.free, requests)
         if per_node is None or count == 0:
@@ -150,7 +158,7 @@ def _place(nodes: list[_EqualNodes], count: int, requests: Requests) -> bool:
 
 
 def _take(nodes: list[_EqualNodes], equal: _EqualNodes, number: int, requests: Requests, per_node: int) -> None:
-    """Place a number of pods on each of some nodes."""
+    """Place `per_node` pods on each of `number` nodes, which become an item of their own."""
     if number:
         equal.count -= number
         free = {name: amount - requests.get(name, 0) * per_node for name, amount in equal.free.items()}
@@ -171,13 +179,14 @@ _DAEMON_TOLERATIONS: tuple[Body, ...] = tuple(
 _HOST_NETWORK: Body = {"key": "node.kubernetes.io/network-unavailable", "operator": "Exists", "effect": "NoSchedule"}
 _QUEUED = ("kueue.x-k8s.io/podset", "kueue.x-k8s.io/cluster-queue-name", QUEUE_NAME)
 """Labels of pods that Kueue admitted. Such pods do not run while the queues are idle."""
-_MANY = 1_000_000  # pods of a node whose limit is unknown
+_MANY = 1_000_000  # the resource `pods` of a node that does not declare it
 
 
 def read_machines(manifests: Iterable[Manifest]) -> tuple[Machine, ...]:
-    """Return the Nodes among manifests, without the resources of pods that Kueue does not place.
+    """Return the Nodes that are ready and schedulable, with the resources that jobs of Kueue can use.
 
-    A Node without conditions, as in a file written by hand, counts as ready.
+    These resources are the allocatable resources minus the requests of all other pods on the Node. A Node without
+    conditions, as in a file written by hand, counts as ready.
 
     Raises:
         SimulationError: an amount is not a quantity.
@@ -209,7 +218,7 @@ def _accepts_pods(body: Body) -> bool:
 
 
 def _sum_usage(manifests: Sequence[Manifest], nodes: Sequence[Machine]) -> Mapping[str, Requests]:
-    """Return Node → the resources that its pods use; `pods` is the number of pods."""
+    """Return Node → resource → amount in use by pods that Kueue did not admit; `pods` is the number of these pods."""
     used: dict[str, dict[str, int]] = {}
     running: set[tuple[str, str, str]] = set()
     bare = PodContext(overheads=read_pod_context(manifests, "").overheads)
@@ -249,7 +258,7 @@ def _owning_daemon_sets(pod: Manifest) -> Iterator[str]:
 
 
 def _runs_on(pod: Mapping[str, object], machine: Machine) -> bool:
-    """Return True if the DaemonSet controller runs a pod on a Node."""
+    """Return True if the DaemonSet controller runs a pod with this spec on a Node."""
     required = mapping(pod, "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
     network = (_HOST_NETWORK,) if pod.get("hostNetwork") is True else ()
     tolerations = (*mappings(pod.get("tolerations")), *_DAEMON_TOLERATIONS, *network)
@@ -273,12 +282,15 @@ def _matches(term: Body, machine: Machine) -> bool:
 
 
 def is_of_flavor(machine: Machine, flavor: Flavor) -> bool:
-    """Return True if a node has the labels of a flavor and of all levels of its topology (`NodeMatchesFlavor`)."""
+    """Return True if a node has the labels of a flavor, and a label for each level of its topology.
+
+    Kueue calls this `NodeMatchesFlavor`.
+    """
     return flavor.labels.items() <= machine.labels.items() and all(level in machine.labels for level in flavor.levels)
 
 
 def is_feasible(machine: Machine, pods: PodSet, flavor: Flavor) -> bool:
-    """Return True if the scheduler can place pods on a node (`FindFeasibleNodes`).
+    """Return True if taints, node selector and affinity allow pods on an idle node (`FindFeasibleNodes`).
 
     Raises:
         NotModelledError: a toleration compares numbers.
@@ -291,9 +303,10 @@ def is_feasible(machine: Machine, pods: PodSet, flavor: Flavor) -> bool:
 
 
 def generic_machines(flavor: Flavor) -> tuple[Machine, ...]:
-    """Return as many equal nodes as a flavor declares, all in one domain, for counting only.
+    """Return as many equal nodes as a flavor declares, all in one rack, block and so on.
 
-    The result is empty if the flavor declares no node resources, or if Kueue does not look at single nodes.
+    Use these nodes only to count pods, because their real domains are unknown. The result is empty if the flavor does
+    not declare its nodes, or if the lowest level of its topology is not `kubernetes.io/hostname`.
     """
     if not flavor.nodes or not flavor.allocatable or flavor.levels[-1] != HOSTNAME:
         return ()

@@ -24,12 +24,12 @@ _FIX = "add the Nodes, as `kubectl get nodes -o yaml` prints them"
 
 @dataclass(slots=True)
 class _Room:
-    """The pods that a domain can hold; after the search, the pods that it gets.
+    """The pods that a domain can hold. The search lowers the numbers to the pods that the domain gets.
 
     Attributes:
-        pods: number of workers without the leader.
-        led_pods: number of workers together with the leader.
-        leaders: 1 if the domain holds the leader.
+        pods: number of worker pods if the domain does not hold the leader, which is the launcher pod.
+        led_pods: number of worker pods if the domain also holds the leader.
+        leaders: 1 if the domain holds the leader, else 0.
     """
 
     pods: int = 0
@@ -38,7 +38,7 @@ class _Room:
 
 
 class _Search:
-    """A search for the fewest and tightest domains that hold a PodSet group."""
+    """A search for the fewest domains that hold a PodSet group, and among these for those with the least free room."""
 
     def __init__(
         self,
@@ -52,9 +52,9 @@ class _Search:
 
         Args:
             tree: the domains.
-            group: the workers, and the leader that is placed with them.
+            group: the worker PodSet, and the leader PodSet that shares its domain; None without a leader.
             free: returns the free resources of a leaf; None if the pods cannot run there.
-            counts_leader: see `configuration.Rules`.
+            counts_leader: see `configuration.Rules.counts_leader`.
         """
         workers, leader = group
         request = workers.topology
@@ -91,7 +91,7 @@ class _Search:
         return room
 
     def run(self) -> dict[Domain, _Room] | None:
-        """Return the pods that each leaf gets; None if there is no room. Each level uses as few domains as possible."""
+        """Return leaf → the pods that it gets; None if there is no room. Each level uses as few domains as possible."""
         fitting = self._find_level(self._level)
         if fitting is None:
             return None
@@ -99,17 +99,17 @@ class _Search:
         minimum = self._minimize(domains)
         for _ in range(level, len(self._tree.levels) - 1):
             minimum = self._minimize(self._sort(child for domain in minimum or () for child in domain.children))
-        # None: Kueue fails here too, and logs an error (`errCodeAssumptionsViolated`)
+        # If `minimum` is None, Kueue also fails, and logs an error (`errCodeAssumptionsViolated`).
         return None if minimum is None else {leaf: self._room[leaf] for leaf in minimum}
 
     def _find_level(self, level: int) -> tuple[int, Sequence[Domain]] | None:
-        """Return the lowest level with room, and the domains to use; None without room (`findLevelWithFitDomains`)."""
+        """Return (lowest level with room, domains to use); None if no level has room (`findLevelWithFitDomains`)."""
         domains = self._sort_leader_first(self._tree.by_level[level].values())
         if not domains:
             return None
         if self._is_tight:
-            if self._holds(domains[0]):
-                return level, [self._tightest(domains, self._count, self._leaders)]
+            if self._holds(domains[0], self._count, self._leaders):
+                return level, [self._tightest(domains, 0, self._count, self._leaders)]
         elif holding := next((domain for domain in domains if self._holds_all(domain)), None):
             return level, [holding]
         if self._mode is TopologyMode.REQUIRED:
@@ -119,73 +119,82 @@ class _Search:
         several = self._find_several(domains)
         return None if several is None else (level, several)
 
-    def _holds(self, domain: Domain) -> bool:
-        room = self._room[domain]
-        return room.led_pods >= self._count and room.leaders >= self._leaders
+    def _pods(self, domain: Domain, leaders: int) -> int:
+        """Return the number of worker pods that a domain holds, next to the leader if `leaders` is 1."""
+        return self._room[domain].led_pods if leaders else self._room[domain].pods
+
+    def _holds(self, domain: Domain, count: int, leaders: int) -> bool:
+        return self._pods(domain, leaders) >= count and self._room[domain].leaders >= leaders
 
     def _holds_all(self, domain: Domain) -> bool:
-        """Return True if a domain holds all pods; before Kueue 0.19 the leader does not count."""
-        return self._holds(domain) if self._counts_leader else self._room[domain].pods >= self._count
+        """Return True if a domain holds all worker pods and, since Kueue 0.19, the leader."""
+        return self._holds(domain, self._count, self._leaders if self._counts_leader else 0)
 
     def _find_several(self, domains: Sequence[Domain]) -> list[Domain] | None:
-        """Return several domains with enough room, the leader's first, then the largest; None without room."""
+        """Return domains that hold all pods together, first the leader's domain; None if they have no room."""
         domains = self._prioritize_leader(domains, self._count, self._leaders)
         chosen: list[Domain] = []
         left, leaders, index = self._count, self._leaders, 0
         while leaders > 0 and index < len(domains) and self._room[domains[index]].leaders > 0:
-            domain = domains[index]
-            if self._is_tight and self._room[domain].led_pods >= left:
-                domain = self._tightest(domains[index:], left, leaders)
+            domain = self._tightest(domains, index, left, leaders)
             chosen.append(domain)
             leaders -= self._room[domain].leaders
             left -= self._room[domain].led_pods
             index += 1
         others = self._sort(domains[index:])
-        for index, domain in enumerate(others):
+        for index in range(len(others)):
             if left <= 0 or leaders > 0:
                 break
-            if self._is_tight and self._room[domain].pods >= left:
-                domain = self._tightest(others[index:], left, 0)  # noqa: PLW2901 - the last of them
+            domain = self._tightest(others, index, left, 0)
             chosen.append(domain)
             left -= self._room[domain].pods
         return chosen if left <= 0 and leaders <= 0 else None
 
     def _minimize(self, domains: Sequence[Domain]) -> list[Domain] | None:
-        """Distribute the pods to the first domains, and drop the others (`updateCountsToMinimumGeneric`)."""
+        """Distribute the pods to the first domains, and return these domains (`updateCountsToMinimumGeneric`).
+
+        Return None if the domains have no room for all pods.
+
+        Raises:
+            NotModelledError: Kueue 0.18 places the launcher in a domain without room for it.
+        """
         domains = self._prioritize_leader(domains, self._count, self._leaders)
         chosen: list[Domain] = []
         left, leaders = self._count, self._leaders
-        for index, first in enumerate(domains):
-            room = self._room[first]
-            domain, most = first, room.led_pods if leaders else room.pods
-            if self._is_tight and most >= left and room.leaders >= leaders:
-                domain = self._tightest(domains[index:], left, leaders)
-                room = self._room[domain]
-                most = room.led_pods if leaders else room.pods
-            is_last = most >= left and room.leaders >= leaders
+        for index in range(len(domains)):
+            domain = self._tightest(domains, index, left, leaders)
+            room, most = self._room[domain], self._pods(domain, leaders)
+            is_last = self._holds(domain, left, leaders)
             led = min(room.leaders, leaders)
             if is_last or not leaders or self._counts_leader:
                 room.pods = most = min(most, left)
             elif most > left:
-                raise NotModelledError((Problem("Kueue 0.18 gives a launcher a domain that all hosts fill already"),))
-            room.leaders = led  # before 0.19 this domain keeps all hosts that it holds without the launcher
+                message = "Kueue 0.18 places the launcher pod in a domain that the worker pods already fill"
+                raise NotModelledError((Problem(message),))
+            room.leaders = led  # before 0.19, the domain keeps all workers that it would hold without the launcher
             left, leaders = left - most, leaders - led
             chosen.append(domain)
             if is_last:
                 return chosen
         return None
 
-    def _tightest(self, domains: Sequence[Domain], count: int, leaders: int) -> Domain:
-        """Return the domain with the least sufficient room; the first if no room suffices (`findBestFitDomainBy`)."""
+    def _tightest(self, domains: Sequence[Domain], start: int, count: int, leaders: int) -> Domain:
+        """Return the domain at `start`, unless it holds all pods.
 
-        def room_of(domain: Domain) -> int:
-            return self._room[domain].led_pods if leaders else self._room[domain].pods
-
-        holding = [domain for domain in domains if self._room[domain].leaders >= leaders and room_of(domain) >= count]
-        return min(holding, key=room_of, default=domains[0])
+        If it does, return the domain with the least room that holds all pods (`findBestFitDomainBy`). For a request
+        without a level (`unconstrained`), always return the domain at `start`.
+        """
+        first = domains[start]
+        if not (self._is_tight and self._holds(first, count, leaders)):
+            return first
+        holding = [domain for domain in domains[start:] if self._holds(domain, count, leaders)]
+        return min(holding, key=lambda domain: self._pods(domain, leaders))
 
     def _prioritize_leader(self, domains: Sequence[Domain], count: int, leaders: int) -> Sequence[Domain]:
-        """Move a domain to the front that takes the leader and leaves enough room (`prioritizeLeaderDomain`)."""
+        """Return the domains, with the first domain in front that can take the leader (`prioritizeLeaderDomain`).
+
+        A domain can take the leader if the domains together still hold all worker pods.
+        """
         if not self._counts_leader:
             return domains
         spare = sum(self._room[domain].pods for domain in domains) - count
@@ -196,12 +205,12 @@ class _Search:
         return domains
 
     def _sort(self, domains: Iterable[Domain]) -> list[Domain]:
-        """Sort domains by room for workers (`sortedDomains`)."""
+        """Sort domains by room for worker pods (`sortedDomains`)."""
         sign = -1 if self._is_tight else 1
         return sorted(domains, key=lambda domain: (sign * self._room[domain].pods, domain.values))
 
     def _sort_leader_first(self, domains: Iterable[Domain]) -> list[Domain]:
-        """Sort domains by room for the leader, then for workers (`sortedDomainsWithLeader`)."""
+        """Sort domains by room for the leader, then for worker pods (`sortedDomainsWithLeader`)."""
         sign = -1 if self._is_tight else 1
         rooms = self._room
         return sorted(domains, key=lambda item: (-rooms[item].leaders, sign * rooms[item].led_pods, item.values))
@@ -209,7 +218,7 @@ class _Search:
 
 @dataclass(frozen=True, slots=True)
 class Occupancy:
-    """Pods of one PodSet that occupy one leaf domain: `key` is the domain, `pods` the PodSet."""
+    """Pods of one PodSet in one leaf domain: `key` is the key of the domain, `pods` is the name of the PodSet."""
 
     flavor: str
     key: Key
@@ -219,13 +228,13 @@ class Occupancy:
 
     @property
     def total(self) -> dict[str, int]:
-        """Resources that the pods use."""
+        """Resources that all these pods use together."""
         return {**{name: amount * self.count for name, amount in self.requests.items()}, "pods": self.count}
 
 
 @dataclass(frozen=True, slots=True)
 class PlacementRequest:
-    """A PodSet that Kueue places by topology, and its flavor."""
+    """A PodSet that Kueue places by topology, and the name of its flavor."""
 
     pods: PodSet
     flavor: str
@@ -241,16 +250,16 @@ class NoPlace:
     def __str__(self) -> str:
         request = self.pods[0].topology
         domain = f"in one {request.level} " if request and request.mode is TopologyMode.REQUIRED else ""
-        pods = " and ".join(f"{podset.count} `{podset.name}`" for podset in self.pods)
-        return f"there is no room {domain}for {pods} on the nodes of flavor `{self.flavor}`"
+        pods = " and ".join(f"{podset.count} of `{podset.name}`" for podset in self.pods)
+        return f"the nodes of flavor `{self.flavor}` have no room {domain}for these pods: {pods}"
 
 
 _Usage = dict[tuple[str, Key], dict[str, int]]
-"""(flavor, leaf) → amounts in use. The flavor is empty if leaves are nodes, which several flavors may share."""
+"""(flavor, key of a leaf) → amounts in use. The flavor is empty if leaves are nodes, which flavors may share."""
 
 
 class Sites:
-    """The topology domains of all flavors, and their usage by running jobs."""
+    """The topology domains of all flavors, and the resources that running jobs use in them."""
 
     def __init__(
         self,
@@ -264,7 +273,7 @@ class Sites:
         Args:
             flavors: all flavors.
             machines: the Nodes; empty if they are unknown.
-            unknown: flavors in use whose usage cannot be assigned to nodes.
+            unknown: names of flavors whose usage is known, but not the nodes in use.
             rules: the rules of the Kueue version.
         """
         self._flavors = flavors
@@ -276,7 +285,9 @@ class Sites:
         self._feasible: dict[tuple[str, str], frozenset[Key]] = {}
 
     def find(self, pods: Iterable[PlacementRequest], *, is_empty: bool = False) -> tuple[Occupancy, ...] | NoPlace:
-        """Place all pods of a job; with `is_empty`, as if no other job ran.
+        """Return the leaf domains for all pods of a job; with `is_empty`, as if no other job ran.
+
+        Return NoPlace if a PodSet group has no room.
 
         Raises:
             NotModelledError: the result depends on unknown nodes.
@@ -286,7 +297,7 @@ class Sites:
         by_flavor = sorted(pods, key=lambda placed: placed.flavor)
         for flavor, members in groupby(by_flavor, key=lambda placed: placed.flavor):
             for _, group in group_podsets([placed.pods for placed in members]):
-                placed = self._place(flavor, group, [assumed] if is_empty else [assumed, self._used])
+                placed = self._find_group(flavor, group, [assumed] if is_empty else [assumed, self._used])
                 if placed is None:
                     return NoPlace(group, flavor)
                 occupancies += placed
@@ -295,7 +306,7 @@ class Sites:
         return tuple(occupancies)
 
     def most(self, flavor: str, pods: PodSet) -> int:
-        """Return an upper bound of the pods that idle domains hold.
+        """Return an upper bound of the pods of a PodSet that the domains of a flavor hold while they are idle.
 
         Raises:
             NotModelledError: the result depends on unknown nodes.
@@ -312,7 +323,7 @@ class Sites:
         return max(rooms.values(), default=0)
 
     def _feasible_leaves(self, pods: PodSet, flavor: str) -> frozenset[Key]:
-        """Return the leaves where pods can run. The results are cached by node selector and tolerations."""
+        """Return the keys of the leaves where pods can run, cached by node selector, tolerations and affinity."""
         key = flavor, f"{pods.node_selector} {pods.tolerations} {pods.affinity}"
         if key not in self._feasible:
             self._feasible[key] = frozenset(
@@ -322,19 +333,24 @@ class Sites:
             )
         return self._feasible[key]
 
-    def _place(self, flavor: str, group: Sequence[PodSet], usage: Sequence[_Usage]) -> list[Occupancy] | None:
+    def _find_group(self, flavor: str, group: Sequence[PodSet], usage: Sequence[_Usage]) -> list[Occupancy] | None:
         workers, leader = _workers_and_leader(group)
         tree = self._tree(self._flavors[flavor], workers)
         feasible, used = self._feasible_leaves(workers, flavor), [amounts for amounts in usage if amounts]
 
         def free(leaf: Domain) -> Requests | None:
+            """Return the free resources of a leaf; None if the pods cannot run there."""
             return self._free(flavor, leaf, used) if tree.key(leaf) in feasible else None
 
         rooms = _Search(tree, (workers, leader), free, counts_leader=self._rules.counts_leader).run()
         return None if rooms is None else list(_occupancies(flavor, tree, rooms, workers, leader))
 
     def _tree(self, flavor: Flavor, pods: PodSet) -> TopologyTree:
-        """Return the domains of a flavor: of the Nodes, or else of the nodes that the flavor declares."""
+        """Return the domains of a flavor: from the Nodes, or without them from the nodes that the flavor declares.
+
+        Raises:
+            NotModelledError: the Topology is in no file, or the room for the pods depends on unknown nodes.
+        """
         if not flavor.levels:
             message = f"the Topology of flavor `{flavor.name}` is in no file, or has no levels"
             raise NotModelledError((Problem(message, "add the Topology"),))
@@ -346,7 +362,7 @@ class Sites:
         tree = self._trees[flavor.name]
         is_required = pods.topology is not None and pods.topology.mode is TopologyMode.REQUIRED
         if flavor.name in self._unknown:
-            message = f"the room for `{pods.name}` depends on the nodes that other jobs use of flavor `{flavor.name}`"
+            message = f"the room for `{pods.name}` depends on the nodes of flavor `{flavor.name}` that other jobs use"
             raise NotModelledError((Problem(message),))
         if not self._machines and (is_required or not tree.leaves):
             message = f"the room for `{pods.name}` depends on the topology of the nodes of flavor `{flavor.name}`"
@@ -371,11 +387,11 @@ class Sites:
 
     @property
     def is_idle(self) -> bool:
-        """True if no pod is running."""
+        """True if no pod that Kueue places by topology is running."""
         return not any(any(amounts.values()) for amounts in self._used.values())
 
     def holds(self, occupancies: Iterable[Occupancy]) -> bool:
-        """Return True if the domains still have room for these pods (`Fits`)."""
+        """Return True if the domains of these pods still have room for them (`Fits`)."""
         leaves = ((occupancy, self._trees[occupancy.flavor].leaves[occupancy.key]) for occupancy in occupancies)
         return all(
             count_in(occupancy.requests, self._free(occupancy.flavor, leaf, [self._used])) >= occupancy.count
@@ -383,10 +399,10 @@ class Sites:
         )
 
     def check(self, occupancies: Iterable[Occupancy]) -> None:
-        """Check that no two jobs share a node while the topology of the nodes is unknown.
+        """Raise an error if a new job shares a node with running jobs while no file has the Nodes.
 
         Raises:
-            NotModelledError: two jobs share a node.
+            NotModelledError: the jobs that share a node depend on the unknown topology.
         """
         for occupancy in () if self._machines else occupancies:
             if any(self._used.get(self._key(occupancy), {}).values()):
@@ -394,18 +410,22 @@ class Sites:
                 raise NotModelledError((Problem(message, _FIX),))
 
     def take(self, occupancies: Iterable[Occupancy]) -> None:
-        """Add running pods."""
+        """Add the resources of started pods to the usage."""
         for occupancy in occupancies:
             self._count(self._used, occupancy, 1)
 
     def give_back(self, occupancies: Iterable[Occupancy]) -> None:
-        """Remove running pods."""
+        """Remove the resources of stopped pods from the usage."""
         for occupancy in occupancies:
             self._count(self._used, occupancy, -1)
 
 
 def _workers_and_leader(group: Sequence[PodSet]) -> tuple[PodSet, PodSet | None]:
-    """Return the workers and the leader of a group (`findLeaderAndWorkers`); see jobframework/tas_validation.go."""
+    """Return (worker PodSet, leader PodSet or None) of a group; the leader has one pod (`findLeaderAndWorkers`).
+
+    Raises:
+        NotModelledError: the group has another form, so Kueue rejects it (jobframework/tas_validation.go).
+    """
     workers, leader = group[0], group[1] if len(group) > 1 else None
     if leader and leader.count > workers.count:
         workers, leader = leader, workers

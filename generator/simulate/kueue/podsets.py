@@ -9,10 +9,11 @@ resource/helpers.go `PodRequests`; kubernetes v1.34 pkg/apis/core/v1/defaults.go
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from generator.documents.messages import format_names
 from generator.facts.names import STEP
 from generator.manifests import Body, Manifest
 from generator.objects.fields import indexed_mappings, integer, mapping, mappings, string, string_map
@@ -25,7 +26,10 @@ _POD_LEVEL = ("cpu", "memory")
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """An amount that a LimitRange sets: the `max` or `min` (`field`) of a `Container` or `Pod` (`kind`)."""
+    """A bound of a LimitRange: its `max` or `min` (`field`) of a resource for a `Container` or `Pod` (`kind`).
+
+    `item` is the index in `spec.limits`.
+    """
 
     limit_range: str
     item: int
@@ -35,7 +39,7 @@ class Bound:
     amount: int
 
     def is_broken_by(self, amount: int) -> bool:
-        """Return True if an amount exceeds the `max`, or is below the `min`."""
+        """Return True if an amount exceeds this `max`, or is below this `min`."""
         return amount > self.amount if self.field == "max" else amount < self.amount
 
     def __str__(self) -> str:
@@ -60,12 +64,14 @@ def read_bounds(manifest: Manifest) -> Iterator[Bound]:
 
 @dataclass(frozen=True, slots=True)
 class PodContext:
-    """The objects of a namespace and cluster that affect the requests of a pod.
+    """Settings of a namespace and its cluster that affect the requests of a pod.
 
     Attributes:
-        limits: default limits of containers.
-        requests: default requests of containers.
+        limits: default limits of containers, from LimitRanges.
+        requests: default requests of containers, from LimitRanges.
         overheads: RuntimeClass → pod overhead.
+        bounds: the bounds of LimitRanges that Kueue enforces.
+        counting: the conversion of requests to the amounts that count against quota.
         claims: ResourceClaimTemplate → DeviceClass → number of devices.
     """
 
@@ -83,7 +89,7 @@ _NO_CONTEXT = PodContext()
 def read_pod_context(
     manifests: Iterable[Manifest], namespace: str, counting: Counting = DEFAULT_COUNTING
 ) -> PodContext:
-    """Read the context of the pods of a namespace; a default comes from the first LimitRange that sets it.
+    """Read the settings for pods of a namespace. A default comes from the first LimitRange that sets it.
 
     Raises:
         SimulationError: an amount is not a quantity.
@@ -109,7 +115,10 @@ def read_pod_context(
 
 
 def _count_devices(template: Body) -> dict[str, int]:
-    """Count the devices of a ResourceClaimTemplate by DeviceClass; Kueue admits no claim with another mode."""
+    """Return DeviceClass → number of devices in a ResourceClaimTemplate.
+
+    Every request counts as `allocationMode: ExactCount`, because Kueue admits no claim with a different mode.
+    """
     devices: dict[str, int] = {}
     for request in mappings(mapping(template, "spec", "spec", "devices").get("requests")):
         exactly = mapping(request, "exactly")
@@ -118,7 +127,10 @@ def _count_devices(template: Body) -> dict[str, int]:
 
 
 def count_claims(pod: Body, context: PodContext) -> Requests:
-    """Return the amounts that Kueue counts for the devices that a pod claims, apart from its requests."""
+    """Return the amounts that Kueue counts for the device claims of a pod, in addition to its requests.
+
+    The result is empty if no file has Kueue's configuration.
+    """
     devices: dict[str, int] = {}
     for claim in mappings(pod.get("resourceClaims")):
         add_requests(devices, context.claims.get(string(claim.get("resourceClaimTemplateName")), {}))
@@ -126,7 +138,7 @@ def count_claims(pod: Body, context: PodContext) -> Requests:
 
 
 def _read_defaults(item: Body, place: str) -> tuple[Requests, Requests]:
-    """Return the default limits and requests of a LimitRange item, as the API server fills them in."""
+    """Return (default limits, default requests) of a LimitRange item, as the API server fills them in."""
     limits = {**parse_amounts(item.get("max"), place), **parse_amounts(item.get("default"), place)}
     return limits, {
         **parse_amounts(item.get("min"), place),
@@ -136,16 +148,35 @@ def _read_defaults(item: Body, place: str) -> tuple[Requests, Requests]:
 
 
 def pod_requests(pod: Body, context: PodContext, place: str) -> Requests:
-    """Return the requests of a pod `spec`.
+    """Return the requests of a whole pod, including its overhead.
+
+    Args:
+        pod: the `spec` of the pod.
+        context: the settings of its namespace and cluster.
+        place: the object with the pod, for the message of an error.
 
     Raises:
         SimulationError: an amount is not a quantity.
     """
+    total = sum_containers(pod, lambda container: _container_resources(container, context, place)[0])
+    total.update(_pod_level_requests(pod, place))
+    overhead = parse_amounts(pod.get("overhead"), place)
+    add_requests(total, overhead or context.overheads.get(string(pod.get("runtimeClassName")), {}))
+    return total
+
+
+def sum_containers(pod: Body, amounts_of: Callable[[Body], Requests]) -> dict[str, int]:
+    """Return the amounts of all containers in a pod `spec`, such as their requests.
+
+    Init containers run one after the other before the containers, so only the largest counts. Sidecars keep running.
+
+    Source: k8s.io/component-helpers v0.34.2 resource/helpers.go AggregateContainerRequests
+    """
     total, initial, sidecars = dict[str, int](), dict[str, int](), dict[str, int]()
     for container in mappings(pod.get("containers")):
-        add_requests(total, _container_resources(container, context, place)[0])
+        add_requests(total, amounts_of(container))
     for container in mappings(pod.get("initContainers")):
-        needed, _ = _container_resources(container, context, place)
+        needed = amounts_of(container)
         if container.get("restartPolicy") == "Always":
             add_requests(total, needed)
             add_requests(sidecars, needed)
@@ -153,14 +184,11 @@ def pod_requests(pod: Body, context: PodContext, place: str) -> Requests:
         else:
             _raise_to(initial, {name: needed.get(name, 0) + sidecars.get(name, 0) for name in {**needed, **sidecars}})
     _raise_to(total, initial)
-    total.update(_pod_level_requests(pod, place))
-    overhead = parse_amounts(pod.get("overhead"), place)
-    add_requests(total, overhead or context.overheads.get(string(pod.get("runtimeClassName")), {}))
     return total
 
 
 def broken_bounds(pod: Body, context: PodContext, place: str) -> Iterator[tuple[Bound, int]]:
-    """Yield the bounds that a pod `spec` breaks, each with the amount that breaks it (`ValidatePodSpec`).
+    """Yield the bounds that a pod `spec` breaks, each with the first amount that breaks it (`ValidatePodSpec`).
 
     Raises:
         SimulationError: an amount is not a quantity.
@@ -181,7 +209,7 @@ def broken_bounds(pod: Body, context: PodContext, place: str) -> Iterator[tuple[
 
 
 def _container_resources(container: Body, context: PodContext, place: str) -> tuple[Requests, Requests]:
-    """Return requests and limits. A request defaults to the default of the namespace, and then to the limit."""
+    """Return (requests, limits) of a container. A request defaults to the namespace's default, then to the limit."""
     resources = mapping(container, "resources")
     place = f"{place}, container {container.get('name')}"
     limits = {**context.limits, **parse_amounts(resources.get("limits"), place)}
@@ -189,7 +217,7 @@ def _container_resources(container: Body, context: PodContext, place: str) -> tu
 
 
 def _pod_level_requests(pod: Body, place: str) -> Requests:
-    """Return the pod-level requests, which count instead of the requests of the containers."""
+    """Return the requests in `resources` of the pod spec, which count instead of the requests of its containers."""
     resources = mapping(pod, "resources")
     amounts = {**parse_amounts(resources.get("limits"), place), **parse_amounts(resources.get("requests"), place)}
     return {name: amount for name, amount in amounts.items() if name in _POD_LEVEL or name.startswith("hugepages-")}
@@ -206,11 +234,11 @@ class PodSet:
 
     Attributes:
         name: name of the replicated job.
-        requests: requests of one pod.
+        requests: requests of one pod, including its overhead.
         charged: the amounts that Kueue counts for one pod; None if they equal the requests.
         node_selector: labels that the nodes must have.
         affinity: terms of the required node affinity, one of which must match.
-        topology: the topology request; None without one.
+        topology: the topology request of the pods; None if they have none.
     """
 
     name: str
@@ -224,7 +252,7 @@ class PodSet:
 
     @property
     def counted(self) -> Requests:
-        """The quota that one pod uses."""
+        """The amounts that Kueue counts against quota for one pod."""
         return self.requests if self.charged is None else self.charged
 
 
@@ -233,19 +261,19 @@ def podsets(runtime: Body, nodes: int | None = None, context: PodContext = _NO_C
 
     Args:
         runtime: the runtime object.
-        nodes: `numNodes` of the TrainJob; None if it is not set.
-        context: the context of pods in the namespace.
+        nodes: `numNodes` of the TrainJob; None if the TrainJob does not set it.
+        context: the settings of the namespace and cluster.
 
     Raises:
         SimulationError: an amount is not a quantity.
     """
-    made = tuple(_podset(job, context, _place(runtime, job)) for job in _jobs(runtime))
+    made = tuple(_podset(job, context, _describe_place(runtime, job)) for job in _jobs(runtime))
     return with_nodes(runtime, made, nodes)
 
 
 @dataclass(frozen=True, slots=True)
 class BoundBreach:
-    """A bound of a LimitRange that `amount`, the request of a pod or container of a replicated job, breaks."""
+    """A bound of a LimitRange that a replicated job breaks: `amount` is the request of its pod or container."""
 
     bound: Bound
     pods: str
@@ -257,17 +285,19 @@ class BoundBreach:
 
 
 def find_broken_bounds(runtime: Body, context: PodContext) -> Iterator[BoundBreach]:
-    """Yield the bounds that keep Kueue from admitting any job on a runtime in a namespace.
+    """Yield the bounds of LimitRanges because of which Kueue admits no job on a runtime in a namespace.
 
     Raises:
         SimulationError: an amount is not a quantity.
     """
     for job in _jobs(runtime):
-        for bound, amount in broken_bounds(dict(mapping(_template(job), "spec")), context, _place(runtime, job)):
+        for bound, amount in broken_bounds(
+            dict(mapping(_template(job), "spec")), context, _describe_place(runtime, job)
+        ):
             yield BoundBreach(bound, string(job.get("name")), amount)
 
 
-def _place(runtime: Body, job: Body) -> str:
+def _describe_place(runtime: Body, job: Body) -> str:
     return f"{runtime.get('kind')} {mapping(runtime, 'metadata').get('name')}, job {job.get('name')}"
 
 
@@ -276,16 +306,20 @@ def _template(job: Body) -> Mapping[str, Any]:
 
 
 def with_nodes(runtime: Body, known: tuple[PodSet, ...], nodes: int | None) -> tuple[PodSet, ...]:
-    """Return the PodSets of a runtime for another `numNodes`."""
+    """Return the PodSets `known` of a runtime, with the numbers of pods for a TrainJob with `numNodes: nodes`.
+
+    If `nodes` is None, the TrainJob does not set `numNodes`.
+    """
     policy = mapping(runtime, "spec", "mlPolicy")
     pairs = zip(_jobs(runtime), known, strict=True)
     return tuple(replace(pods, count=_count(job, policy, nodes)) for job, pods in pairs)
 
 
 def default_nodes(runtime: Body) -> int:
-    """Return the `numNodes` that a TrainJob without `numNodes` gets; 1 if `numNodes` has no effect.
+    """Return the size of a TrainJob that does not set `numNodes`; 1 if `numNodes` has no effect on the runtime.
 
-    With MPI it follows from the pods of `node`, whatever `mlPolicy.numNodes` sets for the launcher.
+    With MPI, the size is the number of pods of the replicated job `node`, plus 1 if the launcher runs ranks.
+    `mlPolicy.numNodes` does not change it.
     """
     policy = mapping(runtime, "spec", "mlPolicy")
     for job in _jobs(runtime):
@@ -296,7 +330,7 @@ def default_nodes(runtime: Body) -> int:
 
 
 def group_podsets(podsets: Sequence[PodSet]) -> list[tuple[int, Sequence[PodSet]]]:
-    """Return (index of the first PodSet, PodSets) of each PodSet group, which gets one flavor (`assignFlavors`)."""
+    """Return (index of the first PodSet, PodSets) of each group of PodSets that get one flavor (`assignFlavors`)."""
     groups: dict[str | int, list[int]] = {}
     for index, pods in enumerate(podsets):
         groups.setdefault((pods.topology and pods.topology.group) or index, []).append(index)
@@ -304,8 +338,8 @@ def group_podsets(podsets: Sequence[PodSet]) -> list[tuple[int, Sequence[PodSet]
 
 
 def join_names(podsets: Sequence[PodSet]) -> str:
-    """Join the names of PodSets for a sentence."""
-    return " and ".join(f"`{pods.name}`" for pods in podsets)
+    """Return the names of PodSets for a sentence, such as `launcher` and `node`, each in backticks."""
+    return format_names(pods.name for pods in podsets)
 
 
 def _jobs(runtime: Body) -> tuple[Body, ...]:
@@ -313,7 +347,7 @@ def _jobs(runtime: Body) -> tuple[Body, ...]:
 
 
 def _count(job: Body, policy: Mapping[str, Any], nodes: int | None) -> int:
-    """Return the pods of a replicated job. The MPI plugin sets the count of the job `node` only."""
+    """Return the number of pods of a replicated job. With MPI, `numNodes` changes only the replicated job `node`."""
     template = mapping(job, "template")
     is_trainer = string_map(mapping(template, "metadata", "labels")).get(STEP) == "trainer"
     pods = integer(mapping(template, "spec").get("parallelism"), 1)

@@ -4,8 +4,8 @@ Source: kueue v0.19.2 pkg/scheduler/preemption/preemption.go `classicalPreemptio
 classical/hierarchical_preemption.go, classical/candidate_generator.go, common/ordering.go,
 common/preemption_policy.go, fairsharing/{ordering,target,strategy}.go; pkg/cache/scheduler/fair_sharing.go.
 
-Where two cohorts have exactly the same share, Kueue takes either of them, by chance: `nextTarget` iterates over an
-unordered set. Here it is the last by name.
+If two cohorts have exactly the same share, Kueue takes one of them by chance: `nextTarget` iterates over an unordered
+set. The simulation takes the last one by name.
 """
 
 from __future__ import annotations
@@ -21,14 +21,18 @@ from generator.simulate.kueue.workloads import Cluster, Workload, has_room, havi
 
 FINAL, INITIAL = "LessThanOrEqualToFinalShare", "LessThanInitialShare"
 STRATEGIES = ((FINAL,), (INITIAL,), (FINAL, INITIAL))
-"""The preemption strategies that Kueue accepts: pkg/config/validation.go `validateFairSharing`."""
+"""The values of `preemptionStrategies` that Kueue accepts: pkg/config/validation.go `validateFairSharing`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """A workload that needs quota: `usage` is its need, and too little quota is free for the `contested` keys.
+    """A workload for which Kueue may preempt others.
 
-    `has_place` returns True if the domains have room for its pods that Kueue places by topology.
+    Attributes:
+        node: the node of the workload's queue in the quota tree.
+        usage: the quota that the workload needs.
+        contested: the flavors and resources of which too little quota is free.
+        has_place: returns True if the topology domains have room for the pods that Kueue places by topology.
     """
 
     workload: Workload
@@ -43,7 +47,7 @@ class Demand:
         return self.node.queue.preemption if self.node.queue else Preemption()
 
     def can_preempt(self, other: Workload, policy: str) -> bool:
-        """Return True if a policy allows the preemption of a workload (`SatisfiesPreemptionPolicy`)."""
+        """Return True if a policy such as `LowerPriority` allows preempting `other` (`SatisfiesPreemptionPolicy`)."""
         own, others = self.workload.job.priority, other.job.priority
         match policy:
             case "Any":
@@ -55,13 +59,13 @@ class Demand:
         return False
 
     def candidates(self, cluster: Cluster, node: Node, policy: str) -> Iterator[Workload]:
-        """Yield the workloads of a queue that use contested quota and that a policy allows Kueue to preempt."""
+        """Yield the workloads in the queue of `node` that use contested quota and that a policy allows preempting."""
         for workload in cluster.of(node.name):
             if workload.uses(self.contested) and self.can_preempt(workload, policy):
                 yield workload
 
     def fits(self, *, borrow: bool) -> bool:
-        """Return True if the workload has room now (`workloadFits`)."""
+        """Return True if quota and domains are free for the workload; `borrow` allows borrowing (`workloadFits`)."""
         if not borrow and any(self.node.borrows_with(key, amount) for key, amount in self.usage.items()):
             return False
         return has_room(self.node, self.usage) and self.has_place()
@@ -78,7 +82,7 @@ class Claim(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A workload that can be preempted, and the lowest common cohort."""
+    """A workload that Kueue can preempt, the reason, and the lowest cohort that contains its queue and the demand's."""
 
     workload: Workload
     claim: Claim
@@ -86,12 +90,12 @@ class Candidate:
 
 
 def _in_order(queue: str) -> Callable[[Workload], tuple[bool, int, int, int]]:
-    """Return the key that sorts candidates: other queues first, then the lowest priority, then the last admitted."""
+    """Return the sort key of candidates for `queue`: other queues first, then lowest priority, then last admitted."""
     return lambda item: (item.job.queue == queue, item.job.priority, -item.admitted, item.number)
 
 
 def find_targets(cluster: Cluster, demand: Demand) -> list[Workload]:
-    """Return the workloads to preempt without fair sharing; none if that frees too little. `cluster` is unchanged."""
+    """Return the workloads to preempt without fair sharing; empty if preemption frees too little."""
     candidates = _Candidates(cluster, demand)
     for borrow in candidates.attempts():
         removed: list[Workload] = []
@@ -107,7 +111,7 @@ def find_targets(cluster: Cluster, demand: Demand) -> list[Workload]:
 
 
 def _fill_back(cluster: Cluster, demand: Demand, removed: list[Workload], *, borrow: bool) -> list[Workload]:
-    """Restore workloads that Kueue need not preempt, from the last but one to the first (`fillBackWorkloads`)."""
+    """Return the removed workloads that Kueue must preempt, and restore the others (`fillBackWorkloads`)."""
     for index in range(len(removed) - 2, -1, -1):
         cluster.add(removed[index])
         if demand.fits(borrow=borrow):
@@ -135,7 +139,7 @@ class _Candidates:
         self._all = [*self._closer, *self._others, *own]
 
     def attempts(self) -> list[bool]:
-        """Return, for each attempt, True if the workload may borrow in it."""
+        """Return one boolean per attempt: True if the workload may borrow in the attempt."""
         forbidden = self._demand.rules.borrow_within_cohort == "Never"
         if not (self._closer or self._others) or (forbidden and not self._is_under_nominal()):
             return [True]
@@ -146,7 +150,7 @@ class _Candidates:
         return all(node.quota(key).nominal > node.uses(key) for key in self._demand.contested)
 
     def valid(self, *, borrow: bool) -> Iterator[Workload]:
-        """Yield the candidates that are still valid after the preemptions before them (`candidateIsValid`)."""
+        """Yield the candidates that Kueue may still preempt when it reaches them (`candidateIsValid`)."""
         for candidate in self._all:
             if candidate.claim is Claim.SAME_QUEUE or self._is_valid(candidate, borrow=borrow):
                 yield candidate.workload
@@ -168,7 +172,7 @@ class _Candidates:
         return [Candidate(workload, Claim.SAME_QUEUE) for workload in workloads]
 
     def _of_others(self, *, is_closer: bool) -> list[Candidate]:
-        """Return candidates of other queues: with `is_closer`, those above a cohort with quota for the workload.
+        """Return candidates of other queues: those outside of a subtree with quota for the workload, or the rest.
 
         Source: `collectCandidatesForHierarchicalReclaim`.
         """
@@ -187,7 +191,10 @@ class _Candidates:
         return candidates
 
     def _borrowing(self, cohort: Node, skipped: Node | None) -> Iterator[Node]:
-        """Yield the queues below a cohort that borrow, in cohorts that borrow (`collectCandidatesInSubtree`)."""
+        """Yield the other queues in the subtree of a cohort that borrow contested quota, without the subtree `skipped`.
+
+        Child cohorts that do not borrow are left out (`collectCandidatesInSubtree`).
+        """
         contested = self._demand.contested
         entered = cohort.nested(lambda child: child is not skipped and not child.is_within(contested))
         for queue in (queue for child in entered for queue in child.queues):
@@ -204,14 +211,17 @@ class _Candidates:
 
 
 def _fit_in_subtree(node: Node, usage: Amounts) -> tuple[bool, Amounts]:
-    """Return True if a usage fits the subtree quota, and the part beyond the local quota (`QuantitiesFitInQuota`)."""
+    """Return (True if the subtree quota has room for a usage, the usage beyond the local quota).
+
+    Kueue calls this `QuantitiesFitInQuota`.
+    """
     has_all = all(node.has(key) >= node.uses(key) + amount for key, amount in usage.items())
     return has_all, {key: max(0, amount - node.kept_free(key)) for key, amount in usage.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """The dominant resource share of a queue or cohort, in thousandths of all lendable quota.
+    """The dominant resource share of a queue or cohort: the borrowed quota, in thousandths of all lendable quota.
 
     Attributes:
         ratio: the share before the weight applies.
@@ -225,14 +235,14 @@ class Share:
 
     @property
     def weighted(self) -> float:
-        """The weighted share: a weight of 2 halves it, a weight of 0 makes it infinite."""
+        """The weighted share: a weight of 2 halves the share, a weight of 0 makes a share above 0 infinite."""
         if self.ratio == 0:
             return 0.0
         return math.inf if self.weight == 0 else self.ratio / self.weight
 
     @property
     def rank(self) -> tuple[bool, float]:
-        """The sort key: a node that borrows at weight 0 comes last (`CompareDRS`)."""
+        """The sort key of shares: a node that borrows with weight 0 comes last (`CompareDRS`)."""
         is_weightless = self.weight == 0 and self.ratio != 0
         return is_weightless, self.ratio if is_weightless else self.weighted
 
@@ -241,7 +251,10 @@ _LOWEST = Share(-1.0, 1.0)
 
 
 def share(node: Node) -> Share:
-    """Return the current share, in floating point as in Kueue, so that ties are equal (`dominantResourceShare`)."""
+    """Return the share of a node; 0 for a root (`dominantResourceShare`).
+
+    The computation uses floating point as Kueue does, so that the same shares are equal.
+    """
     if node.parent is None:
         return Share(0.0, node.weight)
     beyond = {key: node.uses(key) - quota for key, quota in node.subtree.items() if node.uses(key) > quota}
@@ -256,17 +269,17 @@ def share(node: Node) -> Share:
 
 
 def child_below(node: Node, cohort: Node) -> Node:
-    """Return the child of a cohort that is, or contains, a node."""
+    """Return the child of `cohort` that is `node` or an ancestor of `node`."""
     return next(ancestor for ancestor in (node, *node.path()) if ancestor.parent is cohort)
 
 
 def find_fair_targets(cluster: Cluster, demand: Demand, strategies: tuple[str, ...]) -> list[Workload]:
-    """Return the workloads to preempt with fair sharing; none if that frees too little. `cluster` is unchanged."""
+    """Return the workloads to preempt with fair sharing; empty if preemption frees too little."""
     candidates = sorted(_fair_candidates(cluster, demand), key=_in_order(demand.node.name))
     if not candidates:
         return []
     attempt = _FairAttempt(cluster, demand)
-    with having(demand.node, demand.usage):  # shares are compared as if the workload were running
+    with having(demand.node, demand.usage):  # Kueue compares the shares as if the workload were running
         spared = attempt.run_first(candidates, strategies[0])
         if not attempt.is_done and len(strategies) > 1:
             attempt.run_second(spared)
@@ -287,7 +300,7 @@ def _fair_candidates(cluster: Cluster, demand: Demand) -> Iterator[Workload]:
 
 
 class _FairAttempt:
-    """A search for preemption targets. `removed` are the targets so far, which no longer run in `cluster`."""
+    """A search for preemption targets. `removed` has the targets so far, whose usage `cluster` does not count."""
 
     def __init__(self, cluster: Cluster, demand: Demand) -> None:
         self._cluster = cluster
@@ -296,7 +309,10 @@ class _FairAttempt:
         self.is_done = False
 
     def run_first(self, candidates: Iterable[Workload], strategy: str) -> list[Workload]:
-        """Run the first strategy, and return the workloads that it spares (`runFirstFsStrategy`)."""
+        """Add workloads to `removed` by the first strategy, until the demand fits (`runFirstFsStrategy`).
+
+        Return the candidates that this strategy does not preempt, for `run_second`.
+        """
         own = self._demand.node
         is_within_nominal = not any(own.borrows_with(key) for key in self._demand.contested)
         spared: list[Workload] = []
@@ -311,7 +327,7 @@ class _FairAttempt:
         return spared
 
     def _preempt_by_share(self, order: _FairOrder, node: Node, strategy: str) -> list[Workload]:
-        """Preempt the first workload of a queue that the strategy allows, and return the spared ones."""
+        """Preempt the first candidate of a queue that the strategy allows. Return the candidates before it."""
         own, others = order.shares(node)
         spared = []
         hopeless = math.isinf(own.weighted) and not math.isinf(others.weighted)
@@ -327,7 +343,7 @@ class _FairAttempt:
         return spared
 
     def run_second(self, candidates: Iterable[Workload]) -> None:
-        """Run the second strategy, once for each queue (`runSecondFsStrategy`)."""
+        """Preempt by the second strategy, at most one candidate of each queue (`runSecondFsStrategy`)."""
         order = _FairOrder(self._demand.node, candidates)
         for node in order:
             if self.is_done:
@@ -346,7 +362,7 @@ class _FairAttempt:
 
 
 class _FairOrder:
-    """An iterator of queues by largest share, computed anew after each change (`TargetClusterQueueOrdering`)."""
+    """An iterator of queues by largest current share (`TargetClusterQueueOrdering`)."""
 
     def __init__(self, own: Node, candidates: Iterable[Workload]) -> None:
         self._own = own
@@ -357,15 +373,15 @@ class _FairOrder:
             self._left.setdefault(workload.job.queue, []).append(workload)
 
     def has_candidates(self, node: Node) -> bool:
-        """Return True if candidates of a queue are left."""
+        """Return True if the ClusterQueue at this node has candidates that `pop` did not yet return."""
         return bool(self._left.get(node.name))
 
     def pop(self, node: Node) -> Workload:
-        """Remove and return the next candidate of a queue."""
+        """Remove and return the next candidate of the ClusterQueue at this node of the quota tree."""
         return self._left[node.name].pop(0)
 
     def drop(self, node: Node) -> None:
-        """Leave a queue out of the rest of the iteration."""
+        """Leave the ClusterQueue at this node out of the rest of the iteration."""
         self._dropped.add(node)
 
     def __iter__(self) -> Iterator[Node]:
@@ -405,7 +421,11 @@ class _FairOrder:
         return first, most
 
     def _first_queue(self, cohort: Node) -> tuple[Node | None, Share]:
-        """Return the queue with the largest share; of equal queues the one whose next candidate comes first."""
+        """Return (queue of a cohort with the largest share, share); of equal queues, the next candidate decides.
+
+        The queue is None if no queue has candidates. Queues without candidates, and other queues that borrow nothing,
+        are dropped.
+        """
         first, most, order = None, _LOWEST, _in_order(self._own.name)
         for queue in cohort.queues:
             if queue in self._dropped:
@@ -420,6 +440,9 @@ class _FairOrder:
         return first, most
 
     def shares(self, node: Node) -> tuple[Share, Share]:
-        """Return the shares of both nodes' ancestors right below their lowest common cohort (`ComputeShares`)."""
+        """Return (share of the demand's branch, share of the branch of `node`).
+
+        The branches are the children of the lowest cohort that contains both queues (`ComputeShares`).
+        """
         common = next(ancestor for ancestor in node.path() if ancestor in self._ancestors)
         return share(child_below(self._own, common)), share(child_below(node, common))

@@ -12,7 +12,7 @@ from enum import Enum
 from functools import cached_property
 from itertools import takewhile
 
-from generator.documents.messages import shorten
+from generator.documents.messages import format_names, shorten
 from generator.facts.names import METADATA_NAME
 from generator.manifests import Manifest, conflict_error
 from generator.objects.fields import mapping, string, string_map
@@ -40,9 +40,9 @@ _LONGEST = 200  # characters of a cycle in a message
 
 @dataclass(frozen=True)
 class QueueTree:
-    """The flavors, cohorts and queues by name, and the configuration and version of Kueue.
+    """Kueue's flavors, cohorts and queues by name, with the configuration and the rules of its version.
 
-    `namespaces` holds the labels of the Namespaces among the manifests.
+    `namespaces` has the labels of each Namespace among the manifests, by its name.
     """
 
     flavors: Mapping[str, Flavor]
@@ -54,7 +54,7 @@ class QueueTree:
     rules: Rules = NEWEST
 
     def ancestors(self, cohort: str) -> Iterator[Cohort]:
-        """Yield the cohort, its parent and so on. If the parents form a cycle, each cohort comes once."""
+        """Yield the cohort itself, its parent and so on. If the parents form a cycle, yield each cohort once."""
         seen: set[str] = set()
         while cohort in self.cohorts and cohort not in seen:
             seen.add(cohort)
@@ -62,12 +62,12 @@ class QueueTree:
             cohort = self.cohorts[cohort].parent
 
     def is_cyclic(self, cohort: str) -> bool:
-        """Return True if the parents of a cohort form a cycle: Kueue then admits no job of its queues."""
+        """Return True if the parents of a cohort lead into a cycle, so that Kueue admits no job of its queues."""
         return cohort in self._cyclic
 
     @cached_property
     def _cyclic(self) -> frozenset[str]:
-        """The cohorts whose parents form a cycle. Each cohort is visited once, because thousands may be nested."""
+        """The cohorts whose parents lead into a cycle. Each cohort is visited once, because thousands may be nested."""
         known: dict[str, bool] = {}
         for name in self.cohorts:
             path, cohort = dict[str, None](), name
@@ -78,7 +78,7 @@ class QueueTree:
         return frozenset(name for name, is_cyclic in known.items() if is_cyclic)
 
     def roots(self) -> Iterator[Cohort]:
-        """Yield the cohorts without a parent, and the first cohort of each cycle by name."""
+        """Yield the cohorts without a parent, and for each cycle the first cohort, by name, that leads into it."""
         seen: set[str] = set()
         for name, cohort in sorted(self.cohorts.items()):
             if self.is_cyclic(name):
@@ -94,17 +94,17 @@ class QueueTree:
         return [child for _, child in sorted(self.cohorts.items()) if child.parent == cohort]
 
     def queues_of(self, cohort: str) -> list[ClusterQueue]:
-        """Return the ClusterQueues of a cohort by name; for an empty name, those without a cohort."""
+        """Return the ClusterQueues of a cohort, by name; if `cohort` is empty, the ClusterQueues without a cohort."""
         return [queue for _, queue in sorted(self.queues.items()) if queue.cohort == cohort]
 
     def flavors_of(self, queue: ClusterQueue) -> Mapping[str, Flavor]:
-        """Return the flavors of a queue. If it sends jobs to other clusters (MultiKueue), their nodes are unknown."""
+        """Return all flavors by name; for a queue of MultiKueue without nodes, which are in other clusters."""
         if not queue.is_multi_kueue:
             return self.flavors
         return {name: replace(flavor, nodes=None, allocatable={}) for name, flavor in self.flavors.items()}
 
     def local_queues_of(self, queue: str) -> list[LocalQueue]:
-        """Return the LocalQueues of a ClusterQueue."""
+        """Return the LocalQueues that submit jobs to the ClusterQueue with this name."""
         return [local_queue for local_queue in self.local_queues if local_queue.queue == queue]
 
     def missing_flavors(self, queue: ClusterQueue) -> list[str]:
@@ -114,10 +114,11 @@ class QueueTree:
     def inactive_reason(self, queue: ClusterQueue) -> str:
         """Return why a ClusterQueue admits no job; empty if it is active.
 
-        A missing Topology counts only without admission checks: MultiKueue may send jobs to clusters that have it.
+        A missing Topology is a reason only if the queue has no AdmissionCheck: MultiKueue may send jobs to clusters
+        that have the Topology.
         """
         if missing := self.missing_flavors(queue):
-            return f"there is no ResourceFlavor {_join(missing)}"
+            return f"there is no ResourceFlavor {format_names(missing)}"
         if queue.cohort and self.is_cyclic(queue.cohort):
             cycle = " → ".join(f"`{cohort.name}`" for cohort in self.ancestors(queue.cohort))
             return f"the parents of its cohort form a cycle: {shorten(cycle, _LONGEST)}"
@@ -125,10 +126,13 @@ class QueueTree:
             return f"its `stopPolicy` is `{queue.stop_policy}`"
         flavors = [self.flavors[name] for name in queue.flavors]
         missing = sorted({flavor.topology for flavor in flavors if flavor.topology and not flavor.levels})
-        return f"there is no Topology {_join(missing)}" if missing and not queue.checks else ""
+        return f"there is no Topology {format_names(missing)}" if missing and not queue.checks else ""
 
     def rejection(self, queue: ClusterQueue, namespace: str) -> str:
-        """Return why a queue admits no job of a namespace; empty if it admits jobs, or if the labels are unknown."""
+        """Return why a queue admits no job of a namespace; empty if it admits them.
+
+        If no file defines the Namespace, its labels are unknown, and a selector with requirements does not reject it.
+        """
         if queue.namespaces is None:
             return "it has no `namespaceSelector`, so it admits jobs of no namespace"
         labels = self.namespaces.get(namespace, {METADATA_NAME: namespace})
@@ -137,12 +141,8 @@ class QueueTree:
         return f"its `namespaceSelector` does not select `{namespace}`"
 
 
-def _join(names: Iterable[str]) -> str:
-    return ", ".join(f"`{name}`" for name in names)
-
-
 def read_queue_tree(manifests: Iterable[Manifest], kueue: str = "") -> QueueTree:
-    """Read the queues, the configuration of Kueue, and the Namespaces.
+    """Read Kueue's flavors, cohorts and queues, its configuration, and the labels of Namespaces.
 
     Args:
         manifests: objects of any kind.
@@ -198,10 +198,11 @@ def index_objects(manifests: Iterable[Manifest]) -> Mapping[str, Mapping[str, Ma
 class Holding(Enum):
     """The usage that a ClusterQueue can have.
 
-    `ANY`: it admits jobs, and Kueue can preempt them.
-    `KEPT`: `stopPolicy: Hold`. Its running jobs keep their quota. Kueue leaves the queue out of the snapshot, so its
-    jobs are never preemption candidates (kueue v0.19.2 pkg/cache/scheduler/snapshot.go `skipInactiveCQReason`).
-    `NONE`: it admits no job, and none of its jobs runs.
+    `ANY`: the queue admits jobs, and Kueue can preempt them.
+    `KEPT`: the queue has `stopPolicy: Hold`. Its running jobs keep their quota. Kueue leaves the queue out of the
+    snapshot, so its jobs are never preemption candidates (kueue v0.19.2 pkg/cache/scheduler/snapshot.go
+    `skipInactiveCQReason`).
+    `NONE`: the queue admits no job, and none of its jobs runs.
     """
 
     ANY = "any"
@@ -215,18 +216,19 @@ class Node:
 
     Attributes:
         queue: the ClusterQueue; None for a Cohort.
-        quotas: the quotas that this object sets.
-        weight: its fair-sharing weight.
-        parent: its cohort.
+        quotas: the quotas in the spec of the object.
+        weight: the fair-sharing weight.
+        parent: the cohort of the ClusterQueue, or the parent of the Cohort; None for a root.
         cohorts: the child cohorts.
         queues: the child ClusterQueues that are active.
         members: all child ClusterQueues, active or not.
-        subtree: its nominal quota and what its children lend (`SubtreeQuota`).
-        usage: for a ClusterQueue, the usage of its jobs; for a Cohort, that of its children beyond their local quota.
+        subtree: the nominal quota plus the quota that the children lend (`SubtreeQuota`).
+        usage: for a ClusterQueue, the usage of its jobs; for a Cohort, the usage of its children beyond their local
+            quota, which they never lend.
         holding: the usage that a ClusterQueue can have.
         refusal: why Kueue admits no job of this ClusterQueue; empty if it admits jobs.
-        demands: the usage that its members can add to it: see `capacity`.
-        has_kept: True if the jobs of a ClusterQueue below this root cannot be preempted: see `Holding.KEPT`.
+        demands: a cache of the usage that the children of a Cohort can add to it: see `capacity`.
+        has_kept: for a root, True if Kueue cannot preempt the jobs of some ClusterQueue below it: see `Holding.KEPT`.
         is_fair: True if Kueue uses fair sharing; None if no file configures it.
     """
 
@@ -247,11 +249,11 @@ class Node:
     is_fair: bool | None = None
 
     def quota(self, key: FlavorResource) -> Quota:
-        """Return the quota that this object sets; 0 if it sets none."""
+        """Return the quota in the spec of the object; 0 if it sets none for the key."""
         return self.quotas.get(key, NO_QUOTA)
 
     def has(self, key: FlavorResource) -> int:
-        """Return the subtree quota: the node's own quota, and the quota that its children lend."""
+        """Return the subtree quota: the nominal quota of the node plus the quota that its children lend."""
         return self.subtree.get(key, 0)
 
     def uses(self, key: FlavorResource) -> int:
@@ -268,7 +270,7 @@ class Node:
         return max(0, self.kept(key) - self.uses(key))
 
     def available(self, key: FlavorResource) -> int:
-        """Return the free quota, including the quota that the node can borrow; negative if usage exceeds quota."""
+        """Return the free quota, including quota that the node can borrow; negative if its usage exceeds its quota."""
         free = 0
         for node in self._from_above():
             limit = node.quota(key).borrowing
@@ -295,11 +297,11 @@ class Node:
         return most
 
     def _from_above(self) -> Iterator[Node]:
-        """Iterate from the root down to the node. Cohorts may be nested deeper than Python can recurse."""
+        """Yield the nodes from the root down to this node. The loop avoids recursion: cohorts may be nested deeply."""
         return reversed((self, *self.path()))
 
     def add(self, key: FlavorResource, amount: int) -> None:
-        """Add usage (`addUsage`)."""
+        """Add usage to the node and, beyond local quotas, to its ancestors (`addUsage`)."""
         for node in (self, *self.path()):
             beyond = amount - node.kept_free(key)
             node.usage[key] = node.uses(key) + amount
@@ -308,7 +310,7 @@ class Node:
             amount = beyond
 
     def remove(self, key: FlavorResource, amount: int) -> None:
-        """Remove usage (`removeUsage`)."""
+        """Remove usage from the node and, beyond local quotas, from its ancestors (`removeUsage`)."""
         for node in (self, *self.path()):
             beyond = node.uses(key) - node.kept(key)
             node.usage[key] = node.uses(key) - amount
@@ -317,31 +319,32 @@ class Node:
             amount = min(amount, beyond)
 
     def borrows_with(self, key: FlavorResource, amount: int = 0) -> bool:
-        """Return True if the node borrows when its usage grows by an amount (`BorrowingWith`).
+        """Return True if the node borrows after its usage grows by an amount (`BorrowingWith`).
 
-        A cohort borrows beyond its subtree quota: pkg/cache/scheduler/cohort_snapshot.go.
+        A ClusterQueue borrows if it exceeds its nominal quota, a Cohort if it exceeds its subtree quota:
+        pkg/cache/scheduler/cohort_snapshot.go.
         """
         own = self.quota(key).nominal if self.queue else self.has(key)
         return own < self.uses(key) + amount
 
     def is_within(self, keys: frozenset[FlavorResource]) -> bool:
-        """Return True if no usage of these keys exceeds the subtree quota (`IsWithinNominalInResources`)."""
+        """Return True if the usage of each key is within the subtree quota (`IsWithinNominalInResources`)."""
         return all(self.has(key) >= self.uses(key) for key in keys)
 
     def path(self) -> Iterator[Node]:
-        """Yield the ancestors of the node, up to the root."""
+        """Yield the ancestors of the node, without the node itself, up to the root."""
         node = self.parent
         while node is not None:
             yield node
             node = node.parent
 
     def root(self) -> Node:
-        """Return the root, which may be the node itself."""
+        """Return the root of the tree, which may be the node itself."""
         *_, top = self, *self.path()
         return top
 
     def nested(self, is_entered: Callable[[Node], bool] = lambda _: True) -> list[Node]:
-        """Return the cohorts of the subtree, children before parents, without subtrees that `is_entered` rejects."""
+        """Return this node and the cohorts below, children first, without subtrees whose top `is_entered` rejects."""
         nodes, todo = list[Node](), [self]
         while todo:
             nodes.append(todo.pop())
@@ -354,7 +357,7 @@ class Node:
             yield from cohort.queues
 
     def height(self) -> int:
-        """Return the distance to the lowest queue (classical/hierarchical_preemption.go `getNodeHeight`)."""
+        """Return the number of levels below the node; 0 for a ClusterQueue (`getNodeHeight`)."""
         heights: dict[Node, int] = {}
         for node in self.nested():
             own = min(len(node.cohorts) + len(node.queues), 1)
@@ -366,9 +369,9 @@ _HELD, _DRAINED = "Hold", "HoldAndDrain"
 
 
 def build_quota_tree(tree: QueueTree) -> Mapping[str, Node]:
-    """Return the node of each ClusterQueue, with no usage.
+    """Return ClusterQueue → node in the quota tree. All usage is 0.
 
-    Kueue leaves out a ClusterQueue below a cycle of Cohorts, so it has no node. An inactive ClusterQueue has a node,
+    A ClusterQueue below a cycle of Cohorts has no node, because Kueue ignores it. An inactive ClusterQueue has a node,
     because its quota can still be borrowed.
     """
     fair = tree.settings.is_fair
@@ -402,7 +405,7 @@ def build_quota_tree(tree: QueueTree) -> Mapping[str, Node]:
 def _holding(tree: QueueTree, queue: ClusterQueue) -> Holding:
     """Return the usage that a ClusterQueue can have.
 
-    A queue without a LocalQueue counts too: any namespace that its selector matches may get one later.
+    A queue without a LocalQueue can have usage, because each namespace that it selects may get a LocalQueue later.
     """
     if queue.namespaces is None or queue.stop_policy == _DRAINED:
         return Holding.NONE

@@ -1,4 +1,4 @@
-"""Kueue's scheduler: one cycle over the heads of the queues, and the pending workloads between cycles.
+"""Kueue's scheduler: one cycle over the first workload of each queue, and the pending workloads between cycles.
 
 Source: kueue v0.19.2 pkg/scheduler/scheduler.go, fair_sharing_iterator.go,
 pkg/scheduler/preemption/preemption_oracle.go, pkg/cache/queue/cluster_queue.go, inadmissible_workloads.go.
@@ -19,12 +19,12 @@ from generator.simulate.kueue.queues import Node
 from generator.simulate.kueue.workloads import Cluster, Workload, add, has_room, having, remove
 
 _Reserved = tuple[Amounts, tuple[Occupancy, ...]]
-"""The quota and the domains that a job takes for the rest of a cycle."""
+"""The quota and the topology domains that a job takes for the rest of a cycle."""
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The first workload of a queue, with the flavors at which its previous attempt stopped."""
+    """The first workload of a queue, with the flavors at which its previous attempt stopped (`tried`)."""
 
     workload: Workload
     tried: Tried = ()
@@ -35,9 +35,9 @@ class Entry:
     """A workload in a cycle.
 
     Attributes:
-        node: the node of its queue.
-        gets: its assignment.
-        targets: the workloads that it would preempt.
+        node: the node of the workload's queue in the quota tree.
+        gets: the flavors that the workload would get.
+        targets: the workloads that Kueue would preempt for it.
         is_admitted: True if Kueue admits the workload in this cycle.
         is_preempting: True if the workload preempts its targets in this cycle.
         is_skipped: True if an earlier workload of the cycle took its quota or domains; the next cycle tries it again.
@@ -54,7 +54,7 @@ class Entry:
 
 @dataclass(slots=True)
 class Scheduler:
-    """The scheduler; `strategies` are the strategies of fair sharing, none while it is disabled."""
+    """The scheduler. `strategies` has the preemption strategies of fair sharing; empty if it is disabled."""
 
     cluster: Cluster
     flavors: Mapping[str, Flavor]
@@ -63,7 +63,9 @@ class Scheduler:
     _admitted: int = field(default=0, init=False)
 
     def cycle(self, heads: list[Head]) -> list[Entry]:
-        """Run one cycle. Afterwards `cluster` runs the admitted workloads, and still the preempted workloads.
+        """Run one cycle over these heads, and start the admitted workloads. The caller stops the preempted workloads.
+
+        The result has one entry for each head, in the order in which Kueue decides on them.
 
         Raises:
             NotModelledError: the result depends on unknown nodes.
@@ -89,7 +91,7 @@ class Scheduler:
         return processed
 
     def _nominate(self, head: Head, pinned: Assignment | None = None) -> Entry:
-        """Return a workload with its assignment (`getAssignments`), which has the flavors of `pinned` if given."""
+        """Assign flavors to a workload (`getAssignments`): the flavors of `pinned` if it is given."""
         node = self.cluster.nodes[head.workload.job.queue]
         queue = node.queue or ClusterQueue(node.name)
         assigner = Assigner(
@@ -111,7 +113,7 @@ class Scheduler:
             demand = Demand(head.workload, node, usage, gets.contested, lambda: placer.has_place(gets, podsets))
             targets = self._find_targets(demand)
             with self.cluster.without(targets):
-                placer.after_preemption(gets, podsets, is_empty=not targets)
+                placer.reserve_domains(gets, podsets, is_empty=not targets)
         return Entry(head, node, gets, targets)
 
     def _find_targets(self, demand: Demand) -> list[Workload]:
@@ -122,7 +124,7 @@ class Scheduler:
     def _simulate_preemption(
         self, workload: Workload, node: Node, key: FlavorResource, amount: int
     ) -> tuple[Mode, int]:
-        """Return the mode of an amount if Kueue preempts, and the height of the lender (`SimulatePreemption`)."""
+        """Return (mode of an amount after preemption, height of the lender): `SimulatePreemption`."""
         targets = self._find_targets(Demand(workload, node, {key: amount}, frozenset((key,))))
         with self.cluster.without(targets):
             borrowing, _ = lowest_that_fits(node, key, amount)
@@ -155,7 +157,10 @@ class Scheduler:
         return entry.gets.usage, entry.gets.occupancies
 
     def _reserve(self, entry: Entry) -> _Reserved:
-        """Reserve quota for a workload that can neither run nor preempt (`quotaResourcesToReserve`)."""
+        """Return the quota and domains to reserve for a workload that can neither run nor preempt.
+
+        They are empty if the queue can reclaim its quota from any workload (`quotaResourcesToReserve`).
+        """
         node, rules = entry.node, entry.node.queue.preemption if entry.node.queue else None
         if rules and rules.reclaim_within_cohort == "Any":
             return {}, ()
@@ -171,7 +176,7 @@ class Scheduler:
         return kept, entry.gets.occupancies
 
     def _in_order(self, entries: list[Entry]) -> Iterator[Entry]:
-        """Yield the entries by least borrowing, highest priority and age, or with fair sharing by share."""
+        """Yield the entries in the order of Kueue's decisions: with fair sharing by share, else by least borrowing."""
         if self.strategies:
             yield from _in_fair_order(entries)
             return
@@ -183,19 +188,25 @@ def _precedence(entry: Entry) -> tuple[int, int]:
 
 
 def _in_fair_order(entries: list[Entry]) -> Iterator[Entry]:
-    """Yield the entries by smallest share at each cohort level, computed anew each time (`fairSharingIterator`)."""
+    """Yield the entries by smallest share at each cohort level. Shares are computed again for each entry.
+
+    Kueue calls this `fairSharingIterator`.
+    """
     left = list(entries)
     while left:
         root = left[0].node.root()
         group = {entry.node.name: entry for entry in left if entry.node.root() is root}
         first = _winner(root, group) if root.queue is None else left[0]
-        if first is not None:  # always true, because the group is not empty
+        if first is not None:  # always true, because `group` contains `left[0]`
             left.remove(first)
             yield first
 
 
 def _winner(root: Node, entries: Mapping[str, Entry]) -> Entry | None:
-    """Return the entry with the best rank: each cohort compares its children's entries (`runTournament`)."""
+    """Return the entry that is first: each cohort passes on the best entry of its children (`runTournament`).
+
+    Without an entry below the root, the result is None.
+    """
     winners: dict[Node, Entry | None] = {}
     for cohort in root.nested():
         candidates = [winners[child] for child in cohort.cohorts] + [entries.get(child.name) for child in cohort.queues]
@@ -205,7 +216,7 @@ def _winner(root: Node, entries: Mapping[str, Entry]) -> Entry | None:
 
 
 def _rank(cohort: Node, entry: Entry) -> tuple[bool, tuple[bool, float], int, int]:
-    """Return the sort key of an entry: borrowing last, then the share of its part of the cohort, then precedence."""
+    """Return the sort key of an entry: borrowing last, then the share of its branch of the cohort, then priority."""
     with having(entry.node, entry.gets.usage):
         after = share(child_below(entry.node, cohort))
     is_borrowing = any(entry.gets.usage.get(key, 0) > 0 for key in after.borrowed)
@@ -218,10 +229,10 @@ class _Pending:
 
     Attributes:
         tried: the flavors at which the last attempt stopped.
-        tried_in: the cycle of that attempt.
-        change: number of changes of the queue before that attempt.
-        is_inadmissible: True until quota is released.
-        is_first: True if the workload comes first in its queue, because it preempted a workload.
+        tried_in: the number of the cycle of the last attempt.
+        change: the number of changes of the queue before the last attempt.
+        is_inadmissible: True if Kueue does not try the workload again until a job releases quota.
+        is_first: True if the workload comes first in its queue, because Kueue preempted workloads for it.
     """
 
     workload: Workload
@@ -237,7 +248,7 @@ class _Pending:
         return not self.is_first, -self.workload.job.priority, self.workload.number
 
     def is_like(self, other: Workload) -> bool:
-        """Return True if Kueue treats both workloads as equal (`computeSchedulingHash`)."""
+        """Return True if Kueue treats the workload and the other one as equal (`computeSchedulingHash`)."""
         own, job = self.workload.job, other.job
         return (own.queue, own.priority, own.podsets) == (job.queue, job.priority, job.podsets)
 
@@ -248,17 +259,20 @@ class Waiting:
     def __init__(self, rules: Rules = NEWEST) -> None:
         self._rules = rules
         self._pending: dict[str, _Pending] = {}
-        self._inadmissible: list[_Pending] = []  # Kueue does not try workloads that equal one of these
+        self._inadmissible: list[_Pending] = []  # Kueue does not try workloads that equal one of them
         self._cycle = 0
         self._changes: dict[str, int] = {}
 
     def enter(self, workload: Workload, queue: ClusterQueue) -> None:
-        """Queue a workload."""
+        """Add a workload to a queue.
+
+        It is inadmissible if Kueue treats it as equal to an inadmissible workload. StrictFIFO queues have no such rule.
+        """
         is_known = queue.strategy != "StrictFIFO" and any(item.is_like(workload) for item in self._inadmissible)
         self._pending[workload.job.name] = _Pending(workload, queue, is_inadmissible=is_known)
 
     def leave(self, name: str) -> None:
-        """Remove a workload."""
+        """Remove the workload of the job with this name."""
         self._pending.pop(name, None)
 
     def heads(self) -> list[Head]:
@@ -270,16 +284,16 @@ class Waiting:
         return [Head(pending.workload, pending.tried if self._continues(pending) else ()) for pending in first.values()]
 
     def _continues(self, pending: _Pending) -> bool:
-        """Return True if an attempt continues where the last one stopped (`lastAssignmentOutdated`)."""
+        """Return True if the next attempt continues after the last tried flavor (`lastAssignmentOutdated`)."""
         is_new = self._rules.keeps_progress and pending.tried_in == self._cycle
         return is_new or pending.change == self._changes.get(pending.queue.name, 0)
 
     def note_change(self, queue: str) -> None:
-        """Count a change: a workload of the queue was admitted or stopped."""
+        """Count a change of a queue: Kueue admitted or stopped one of its workloads."""
         self._changes[queue] = self._changes.get(queue, 0) + 1
 
     def put_back(self, entries: list[Entry]) -> bool:
-        """Queue the workloads of a cycle that it did not admit; return True if one became inadmissible."""
+        """Queue the workloads that the last cycle did not admit; return True if one of them became inadmissible."""
         self._cycle += 1
         inadmissible = [self._put_back(entry) for entry in entries if not entry.is_admitted]
         return any(inadmissible)
@@ -302,7 +316,7 @@ class Waiting:
         return True
 
     def retry_inadmissible(self, queues: Container[str]) -> None:
-        """Make all workloads of queues admissible again after a release of quota (`queueInadmissibleWorkloads`)."""
+        """Make all workloads of these queues admissible again (`queueInadmissibleWorkloads`)."""
         self._inadmissible = [pending for pending in self._inadmissible if pending.queue.name not in queues]
         for pending in self._pending.values():
             pending.is_inadmissible = pending.is_inadmissible and pending.queue.name not in queues

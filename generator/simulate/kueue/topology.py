@@ -18,11 +18,11 @@ from generator.objects.queue import Requests, add_requests
 _TRUE = ("1", "t", "T", "TRUE", "true", "True")
 _MOST = 2**31 - 1
 Key = tuple[str, ...]
-"""The key of a leaf domain: the hostname, the same in all topologies, or the values of all levels."""
+"""The key of a leaf domain: the hostname if leaves are nodes, else the label values of all levels."""
 
 
 class TopologyMode(Enum):
-    """The mode of a topology request."""
+    """The mode of a topology request, such as `required`."""
 
     REQUIRED = "required"
     PREFERRED = "preferred"
@@ -35,8 +35,8 @@ class TopologyRequest:
 
     Attributes:
         mode: required, preferred or unconstrained.
-        level: the node label whose value the pods share; empty if unconstrained.
-        group: the PodSet group, which gets one flavor and one domain; empty without a group.
+        level: the node label whose value the nodes of all pods share; empty if unconstrained.
+        group: the name of the PodSet group, which gets one flavor and one domain; empty without a group.
         is_sliced: True for a request of slices, which are not simulated.
     """
 
@@ -47,7 +47,7 @@ class TopologyRequest:
 
 
 def topology_request(annotations: Mapping[str, str]) -> TopologyRequest | None:
-    """Return the topology request of a pod; None without one (`NewPodSetTopologyRequest`)."""
+    """Return the topology request in annotations of a pod; None without one (`NewPodSetTopologyRequest`)."""
     values = {
         name.removeprefix(PODSET_PREFIX): value for name, value in annotations.items() if name.startswith(PODSET_PREFIX)
     }
@@ -64,8 +64,10 @@ def topology_request(annotations: Mapping[str, str]) -> TopologyRequest | None:
 class FlavorTopology:
     """The topology of a flavor in a queue.
 
-    `levels` is empty without a topology. `resources` are the resources with quota of the flavor. With `is_implied`, all
-    flavors of the queue have a topology, so Kueue places every pod by topology.
+    Attributes:
+        levels: the node labels of the topology; empty if the flavor has no topology.
+        resources: the resources of the flavor's resource group.
+        is_implied: True if all flavors of the queue have a topology, so that Kueue places every pod by topology.
     """
 
     flavor: str
@@ -77,7 +79,9 @@ class FlavorTopology:
 def explain_topology_mismatch(
     pods: str, request: TopologyRequest | None, requested: Mapping[str, int], topology: FlavorTopology
 ) -> str:
-    """Return why the topology of a flavor does not suit pods; empty if it does (`checkPodSetAndFlavorMatchForTAS`).
+    """Return why pods cannot get a flavor because of its topology; empty if they can.
+
+    Kueue calls this `checkPodSetAndFlavorMatchForTAS`.
 
     Raises:
         NotModelledError: the pods request slices.
@@ -85,12 +89,12 @@ def explain_topology_mismatch(
     if request is None:
         if not topology.levels or topology.is_implied:
             return ""
-        return f"`{pods}` requests no topology, and flavor `{topology.flavor}` requires a topology request"
+        return f"`{pods}` requests no topology, but flavor `{topology.flavor}` requires a topology request"
     if request.is_sliced:
-        raise NotModelledError((Problem(f"`{pods}` requests slices of a topology, which are not simulated"),))
+        raise NotModelledError((Problem(f"`{pods}` requests slices of a topology, which mpigen does not simulate"),))
     if not topology.levels:
         is_unused = not any(name in topology.resources for name in requested)
-        return "" if is_unused else f"`{pods}` requests a topology, and flavor `{topology.flavor}` has none"
+        return "" if is_unused else f"`{pods}` requests a topology, but flavor `{topology.flavor}` has none"
     if request.level and request.level not in topology.levels:
         return f"`{pods}` requests the level {request.level}, which the topology of flavor `{topology.flavor}` lacks"
     return ""
@@ -98,7 +102,7 @@ def explain_topology_mismatch(
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Machine:
-    """A Node that accepts pods. `allocatable` includes the number of its `pods`."""
+    """A Node that accepts pods. `allocatable` includes the resource `pods`, the number of pods that the Node holds."""
 
     name: str
     labels: Mapping[str, str]
@@ -111,10 +115,10 @@ class Domain:
     """A topology domain, such as a rack or a node.
 
     Attributes:
-        values: label values from the widest level down to its own level.
+        values: label values of its nodes, from the widest level down to the level of the domain.
         children: child domains; a leaf has none.
-        machine: the node, if the leaves are nodes.
-        capacity: the resources of all nodes of a leaf.
+        machine: the Node of a leaf; None unless the lowest level is the hostname.
+        capacity: for a leaf, the resources of all its nodes.
     """
 
     values: tuple[str, ...]
@@ -124,7 +128,7 @@ class Domain:
 
 
 class TopologyTree:
-    """The domains of the nodes of a flavor."""
+    """The topology domains of the nodes of a flavor, from the widest level down to the leaves."""
 
     def __init__(self, levels: Sequence[str], machines: Iterable[Machine]) -> None:
         self.levels = tuple(levels)
@@ -135,7 +139,7 @@ class TopologyTree:
 
     @property
     def are_nodes(self) -> bool:
-        """True if the leaves are single nodes. Only then Kueue compares node selectors and taints."""
+        """True if the leaves are single nodes. Kueue compares node selectors and taints only in this case."""
         return self.levels[-1] == HOSTNAME
 
     def key(self, leaf: Domain) -> Key:
@@ -160,6 +164,6 @@ class TopologyTree:
 
 
 def count_in(requests: Requests, capacity: Requests) -> int:
-    """Return how many pods with these requests fit; 0 if `requests` is empty (kueue v0.19.2 `CountIn`)."""
+    """Return how many pods with these requests a capacity holds; 0 if `requests` is empty (kueue v0.19.2 `CountIn`)."""
     counts = (max(capacity.get(name, 0) // amount, 0) if amount else _MOST for name, amount in requests.items())
     return min(counts, default=0)

@@ -19,7 +19,7 @@ from generator.simulate.kueue.queues import Node
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job that is submitted to a ClusterQueue. Without a namespace, its `namespaceSelector` is ignored."""
+    """A job that is submitted to a ClusterQueue. With an empty `namespace`, `namespaceSelector` is ignored."""
 
     name: str
     queue: str
@@ -36,7 +36,11 @@ class Finished:
 
 
 class State(Enum):
-    """The state of a job. `NEVER`: it occupancies pending even while all other queues are idle."""
+    """The state of a job.
+
+    `ADMITTED`: it runs. `WAITS`: it is pending until other jobs release quota or nodes. `NEVER`: it stays pending even
+    while all queues are idle. `FINISHED`: it finished or was deleted.
+    """
 
     ADMITTED = "admitted"
     WAITS = "waits"
@@ -51,9 +55,9 @@ class Outcome:
     Attributes:
         flavors: PodSet → resource → flavor, for an admitted job.
         borrows: True if Kueue admitted the job with borrowed quota.
-        reason: why the job is pending, with the numbers.
-        history: its events, such as `admitted`, `preempted by b`.
-        places: PodSet → leaf domain → number of pods, for pods that are placed by topology.
+        reason: why the job is pending, with the amounts that it needs and that are free.
+        history: the events of the job, such as `admitted` or `preempted by b`.
+        places: PodSet → leaf domain, such as a node → number of pods; only pods that Kueue places by topology.
     """
 
     state: State
@@ -65,13 +69,13 @@ class Outcome:
 
     @property
     def was_preempted(self) -> bool:
-        """True if another job ever preempted this job."""
+        """True if a different job preempted this job at least once."""
         return any(event.startswith("preempted") for event in self.history)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Workload:
-    """A job with its order of submission and of admission, and its assignment while it runs."""
+    """A job, its position in the order of submission and of admission, and the flavors that it has while it runs."""
 
     job: Job
     number: int
@@ -102,16 +106,16 @@ class Cluster:
     running: dict[str, dict[str, Workload]] = field(default_factory=dict)
 
     def of(self, queue: str) -> list[Workload]:
-        """Return the running workloads of a queue, in the order of submission."""
+        """Return the running workloads of the ClusterQueue with this name, in the order of submission."""
         return sorted(self.running.get(queue, {}).values(), key=lambda workload: workload.number)
 
     def add(self, workload: Workload) -> None:
-        """Start a workload."""
+        """Start a workload: add its quota and its domains to the usage."""
         self.running.setdefault(workload.job.queue, {})[workload.job.name] = workload
         self._take(workload)
 
     def remove(self, workload: Workload) -> None:
-        """Stop a workload."""
+        """Stop a workload: remove its quota and its domains from the usage."""
         del self.running[workload.job.queue][workload.job.name]
         self._give_back(workload)
 
@@ -125,7 +129,7 @@ class Cluster:
 
     @contextmanager
     def without(self, workloads: Iterable[Workload]) -> Iterator[None]:
-        """Remove the usage of workloads inside the block (`SimulateWorkloadUsageRemoval`)."""
+        """Remove the usage of workloads while the `with` block runs (`SimulateWorkloadUsageRemoval`)."""
         removed = list({workload.job.name: workload for workload in workloads}.values())
         for workload in removed:
             self._give_back(workload)
@@ -150,7 +154,7 @@ def remove(node: Node, usage: Amounts) -> None:
 
 @contextmanager
 def having(node: Node, usage: Amounts) -> Iterator[None]:
-    """Add usage to a queue inside the block (`SimulateUsageAddition`)."""
+    """Add usage to a queue while the `with` block runs (`SimulateUsageAddition`)."""
     add(node, usage)
     try:
         yield
@@ -160,7 +164,7 @@ def having(node: Node, usage: Amounts) -> Iterator[None]:
 
 @contextmanager
 def lacking(node: Node, usage: Amounts) -> Iterator[None]:
-    """Remove usage from a queue inside the block (`SimulateUsageRemoval`)."""
+    """Remove usage from a queue while the `with` block runs (`SimulateUsageRemoval`)."""
     remove(node, usage)
     try:
         yield
@@ -169,5 +173,5 @@ def lacking(node: Node, usage: Amounts) -> Iterator[None]:
 
 
 def has_room(node: Node, usage: Amounts) -> bool:
-    """Return True if a queue has free quota for an amount of usage."""
+    """Return True if a queue has free quota, including quota that it can borrow, for all amounts of a usage."""
     return all(amount <= max(0, node.available(key)) for key, amount in usage.items())

@@ -1,8 +1,8 @@
-"""The CEL library of the authorizer: its functions, and their answers from the RBAC objects in the files.
+"""The CEL library `authorizer`, whose functions answer from the RBAC objects in the files.
 
-A chain such as `authorizer.group('').resource('pods').namespace('a').check('get')` builds a check: a mapping to which
-each function adds a field. Field and label selectors have no effect, because RBAC ignores both (kubernetes v1.34.2
-plugin/pkg/auth/authorizer/rbac/rbac.go).
+A chain such as `authorizer.group('').resource('pods').namespace('a').check('get')` builds a check: a mapping. Each
+function of the chain adds a field to this mapping. Field and label selectors have no effect, because RBAC ignores both
+(kubernetes v1.34.2 plugin/pkg/auth/authorizer/rbac/rbac.go).
 
 Source: k8s.io/apiserver v0.34.2 pkg/cel/library/authz.go.
 """
@@ -30,17 +30,21 @@ _ACCOUNT = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(?:\.{_LABEL})*")
 
 
 def authorizer_of(user: str, groups: list[str]) -> _Value:
-    """Return the CEL value `authorizer` for a user."""
+    """Return the CEL value of `authorizer` for a user with these groups."""
     return {AUTHORIZER: {"user": user, "groups": groups}}
 
 
 def resource_check(authorizer: _Value, **fields: str) -> _Value:
-    """Return the CEL value of a check, with `fields` such as `resource="pods"`, before the call of `check(verb)`."""
+    """Return the CEL value on which expressions call `check(verb)`, with `fields` such as `resource="pods"`."""
     return {RESOURCE_CHECK: {**authorizer[AUTHORIZER], **fields}}
 
 
 def _service_account(_: _Value, namespace: str, name: str) -> _Value:
-    """Return the authorizer of a ServiceAccount. As in Kubernetes, it lacks the group `system:authenticated`."""
+    """Return the CEL value of `authorizer.serviceAccount(…)`. As in Kubernetes, it lacks `system:authenticated`.
+
+    Raises:
+        ValueError: the name or the namespace is invalid.
+    """
     if not _ACCOUNT.fullmatch(name):
         raise ValueError("Invalid service account name")
     if not _NAMESPACE.fullmatch(namespace):
@@ -69,11 +73,13 @@ def _require(name: str, text: str) -> str:
 
 def _setter(name: str) -> Function:
     """Return the CEL function that sets a field of a resource check, such as `namespace`."""
-
-    def run(check: _Value, value: str) -> _Value:
-        return {RESOURCE_CHECK: {**check[RESOURCE_CHECK], name: value}}
-
-    return Function(name, (RESOURCE_CHECK, "string"), RESOURCE_CHECK, run, 27)
+    return Function(
+        name,
+        (RESOURCE_CHECK, "string"),
+        RESOURCE_CHECK,
+        lambda check, value: {RESOURCE_CHECK: {**check[RESOURCE_CHECK], name: value}},
+        27,
+    )
 
 
 def _selector(name: str) -> Function:
@@ -94,18 +100,18 @@ FUNCTIONS = (
     Function("error", (DECISION,), "string", lambda _: "", 27),
 )
 GRANT_FUNCTIONS = ("check", "reason")
-"""Functions that need the grants of RBAC: see `Authorizer`."""
+"""CEL functions whose result depends on the grants of RBAC: see `Authorizer`."""
 
 
 class UnknownError(ValueError):
-    """The files cannot answer a check, because they lack grants or objects."""
+    """An error: the result of a check is unknown, because the files lack RBAC objects."""
 
 
 class Authorizer:
     """The authorizer of one expression, with the grants in the files.
 
-    `problems` collects the checks that the files cannot answer. CEL sees an error for each one. It matters only if the
-    result of the expression is an error, too.
+    `problems` collects the checks with unknown results. Each of them is an error for CEL. They matter only if the
+    result of the whole expression is an error.
     """
 
     def __init__(self, access: Access) -> None:
@@ -113,7 +119,7 @@ class Authorizer:
         self.problems: list[Problem] = []
 
     def functions(self) -> tuple[Function, ...]:
-        """Return the functions that need the grants of RBAC."""
+        """Return the CEL functions that read the grants of RBAC."""
         return (
             *(Function("check", (kind, "string"), DECISION, self._check) for kind in (PATH_CHECK, RESOURCE_CHECK)),
             Function("reason", (DECISION,), "string", self._reason),
@@ -130,20 +136,21 @@ class Authorizer:
         return {DECISION: {"allowed": bool(reasons), "reasons": [*reasons]}}
 
     def _find_gap(self, requester: Requester, namespace: str) -> str:
-        """Return why the cluster may allow a requester more than the files grant; empty if the grants are complete."""
+        """Return why a cluster may grant a requester more than the files do; empty if it cannot."""
         if not self.access.grants:
             return "they have no Roles and no bindings"
         if gaps := self.access.gaps(requester, namespace):
             return "; ".join(gaps)
-        return "they lack the roles of Kubernetes' own components" if _is_component(requester) else ""
+        return "they lack the roles of the components of Kubernetes" if _is_component(requester) else ""
 
     def _reason(self, value: _Value) -> str:
         reasons: list[str] = value[DECISION]["reasons"]
         if len(reasons) > 1:
             message = (
-                f"several bindings allow it, and the API server returns any of their reasons: {'; '.join(reasons)}"
+                "several bindings allow the request, and the API server returns any of their reasons: "
+                f"{'; '.join(reasons)}"
             )
-            self._fail(message, "do not compare the reason")
+            self._fail(message, "do not compare the reason in the expression")
         return next(iter(reasons), "")
 
     def _fail(self, message: str, fix: str) -> None:
@@ -152,7 +159,10 @@ class Authorizer:
 
 
 def _is_component(requester: Requester) -> bool:
-    """Return True for a component of Kubernetes (bootstrappolicy/{policy,controller_policy,namespace_policy}.go)."""
+    """Return True if Kubernetes itself grants roles to a requester.
+
+    Source: bootstrappolicy/{policy,controller_policy,namespace_policy}.go
+    """
     user, account = requester.user, "system:serviceaccount:"
     is_system_user = user.startswith("system:") and not user.startswith(account) and user != "system:anonymous"
     open_groups = ("system:authenticated", "system:unauthenticated", "system:serviceaccounts")

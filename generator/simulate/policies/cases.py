@@ -1,4 +1,4 @@
-"""Test cases of policies: a request with the expected decisions, and the rules that the cases cover."""
+"""Test cases of admission policies: requests with the expected decisions, and the validations that they cover."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from generator.documents.messages import format_names
 from generator.errors import SimulationError
 from generator.manifests import Body, Manifest
 from generator.objects.fields import mapping, string
@@ -14,18 +15,19 @@ from generator.simulate.policies.policy import PolicyCluster
 from generator.simulate.policies.request import Request, UserInfo, as_stored, name_of
 
 ACTIONS = {"denied": "Deny", "warned": "Warn", "audited": "Audit"}
-"""Outcome in a case → action of a binding."""
+"""Key of `actions` in a case → value of `validationActions` of a binding."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """The expected outcome of a case; empty if all policies accept the request.
+    """The expected outcome of a case. Without any field, all policies are expected to accept the request.
 
     Attributes:
-        rejected: the policies that reject the request, with any action of their bindings; None if `actions` is set.
-        actions: `denied`, `warned` or `audited` → the policies with bindings that take this action.
-        message: a regular expression that one of the messages matches; empty for any message.
-        is_error: True if the policies reject the request because they cannot be evaluated.
+        rejected: the policies that reject the request, whatever the actions of their bindings are; None if `actions`
+            is set.
+        actions: `denied`, `warned` or `audited` → the policies that reject the request by a binding with this action.
+        message: a regular expression that one of the policies' messages matches; empty for any message.
+        is_error: True if the evaluation of the policies fails, False if a validation rejects the request.
     """
 
     rejected: tuple[str, ...] | None = None
@@ -35,13 +37,13 @@ class Expected:
 
     def __str__(self) -> str:
         if self.rejected is not None:
-            return f"rejected by {' and '.join(self.rejected)}"
-        return ", ".join(f"{word} by {' and '.join(names)}" for word, names in self.actions.items()) or "accepted"
+            return f"rejected by {format_names(self.rejected)}"
+        return ", ".join(f"{word} by {format_names(names)}" for word, names in self.actions.items()) or "accepted"
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A request with its expected outcome.
+    """A test case: a request with its expected outcome.
 
     Attributes:
         name: the name, unique in the file.
@@ -51,9 +53,9 @@ class Case:
         old: the object before the request; None for CREATE and CONNECT.
         namespace: the namespace of objects without one; empty if the objects set it.
         subresource: such as `status`; empty for the object itself.
-        of: the object whose subresource is requested; None if `object` or `old` is that object.
-        is_dry_run: True if the API server stores nothing.
-        given: objects of the cluster, in addition to the files.
+        of: the object whose subresource is requested; None if `object` or `old` is the whole object.
+        is_dry_run: True for a dry run, in which the API server stores nothing.
+        given: objects that exist in the cluster, in addition to the objects in the files.
     """
 
     name: str
@@ -72,7 +74,7 @@ class Case:
 
     @property
     def body(self) -> Body:
-        """The object of the request."""
+        """The object that sets the kind, the name and the namespace of the request."""
         return next(body for body in (self.of, self.old, self.object, {}) if body is not None)
 
 
@@ -82,7 +84,7 @@ class Outcome:
 
     Attributes:
         decisions: the decisions of all policies.
-        complaint: the difference from the expected outcome; empty if there is none.
+        complaint: how the decisions differ from the expected outcome; empty if they do not.
         fix: what to change in the case or in the policy.
     """
 
@@ -94,13 +96,13 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A validation, with the cases that test it.
+    """A validation of a policy, with the cases that test it.
 
     Attributes:
         policy: the manifest of the policy.
         number: the index of the validation in the policy.
-        rejecting: the cases that the validation rejects, without cases in which its evaluation fails.
-        accepting: the cases that the validation accepts.
+        rejecting: the cases whose request the validation rejects, without cases in which its evaluation fails.
+        accepting: the cases whose request the validation accepts.
     """
 
     policy: Manifest
@@ -110,7 +112,7 @@ class Rule:
 
     @property
     def name(self) -> str:
-        """Name of the rule: `mpigen-queue`, or `mpigen-queue #2` if the policy has several."""
+        """The policy, such as `mpigen-queue`, or `mpigen-queue #2` if the policy has several validations."""
         has_several = len(mapping(self.policy.body, "spec").get("validations", ())) > 1
         return f"{self.policy.name} #{self.number + 1}" if has_several else self.policy.name
 
@@ -119,7 +121,7 @@ def request_of(case: Case, cluster: PolicyCluster) -> Request:
     """Return the admission request of a case.
 
     Raises:
-        NotModelledError: the kind is unknown.
+        NotModelledError: the kind of the object is unknown.
     """
     body = case.body
     kind = cluster.kind(string(body.get("apiVersion")), string(body.get("kind")))
@@ -145,7 +147,10 @@ def request_of(case: Case, cluster: PolicyCluster) -> Request:
 
 
 def run_case(case: Case, cluster: PolicyCluster) -> Outcome:
-    """Evaluate the policies for a case."""
+    """Evaluate all policies for the request of a case, and compare the decisions with the expected outcome.
+
+    If mpigen cannot evaluate the policies, the outcome has no decisions, and the reason as its complaint.
+    """
     try:
         decisions = tuple(judge(request_of(case, cluster), cluster))
     except SimulationError as error:
@@ -156,7 +161,7 @@ def run_case(case: Case, cluster: PolicyCluster) -> Outcome:
 
 
 def _compare(expected: Expected, rejections: Sequence[Decision]) -> tuple[str, str]:
-    """Return the difference from the expected outcome, and what to change; ('', '') without a difference."""
+    """Return (how the rejections differ from the expected outcome, what to change); ('', '') if they do not."""
     actual = _describe(rejections)
     if not _meets(expected, rejections):
         return f"the request is {actual}, but the case expects: {expected}", "fix the policy, or the case"
@@ -185,7 +190,7 @@ def _describe(rejections: Sequence[Decision]) -> str:
     words = {action: word for word, action in ACTIONS.items()}
     return (
         "; ".join(
-            f"{' and '.join(words.get(action, action) for action in item.actions)} by {item.policy}"
+            f"{' and '.join(words.get(action, action) for action in item.actions)} by `{item.policy}`"
             f"{', which cannot be evaluated' if item.is_error else ''}: {item.message}"
             for item in rejections
         )
@@ -194,7 +199,7 @@ def _describe(rejections: Sequence[Decision]) -> str:
 
 
 def compute_coverage(cluster: PolicyCluster, outcomes: Iterable[Outcome]) -> list[Rule]:
-    """Return the rules of all policies, with the cases that test them."""
+    """Return all validations of all policies, with the cases that test them."""
     cases: dict[tuple[str, int | None, bool], dict[int, Case]] = {}
     for outcome in outcomes:
         for item in outcome.decisions:

@@ -1,4 +1,4 @@
-"""The variables and functions of expressions in policies.
+"""The CEL environments of policies: the variables and functions that their expressions can use.
 
 An expression is compiled twice: against the types that Kubernetes declares, and against the types that
 cel-expr-python can evaluate. cel-expr-python has no types with fields. So each typed field, such as
@@ -21,7 +21,7 @@ from generator.simulate.policies import authorizer, library
 from generator.simulate.policies.signatures import AUTHORIZER, Function, additions, declarations, implementations
 
 _CACHED = 64  # environments: the expressions of a policy share a few
-_ALL = 99  # a minor version of Kubernetes with all functions
+_ALL = 99  # a minor version of Kubernetes that is newer than all functions
 _FUNCTIONS = (*library.FUNCTIONS, *authorizer.FUNCTIONS)
 _RUNNABLE = (*_FUNCTIONS, *library.OPTIONAL_FUNCTIONS)
 _COMPARISONS = tuple(
@@ -33,6 +33,8 @@ _COMPARISONS = tuple(
 )
 """Comparisons of numbers of different types, which cel-expr-python supports for dynamic types only."""
 _VARIABLES = ("object", "oldObject", "request", "namespaceObject")
+_OF_RULES = ("self", "oldSelf")
+"""The variables of the rules of CustomResourceDefinitions."""
 
 TYPED: Mapping[str, Any] = {row["name"]: row["fields"] for row in read_table("cel")["variables"]}
 """Variable with typed fields → field → its type, or a mapping of its own fields."""
@@ -44,7 +46,7 @@ def flat_name(path: tuple[str, ...]) -> str:
 
 
 def _typed_fields(fields: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[str, str]]:
-    """Yield (flat name, type) of typed fields."""
+    """Yield (flat name, type) of each typed field below a path."""
     for name, type_ in fields.items():
         if isinstance(type_, str):
             yield flat_name((*path, name)), type_
@@ -56,7 +58,7 @@ def _typed_fields(fields: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iter
 def check_environment(
     minor: int, variables: tuple[tuple[str, str], ...], *, has_params: bool, has_authorizer: bool
 ) -> Any:
-    """Return the environment that checks expressions against the types of Kubernetes.
+    """Return the environment that checks the types of expressions, as Kubernetes does.
 
     Args:
         minor: the minor version of Kubernetes whose functions are declared.
@@ -85,17 +87,17 @@ def _declare(minor: int) -> tuple[Any, Any]:
 
 @cache
 def evaluation_environment(names: tuple[str, ...]) -> Any:
-    """Return the environment that evaluates expressions, with the flat names of the policy's variables."""
+    """Return the environment that evaluates expressions. `names` has the flat names of the policy's variables."""
     return _create(names, *_implement())
 
 
 def evaluation_environment_with(functions: Iterable[Function], names: tuple[str, ...]) -> Any:
-    """Return the evaluation environment with additional functions, which belong to one expression."""
+    """Return the environment that evaluates one expression, with functions that only this expression has."""
     return _create(names, _implement()[0], implementations((*_RUNNABLE, *functions)))
 
 
 def _create(names: tuple[str, ...], config: Any, extension: Any) -> Any:
-    roots = (*_VARIABLES, "params", "authorizer", *names)
+    roots = (*_VARIABLES, *_OF_RULES, "params", "authorizer", *names)
     return cel.NewEnv(config=config, variables=dict.fromkeys(roots, cel.Type.DYN), extensions=[extension])
 
 

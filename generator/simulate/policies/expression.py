@@ -1,4 +1,4 @@
-"""Compiled CEL expressions of policies and of transition rules: their compile errors, and their results.
+"""Compiled CEL expressions of policies: their compile errors, and their results.
 
 Source: k8s.io/apiserver v0.34.2 pkg/admission/plugin/cel/{compile,activation,composition}.go.
 """
@@ -8,13 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 from cel_expr_python import cel  # type: ignore[import-untyped]
 
 from generator.errors import NotModelledError, Problem
-from generator.schemas.updates import Transition
 from generator.simulate.access import Access
 from generator.simulate.policies.authorizer import GRANT_FUNCTIONS, Authorizer
 from generator.simulate.policies.environment import (
@@ -24,11 +23,11 @@ from generator.simulate.policies.environment import (
     evaluation_environment_with,
     flat_name,
 )
+from generator.simulate.policies.library import TOO_MANY_DIGITS
 from generator.simulate.policies.signatures import CHECKED
 from generator.simulate.policies.syntax import (
     OPTIONAL_READING,
     Reading,
-    apply_changes,
     find_conversions,
     find_readings,
     rewrite_for_check,
@@ -36,8 +35,9 @@ from generator.simulate.policies.syntax import (
     tokenize,
 )
 
+_CACHED = 1024  # expressions
 UNSET = "no value of the variable "
-"""The prefix of the error for a variable whose own evaluation failed."""
+"""The prefix of the error of an expression that reads a policy variable whose evaluation failed."""
 _ERROR = re.compile(r"ERROR: <input>:\d+:\d+: (?P<message>.*)")
 _GO_MESSAGES = (
     (re.compile(r"^NOT_FOUND: Key not found in map : \"?(?P<name>.*?)\"?$"), r"no such key: \g<name>"),
@@ -49,11 +49,11 @@ _GO_MESSAGES = (
     (re.compile(r"^UNKNOWN: No value with name \"authorizer\" found .*$"), "no such attribute(s): authorizer"),
     (re.compile(r"^[A-Z_]+: (?P<name>.*)$"), r"\g<name>"),
 )
-"""Error of Google's CEL in C++ → error of CEL in Go."""
+"""Pattern of an error of Google's CEL in C++, which mpigen runs → the error of CEL in Go, which Kubernetes runs."""
 
 
 def error_messages(error: RuntimeError) -> list[str]:
-    """Return the errors of the compiler, without their positions: these refer to the rewritten expression."""
+    """Return the compile errors without positions, which would refer to the rewritten expression."""
     messages = [match["message"] for match in _ERROR.finditer(str(error))] or [str(error).splitlines()[0]]
     return [re.sub(r"__(\w+?)__", r"\1.", message).removesuffix(" (in container '')") for message in messages]
 
@@ -63,7 +63,7 @@ def _join_errors(error: RuntimeError) -> str:
 
 
 def _to_go_message(message: str) -> str:
-    """Return the error message of CEL in Go, or the original one if no rule matches."""
+    """Return the message of CEL in Go for a message of CEL in C++; the message itself if no pattern matches."""
     for pattern, replacement in _GO_MESSAGES:
         if pattern.search(message):
             return pattern.sub(replacement, message)
@@ -76,12 +76,12 @@ _FORMS = {
     "duration": ("string($)", "duration($)"),
     "uint": ("$", "uint($)"),
 }
-"""Type that cel-expr-python changes → the expressions that evaluate a variable, and that read its result."""
+"""Type whose values cel-expr-python changes → (expression that evaluates a variable, expression that reads it)."""
 _TYPES = ("bool", "int", "uint", "double", "string", "bytes", "duration", "timestamp", "null_type")
 _SELECTS = "Applying SELECT to non-message type"
 _SELECTS_OPTIONALLY = ("_?._(", "_[?_]")
 _HAS = re.compile(r"\bhas\s*\(")
-_UNSUPPORTED = ("Non-CEL value type", "Unimplemented type")
+_UNSUPPORTED = ("Non-CEL value type", "Unimplemented type", TOO_MANY_DIGITS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,15 +91,15 @@ class Failed:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Expression:
-    """A compiled expression.
+    """A compiled CEL expression of a policy.
 
     Attributes:
         text: the source text.
-        type: the type of its result, such as `bool`; empty after a compile error.
+        type: the type of the result, such as `bool`; empty after a compile error.
         problem: the compile error; empty if there is none.
-        lacking: why mpigen cannot evaluate the expression although the API server can; empty if mpigen can.
+        lacking: why mpigen cannot evaluate the expression, which the API server can evaluate; empty if mpigen can.
         reads: the variables of the policy that the expression reads.
     """
 
@@ -113,7 +113,7 @@ class Expression:
 
     @property
     def forms(self) -> tuple[str, str]:
-        """The CEL that evaluates it (`$` is the source text), and that reads its result (`$` is the flat name)."""
+        """(CEL that evaluates the expression `$`, CEL that reads its result from the flat name `$`)."""
         return _FORMS.get(self.type.partition("<")[0], ("$", "$"))
 
     @property
@@ -122,13 +122,13 @@ class Expression:
         return _replace_unknown_types(self.type)
 
     def evaluate(self, data: Mapping[str, Any]) -> Any:
-        """Return the result in the form that a variable holds, or `Failed`.
+        """Return the result as plain data, or `Failed` if the evaluation fails.
 
         Args:
             data: variable → plain data; an expression that reads a missing variable fails.
 
         Raises:
-            NotModelledError: mpigen cannot evaluate it.
+            NotModelledError: mpigen cannot evaluate the expression.
         """
         if self.lacking:
             raise _not_modelled(self.lacking)
@@ -141,19 +141,27 @@ class Expression:
             value = result.value() if is_error else result.plain_value()
         except RuntimeError as error:  # such as a function that returns an unsupported value
             raise _not_modelled(f"mpigen cannot evaluate the expression: {_join_errors(error)}") from None
-        except TypeError:  # such as an optional result, which it calls an error
+        except TypeError:  # such as an optional result
             raise _not_modelled("the expression returns a value that mpigen cannot store") from None
-        if not is_error:
-            return bytes(value) if isinstance(value, bytearray) else value
-        if self._unknowns:  # also after a different error: the unknown answer could have prevented it
+        if is_error:
+            return self._failed(value)
+        return bytes(value) if isinstance(value, bytearray) else value
+
+    def _failed(self, message: str) -> Failed:
+        """Return the failure that CEL in Go reports for an error message of CEL in C++.
+
+        Raises:
+            NotModelledError: CEL in Go may return a value instead.
+        """
+        if self._unknowns:  # an answer of the authorizer is unknown, and could have prevented the error
             raise NotModelledError((self._unknowns[0],))
-        if any(text in value for text in _UNSUPPORTED):
+        if any(text in message for text in _UNSUPPORTED):
             raise _not_modelled("the expression uses a value that mpigen cannot store")
         # CEL in Go returns false for a field of a value that is not a mapping: cel-go v0.26.0
         # interpreter/attributes.go `refQualify`
-        if any(text in value for text in _SELECTS_OPTIONALLY) or (_SELECTS in value and _HAS.search(self.text)):
+        if any(text in message for text in _SELECTS_OPTIONALLY) or (_SELECTS in message and _HAS.search(self.text)):
             raise _not_modelled("the expression tests for a field of a value that is not a mapping")
-        return Failed(_to_go_message(value))
+        return Failed(_to_go_message(message))
 
 
 def _not_modelled(message: str) -> NotModelledError:
@@ -177,7 +185,7 @@ _KEYWORDS = {
     *("true", "false", "null", "in", "bool", "int", "uint", "double", "string", "bytes", "list", "map"),
     *("null_type", "type"),
 }
-"""Names of an expression that are not variables of a comprehension."""
+"""Words that are never variables of a comprehension."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,13 +208,32 @@ class Scope:
 
 
 def compile_expression(text: str, scope: Scope, returns: Collection[str] = ()) -> Expression:
-    """Compile an expression.
+    """Compile an expression. A compile error becomes `problem` of the result, so the function raises none.
 
     Args:
         text: the source text.
-        scope: the variables and functions that it can use.
-        returns: the types that its result can have; empty for any.
+        scope: the variables and functions that the expression can use.
+        returns: the types that the result can have; empty for any type.
     """
+    if any(token.text in GRANT_FUNCTIONS for token in tokenize(text)):
+        return _compile(text, scope, tuple(returns))
+    variables = tuple(scope.variables.items())
+    return _compile_once(text, scope.minor, variables, tuple(returns), (scope.has_params, scope.has_authorizer))
+
+
+@lru_cache(_CACHED)
+def _compile_once(
+    text: str,
+    minor: int,
+    variables: tuple[tuple[str, Expression], ...],
+    returns: tuple[str, ...],
+    has: tuple[bool, bool],
+) -> Expression:
+    """Compile an expression that needs no grants of RBAC. The policies of several releases share their expressions."""
+    return _compile(text, Scope(minor, has[0], dict(variables), has[1]), returns)
+
+
+def _compile(text: str, scope: Scope, returns: tuple[str, ...]) -> Expression:
     readings = list(find_readings(text))
     reads = tuple(dict.fromkeys(item.fields[0] for item in readings if item.root == "variables" and item.fields))
     if _VALIDATES.search(text):
@@ -224,11 +251,11 @@ def compile_expression(text: str, scope: Scope, returns: Collection[str] = ()) -
         return Expression(text, type_, f"must evaluate to {expected} but got {type_}", reads=reads)
     forms = {name: variable.forms[1] for name, variable in scope.variables.items()}
     rewritten = rewrite_for_evaluation(text, readings, forms, list(_typed_conversions(text, scope)))
-    return _add_program(Expression(text, type_, reads=reads), rewritten, scope.access)
+    return add_program(Expression(text, type_, reads=reads), rewritten, scope.access)
 
 
 def _infer_type(text: str, readings: list[Reading], scope: Scope, others: Iterable[str] = ()) -> str:
-    """Return the type of an expression. Names in `others` have the type `dyn`."""
+    """Return the type of an expression. The names in `others`, of comprehensions, have the type `dyn`."""
     types = {flat_name(("variables", name)): variable.declared for name, variable in scope.variables.items()}
     env = check_environment(
         scope.minor,
@@ -264,8 +291,14 @@ def _find_undefined_fields(readings: list[Reading]) -> Iterator[str]:
             fields = fields.get(name, "dyn")
 
 
-def _add_program(expression: Expression, rewritten: str, access: Access | None) -> Expression:
-    """Return the expression with its program, or with the reason why mpigen cannot evaluate it."""
+def add_program(expression: Expression, rewritten: str, access: Access | None) -> Expression:
+    """Return the expression with its program, or with the reason why mpigen cannot evaluate it (`lacking`).
+
+    Args:
+        expression: the expression without a program.
+        rewritten: its text, rewritten for cel-expr-python.
+        access: the grants of RBAC; None if they are unknown.
+    """
     names = tuple(flat_name(("variables", name)) for name in expression.reads)
     unknowns: list[Problem] = []
     if not any(token.text in GRANT_FUNCTIONS for token in tokenize(expression.text)):
@@ -283,31 +316,3 @@ def _add_program(expression: Expression, rewritten: str, access: Access | None) 
             return replace(expression, lacking=f"mpigen cannot evaluate the expression: {_join_errors(error)}")
         program = env.compile(text, disable_check=True)
     return replace(expression, _program=program, _unknowns=unknowns)
-
-
-def is_accepted(transition: Transition) -> bool:
-    """Return True if a transition rule accepts the change. The API server rejects a change whose rule fails.
-
-    Raises:
-        NotModelledError: mpigen cannot evaluate the rule.
-    """
-    old = transition.old
-    if transition.is_optional:
-        old = [] if old is None else [old]
-    try:
-        program = _compile_transition(transition.rule, is_optional=transition.is_optional)
-        result = program.eval(data={"self": transition.new, "oldSelf": old})
-    except RuntimeError as error:
-        raise _not_modelled(f"mpigen cannot evaluate the rule: {error}") from None
-    return bool(result.type() != cel.Type.ERROR and result.plain_value() is True)
-
-
-@cache
-def _compile_transition(rule: str, *, is_optional: bool) -> Any:
-    """Compile a rule. An optional `oldSelf` is in a list, because cel-expr-python accepts no optional values."""
-    if is_optional:
-        reading = OPTIONAL_READING.replace("$", "oldSelf")
-        rule = apply_changes(
-            rule, [(token.start, token.end, reading) for token in tokenize(rule) if token.text == "oldSelf"]
-        )
-    return evaluation_environment(("self", "oldSelf")).compile(rule)

@@ -1,4 +1,4 @@
-"""The policies that apply to a request, and their decisions. CEL costs are not counted.
+"""The policies that apply to a request, and their decisions. The cost limits of CEL are not checked.
 
 Source: k8s.io/apiserver v0.34.2 pkg/admission/plugin/policy/validating/{dispatcher,validator}.go,
 pkg/admission/plugin/policy/matching/matching.go, pkg/admission/plugin/policy/generic/policy_dispatcher.go
@@ -9,7 +9,7 @@ mpigen does not convert objects between versions.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,6 +30,7 @@ _EXEMPT = {
     "mutatingadmissionpolicies",
     "mutatingadmissionpolicybindings",
 }
+"""Resources to which no policy applies (generic/plugin.go `admissionResources`)."""
 _LONGEST_MESSAGE = 5 * 1024  # bytes; pkg/apis/cel/config.go
 
 
@@ -37,13 +38,8 @@ class ConfigurationError(ValueError):
     """A policy or binding cannot be evaluated for a request; its `failurePolicy` decides the result."""
 
 
-def _is_exempt(request: Request) -> bool:
-    """Return True if no policy applies to a resource (generic/plugin.go `admissionResources`)."""
-    return request.kind.group == GROUP and request.kind.resource in _EXEMPT
-
-
 def _matches(constraints: Mapping[str, object], request: Request, cluster: PolicyCluster) -> bool:
-    """Return True if `matchConstraints` or `matchResources` match a request.
+    """Return True if `constraints`, which are `matchConstraints` or `matchResources`, match a request.
 
     Raises:
         ConfigurationError: the Namespace is missing.
@@ -59,7 +55,7 @@ def _matches(constraints: Mapping[str, object], request: Request, cluster: Polic
 
 
 def _selector(constraints: Mapping[str, object], name: str) -> Body | None:
-    """Return a label selector; None if it selects everything."""
+    """Return the label selector with this name in `constraints`; None if it selects everything."""
     selector = mapping(constraints.get(name))
     return selector if selector.get("matchLabels") or selector.get("matchExpressions") else None
 
@@ -122,7 +118,10 @@ def _is_resource(pattern: str, request: Request) -> bool:
 
 
 def _find_parameters(policy: Policy, binding: Binding, request: Request, cluster: PolicyCluster) -> list[Body | None]:
-    """Return the parameter objects for which a policy is evaluated, once each; [None] for an evaluation without one.
+    """Return the parameter objects for which a policy is evaluated; [None] to evaluate it once without a parameter.
+
+    The list is empty if `paramRef` selects no object and `parameterNotFoundAction` is `Allow`: the binding then has no
+    effect.
 
     Raises:
         ConfigurationError: a required parameter is missing, or `paramRef` does not fit the kind.
@@ -161,10 +160,10 @@ def _is_referenced(body: Body, reference: Body) -> bool:
 
 
 class Values:
-    """The data of an evaluation, with the variables of the policy that were evaluated before."""
+    """The data of an evaluation, and the values of the policy's variables, each evaluated when it is first read."""
 
     def __init__(self, policy: Policy, data: Mapping[str, Any]) -> None:
-        """Start without variables.
+        """Start without values of variables.
 
         Args:
             policy: the policy.
@@ -178,7 +177,7 @@ class Values:
         """Return the result of an expression, or `Failed` with the error message of the API server.
 
         Raises:
-            NotModelledError: mpigen cannot evaluate it.
+            NotModelledError: mpigen cannot evaluate the expression.
         """
         result = expression.evaluate(self._data_for(expression))
         if not isinstance(result, Failed):
@@ -187,7 +186,7 @@ class Values:
         return Failed(message if expression.problem else f"expression '{expression.text}' resulted in error: {message}")
 
     def _data_for(self, expression: Expression) -> Mapping[str, Any]:
-        """Return the data and the variables that an expression reads, without variables whose evaluation failed."""
+        """Evaluate the variables that an expression reads, and return all data, without variables that failed."""
         for name in expression.reads:
             key, variable = flat_name(("variables", name)), self.policy.variables.get(name)
             if variable is None or key in self.data or name in self.errors:
@@ -208,16 +207,16 @@ class Values:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The decision of a validation on a request, with one parameter.
+    """The decision of a validation on a request, for one parameter object.
 
     Attributes:
         policy: the name of the policy.
         rule: the index of the validation in the policy; None if the policy failed before any validation.
-        holds: True if the validation accepts the request.
-        actions: the actions of the binding if the validation rejects the request.
+        holds: True if the validation accepts the request, or if its evaluation fails under `failurePolicy: Ignore`.
+        actions: the actions that the binding takes if the validation rejects the request.
         message: the message of the rejection.
         reason: the reason of the rejection.
-        is_error: True if the validation could not be evaluated.
+        is_error: True if the evaluation failed.
     """
 
     policy: str
@@ -230,13 +229,13 @@ class Decision:
 
 
 def _reject_misconfigured(policy: Policy, message: str) -> Iterator[Decision]:
-    """Reject a request, whatever the binding's actions are (dispatcher.go `addConfigError`)."""
+    """Yield a decision that denies the request, whatever actions a binding has (dispatcher.go `addConfigError`)."""
     if not policy.ignores_errors:
         yield Decision(policy.name, None, holds=False, actions=("Deny",), message=message, is_error=True)
 
 
 class Evaluation:
-    """The evaluation of a policy for a request with one parameter."""
+    """The evaluation of a policy for a request and one parameter object."""
 
     def __init__(
         self, policy: Policy, actions: tuple[str, ...], request: Request, namespace: Body | None, param: Body | None
@@ -248,7 +247,7 @@ class Evaluation:
             actions: the actions of the binding.
             request: the request.
             namespace: the Namespace of the request; None for a cluster-scoped resource, and for a Namespace.
-            param: the parameter; None for a policy without parameters.
+            param: the parameter object; None for an evaluation without one.
         """
         self.policy = policy
         self.actions = actions
@@ -262,6 +261,8 @@ class Evaluation:
     def decisions(self) -> Iterator[Decision]:
         """Yield the decisions of the validations; none if a match condition is false.
 
+        An error of a match condition or of an audit annotation is a decision too.
+
         Raises:
             NotModelledError: mpigen cannot evaluate an expression.
         """
@@ -272,13 +273,20 @@ class Evaluation:
             return
         for index, validation in enumerate(self.policy.validations):
             yield self._decide(index, validation)
-        for annotation in self.policy.annotations:  # a failed annotation rejects the request
+        for annotation in self.policy.annotations:  # an annotation whose evaluation fails rejects the request
             result = self._for_annotations.of(annotation)
             if isinstance(result, Failed):
                 yield from _reject_misconfigured(self.policy, result.message)
 
     def _evaluate_conditions(self) -> bool | Failed:
-        """Evaluate the match conditions. A false condition takes precedence over errors and unknown values."""
+        """Return True if all match conditions are true, and False if one is false, so that the policy does not apply.
+
+        If the evaluation of a condition fails, return `Failed`; with `failurePolicy: Ignore`, return False. A false
+        condition takes precedence over errors and unknown values.
+
+        Raises:
+            NotModelledError: no condition is false, and the value of one is unknown.
+        """
         errors, unknown = [], []
         for condition in self.policy.conditions:
             try:
@@ -313,7 +321,7 @@ class Evaluation:
         return Decision(self.policy.name, index, holds, self.actions, "" if holds else message, is_error=True)
 
     def _message(self, validation: Validation) -> str:
-        """Return the message of a rejection. A result with several lines, or one that is too long, is dropped."""
+        """Return the message of a rejection. A `messageExpression` with a long result or several lines is ignored."""
         result = self._for_messages.of(validation.message_expression) if validation.message_expression else ""
         message = result.strip() if isinstance(result, str) else ""
         if "\n" in message or len(message.encode()) > _LONGEST_MESSAGE:
@@ -321,14 +329,20 @@ class Evaluation:
         return message or validation.message.strip() or f"failed expression: {validation.expression.text.strip()}"
 
 
-def judge(request: Request, cluster: PolicyCluster) -> list[Decision]:
-    """Return the decisions of all policies on a request.
+def judge(request: Request, cluster: PolicyCluster, policies: Iterable[Policy] | None = None) -> list[Decision]:
+    """Return the decisions of policies on a request.
+
+    Args:
+        request: the request.
+        cluster: the policies, their bindings, and the objects that policies read.
+        policies: the policies; None for all of the cluster.
 
     Raises:
         NotModelledError: mpigen cannot evaluate a policy. The message names the policy.
     """
     decisions: list[Decision] = []
-    for policy in cluster.policies if not _is_exempt(request) else ():
+    is_exempt = request.kind.group == GROUP and request.kind.resource in _EXEMPT
+    for policy in (cluster.policies if policies is None else policies) if not is_exempt else ():
         try:
             decisions += _evaluate_policy(policy, request, cluster)
         except NotModelledError as error:
@@ -338,7 +352,7 @@ def judge(request: Request, cluster: PolicyCluster) -> list[Decision]:
 
 
 def _evaluate_policy(policy: Policy, request: Request, cluster: PolicyCluster) -> Iterator[Decision]:
-    """Yield the decisions of a policy. Without a binding it has no effect (policy_source.go)."""
+    """Yield the decisions of a policy; none without a binding, because it then has no effect (policy_source.go)."""
     bindings = [binding for binding in cluster.bindings if binding.policy == policy.name]
     try:
         if not bindings or not _matches(mapping(policy.spec.get("matchConstraints")), request, cluster):

@@ -3,12 +3,12 @@
 Source: k8s.io/apiserver v0.34.2 pkg/cel/library/{lists,quantity,regex,format,semverlib,urls,ip,cidr}.go;
 k8s.io/apimachinery v0.34.2 pkg/api/resource/{quantity,amount}.go `ParseQuantity`, `AsInt64`, `Add`.
 
-The first item of a list without a known type selects the overload: cel-go v0.26.0 common/types/types.go
+If the item type of a list is unknown, the first item selects the overload: cel-go v0.26.0 common/types/types.go
 `defaultIsAssignableRuntimeType`.
 
-Kubernetes does not store every whole quantity as an integer: not `1000m`, which has a suffix for fractions, and not
-`100Ti`, which is too long. Two quantities are equal even if only one is stored as an integer. So a quantity carries
-this property as `0` or `0.0`, which are equal in CEL.
+Kubernetes does not store every whole quantity as an integer: `1000m` has a suffix for fractions, and `100Ti` is too
+long. Two equal quantities stay equal even if only one of them is stored as an integer. So the CEL value of a quantity
+records this property as `0` or `0.0`, which are equal in CEL.
 """
 
 from __future__ import annotations
@@ -34,16 +34,17 @@ _Items = Sequence[Any]
 
 
 def _accepts(parse: Callable[[str], Any]) -> Callable[[str], bool]:
-    """Return a predicate that is True for text that `parse` accepts."""
+    """Return a function that returns True for text that `parse` accepts."""
 
-    def is_valid(text: str) -> bool:
+    def is_accepted(text: str) -> bool:
+        """Return False if `parse` raises a ValueError."""
         try:
             parse(text)
         except ValueError:
             return False
         return True
 
-    return is_valid
+    return is_accepted
 
 
 def _sum_items(items: _Items) -> Any:
@@ -53,9 +54,17 @@ def _sum_items(items: _Items) -> Any:
 
 
 def _find_extreme(name: str, order: int) -> Callable[[_Items], Any]:
-    """Return the function `max` (-1) or `min` (1), which skips items that cannot be compared."""
+    """Return the CEL function `max` (`order` -1) or `min` (`order` 1).
 
-    def find(items: _Items) -> Any:
+    The function ignores items of another type than the first item; all numbers have one type.
+    """
+
+    def find_extreme(items: _Items) -> Any:
+        """Return the first of the largest or smallest items.
+
+        Raises:
+            ValueError: there is no item; or there are several, and one is null, a list or a mapping.
+        """
         if not items:
             raise ValueError(f"{name} called on empty list")
         extreme = items[0]
@@ -64,7 +73,7 @@ def _find_extreme(name: str, order: int) -> Callable[[_Items], Any]:
                 extreme = item
         return extreme
 
-    return find
+    return find_extreme
 
 
 def _is_sorted(items: _Items) -> bool:
@@ -78,14 +87,18 @@ def _compare_items(left: Any, right: Any) -> int | None:
 
 
 def _comparison_type(item: Any) -> type:
-    """Return the type by which an item compares: the same for all numbers, and a different one for booleans."""
+    """Return the type of an item for comparisons: one type for all numbers, and a different one for booleans.
+
+    Raises:
+        ValueError: the item is null, a list or a mapping.
+    """
     if item is None or isinstance(item, list | dict):
         raise ValueError("no such overload")
     return float if isinstance(item, int) and not isinstance(item, bool) else type(item)
 
 
 def _find_indexes(items: _Items, value: Any) -> list[int]:
-    """Return the indexes of a value. True differs from 1 as in CEL, although they are equal in Python."""
+    """Return the indexes of the items that equal a value. As in CEL, True does not equal 1."""
     return [
         index
         for index, item in enumerate(items)
@@ -113,8 +126,9 @@ _QUANTITY_FORM = re.compile(
 )
 _BINARY = {suffix: 10 * power for power, suffix in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), start=1)}
 _DECIMAL = {suffix: 3 * power for power, suffix in enumerate(("n", "u", "m", "", *"kMGTPE"), start=-3)}
-_LONGEST_EXPONENT = 20  # letters
+_LONGEST_EXPONENT = 20  # letters of the smallest int64; Kubernetes converts an int64 to int32 without an error
 _LARGEST_EXPONENT = 4_000  # a power of ten: Python writes no integer of more than 4,300 digits
+TOO_MANY_DIGITS = "mpigen does not compute quantities with so many digits"
 _EXPONENT = re.compile(r"[eE](?P<power>[-+]?[0-9]+)")
 _DIGITS, _BINARY_DIGITS = 18, 15
 _NANO = Fraction(1, 10**9)
@@ -125,7 +139,7 @@ _SUFFIX_ERROR = "unable to parse quantity's suffix"
 
 @dataclass(frozen=True, slots=True)
 class _Quantity:
-    """An amount; `is_integer` if Kubernetes stores it as an integer."""
+    """The amount of a quantity. `is_integer` is True if Kubernetes stores it as an integer."""
 
     amount: Fraction
     is_integer: bool
@@ -142,7 +156,7 @@ class _Quantity:
         return _Quantity(-self.amount, self.is_integer)
 
 
-def _is_int64(amount: Fraction) -> bool:
+def _is_int64(amount: Fraction | int) -> bool:
     return -_INT64_SIZE <= amount < _INT64_SIZE
 
 
@@ -168,15 +182,17 @@ def _parse_exponent(suffix: str) -> int:
     if suffix in _DECIMAL:
         return _DECIMAL[suffix]
     match = _EXPONENT.fullmatch(suffix)
-    if match is None or len(match["power"]) > _LONGEST_EXPONENT or abs(int(match["power"])) >= 2**31:
+    power = match["power"] if match else ""
+    is_long = len(power) > _LONGEST_EXPONENT
+    if not power or (not is_long and not _is_int64(int(power))):
         raise ValueError(_SUFFIX_ERROR)
-    if abs(int(match["power"])) > _LARGEST_EXPONENT:
-        raise ValueError("mpigen does not compute quantities with so many digits")
-    return int(match["power"])
+    if is_long or abs(int(power)) > _LARGEST_EXPONENT:
+        raise OverflowError(TOO_MANY_DIGITS)
+    return int(power)
 
 
 def _round_up(amount: Fraction) -> Fraction:
-    """Round up to whole nano units."""
+    """Round an amount up to whole nano units (1e-9)."""
     return ceil(amount / _NANO) * _NANO
 
 
@@ -252,7 +268,11 @@ def _re2() -> Any:
 
 
 def _matches(text: str, pattern: str) -> list[str]:
-    """Return the matches of a pattern. Groups become non-capturing, because RE2 would return the first group."""
+    """Return the matches of a pattern. Groups do not capture, because a capturing group would replace the match.
+
+    Raises:
+        ValueError: the pattern is invalid.
+    """
     groups = _PATTERN_TOKEN.sub(lambda piece: "(?:" if piece["group"] else piece[0], pattern)
     result = _re2().eval(data={"text": text, "pattern": groups})
     if result.type() == cel.Type.ERROR:
@@ -328,7 +348,11 @@ _UINT64_SIZE = 2**64
 
 
 def _parse_version(text: str) -> dict[str, str]:
-    """Parse a version, without its build metadata."""
+    """Parse a version, without its build metadata.
+
+    Raises:
+        ValueError: the text is not a semantic version.
+    """
     match = _VERSION_FORM.fullmatch(text)
     if match is None or any(int(number) >= _UINT64_SIZE for number in match["core"].split(".")):
         raise ValueError(f"not a semantic version: {text!r}")
@@ -340,7 +364,7 @@ def _version_core(value: dict[str, str]) -> tuple[int, ...]:
 
 
 def _version_order(value: dict[str, str]) -> tuple[tuple[int, ...], bool, tuple[tuple[bool, int, str], ...]]:
-    """Return the sort key: numbers before words, pre-releases before the release."""
+    """Return the sort key of a version: numbers before words, pre-releases before their release."""
     before = value[SEMVER].partition("-")[2]
     marks = [(not mark.isdecimal(), int(mark) if mark.isdecimal() else 0, mark) for mark in before.split(".") if mark]
     return _version_core(value), not before, tuple(marks)
@@ -388,7 +412,7 @@ def _to_address(text: str) -> _Address:
     return address
 
 
-def _parse_network(text: str) -> _Network:
+def _to_network(text: str) -> _Network:
     address, slash, length = text.partition("/")
     if not slash or not (length.isdecimal() and str(int(length)) == length):
         raise ValueError(f"network address parse error: {text!r}")
@@ -404,7 +428,7 @@ def _cidr(value: _AddressValue) -> _Network:
 
 
 def _of_ip(read: Callable[[_Address], Any]) -> Callable[[_AddressValue], Any]:
-    """Return a CEL function that reads a property of an IP address."""
+    """Return a CEL function that calls `read` with the IP address of a CEL value."""
     return lambda value: read(_ip(value))
 
 
@@ -416,7 +440,7 @@ def _contains(outer: _AddressValue, inner: _Address | _Network) -> bool:
 
 
 def _is_global(address: _Address) -> bool:
-    """Return True unless the address is special; private addresses count (Go's net/netip `IsGlobalUnicast`)."""
+    """Return True if an address is a global unicast address, private ones included (net/netip `IsGlobalUnicast`)."""
     is_special = address.is_unspecified or address.is_loopback or address.is_multicast or address.is_link_local
     return not is_special and str(address) != "255.255.255.255"
 
@@ -435,11 +459,11 @@ _ADDRESS_FUNCTIONS = (
     Function("isLinkLocalMulticast", (IP,), "bool", _of_ip(_is_local_multicast), 30),
     Function("isLinkLocalUnicast", (IP,), "bool", _of_ip(lambda one: one.is_link_local), 30),
     Function("isGlobalUnicast", (IP,), "bool", _of_ip(_is_global), 30),
-    Function("cidr", ("string",), CIDR, lambda text: opaque(CIDR, str(_parse_network(text))), 30, is_member=False),
-    Function("isCIDR", ("string",), "bool", _accepts(_parse_network), 30, is_member=False),
+    Function("cidr", ("string",), CIDR, lambda text: opaque(CIDR, str(_to_network(text))), 30, is_member=False),
+    Function("isCIDR", ("string",), "bool", _accepts(_to_network), 30, is_member=False),
     Function("containsIP", (CIDR, "string"), "bool", lambda one, text: _contains(one, _to_address(text)), 30),
     Function("containsIP", (CIDR, IP), "bool", lambda left, right: _contains(left, _ip(right)), 30),
-    Function("containsCIDR", (CIDR, "string"), "bool", lambda one, text: _contains(one, _parse_network(text)), 30),
+    Function("containsCIDR", (CIDR, "string"), "bool", lambda one, text: _contains(one, _to_network(text)), 30),
     Function("containsCIDR", (CIDR, CIDR), "bool", lambda left, right: _contains(left, _cidr(right)), 30),
     Function("ip", (CIDR,), IP, lambda one: opaque(IP, str(_cidr(one).ip)), 30),
     Function("prefixLength", (CIDR,), "int", lambda one: _cidr(one).network.prefixlen, 30),

@@ -1,11 +1,11 @@
-"""ValidatingAdmissionPolicies and their bindings, and the other objects of the cluster that they read.
+"""ValidatingAdmissionPolicies and their bindings, and the objects of the cluster that they read.
 
 Source: k8s.io/api v0.34.2 admissionregistration/v1/types.go.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,6 +16,7 @@ from generator.objects.fields import mapping, mappings, string, strings
 from generator.schemas.catalog import Catalog
 from generator.simulate.access import Access, Kind, catalog_kinds, defined_kinds, read_access
 from generator.simulate.policies.expression import Expression, Scope, compile_expression
+from generator.simulate.policies.syntax import Reading, find_readings
 
 GROUP = "admissionregistration.k8s.io"
 KINDS = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
@@ -26,7 +27,7 @@ class Validation:
     """A validation of a policy.
 
     Attributes:
-        expression: the condition.
+        expression: the condition that requests must meet.
         message: `message`; empty without one.
         message_expression: `messageExpression`; None without one.
         reason: the reason of a rejection.
@@ -46,7 +47,7 @@ class _Object:
 
     @property
     def name(self) -> str:
-        """`metadata.name`."""
+        """`metadata.name` of the object."""
         return self.manifest.name
 
     @property
@@ -57,7 +58,7 @@ class _Object:
 
 @dataclass(frozen=True)
 class Policy(_Object):
-    """A ValidatingAdmissionPolicy, for a version of Kubernetes.
+    """A ValidatingAdmissionPolicy, compiled for a version of Kubernetes.
 
     Attributes:
         manifest: the object.
@@ -68,6 +69,23 @@ class Policy(_Object):
     minor: int
     access: Access | None = None
 
+    @cached_property
+    def texts(self) -> Sequence[str]:
+        """The expressions that decide about a request: conditions, variables and validations, not compiled."""
+        fields = ("matchConditions", "variables", "validations")
+        rows = (row for field in fields for row in mappings(self.spec.get(field)))
+        return [string(row.get("expression")) for row in rows]
+
+    @cached_property
+    def readings(self) -> Sequence[Reading]:
+        """The variables that these expressions read, with their fields."""
+        return [reading for text in self.texts for reading in find_readings(text)]
+
+    @property
+    def reads_user(self) -> bool:
+        """True if the policy decides by the user of the request, or by the permissions of the user."""
+        return any("userInfo" in text or "authorizer" in text for text in self.texts)
+
     @property
     def ignores_errors(self) -> bool:
         """True if the API server accepts a request when the policy fails (`failurePolicy: Ignore`)."""
@@ -75,13 +93,13 @@ class Policy(_Object):
 
     @property
     def param_kind(self) -> tuple[str, str] | None:
-        """`paramKind`: apiVersion and kind."""
+        """(apiVersion, kind) of `spec.paramKind`; None without one."""
         kind = mapping(self.manifest.body, "spec", "paramKind")
         return (string(kind.get("apiVersion")), string(kind.get("kind"))) if kind else None
 
     @cached_property
     def variables(self) -> Mapping[str, Expression]:
-        """`variables` by name; a variable can read the variables before it."""
+        """`spec.variables` by name. Each variable can read the variables before it."""
         variables: dict[str, Expression] = {}
         for row in mappings(self.spec.get("variables")):
             variables[string(row.get("name"))] = self._compile(row.get("expression"), dict(variables))
@@ -89,13 +107,13 @@ class Policy(_Object):
 
     @cached_property
     def conditions(self) -> tuple[Expression, ...]:
-        """`matchConditions`, which cannot read variables of the policy."""
+        """`spec.matchConditions`, which cannot read the variables of the policy."""
         rows = mappings(self.spec.get("matchConditions"))
         return tuple(self._compile(row.get("expression"), {}, ("bool",)) for row in rows)
 
     @cached_property
     def validations(self) -> tuple[Validation, ...]:
-        """`validations`."""
+        """`spec.validations`."""
         return tuple(
             Validation(
                 self._compile(row.get("expression"), self.variables, ("bool",)),
@@ -110,12 +128,12 @@ class Policy(_Object):
 
     @cached_property
     def annotations(self) -> tuple[Expression, ...]:
-        """`valueExpression` of the `auditAnnotations`."""
+        """The `valueExpression` of each item of `spec.auditAnnotations`."""
         rows = mappings(self.spec.get("auditAnnotations"))
         return tuple(self._compile(row.get("valueExpression"), self.variables, ("string", "null_type")) for row in rows)
 
     def expressions(self) -> Iterator[tuple[Path, Expression]]:
-        """Yield all expressions with their paths."""
+        """Yield (path, expression) for all expressions of the policy."""
         for index, variable in enumerate(self.variables.values()):
             yield ("spec", "variables", index, "expression"), variable
         for index, condition in enumerate(self.conditions):
@@ -145,46 +163,46 @@ class Binding(_Object):
 
     @property
     def policy(self) -> str:
-        """`policyName`."""
+        """`spec.policyName`: the name of the bound policy."""
         return string(self.spec.get("policyName"))
 
     @property
     def actions(self) -> tuple[str, ...]:
-        """`validationActions`: Deny, Warn, Audit."""
+        """`spec.validationActions`: some of Deny, Warn and Audit."""
         return strings(self.spec.get("validationActions"))
 
 
 class PolicyCluster:
-    """The objects of a cluster that decide on requests: policies, bindings, and the objects that they read."""
+    """The policies and bindings of a cluster, and the objects that policies read."""
 
     def __init__(self, manifests: Iterable[Manifest], catalog: Catalog) -> None:
         """Index manifests of any kind; a later object replaces an earlier object of the same name.
 
         Args:
             manifests: the objects of the cluster.
-            catalog: the kinds that no CustomResourceDefinition among the manifests defines.
+            catalog: the schemas of kinds that no CustomResourceDefinition among the manifests defines.
         """
         self.objects = {manifest.identity: manifest for manifest in manifests}
         self.catalog = catalog
 
     @cached_property
     def minor(self) -> int:
-        """The minor version whose CEL functions new policies can use: the one before the cluster's (base.go)."""
+        """The minor version before the cluster's, whose CEL functions new policies can use (base.go)."""
         return int(self.catalog.targets["kubernetes"].partition(".")[2]) - 1
 
     @cached_property
     def access(self) -> Access:
-        """The grants of RBAC."""
+        """The grants of the RBAC objects."""
         return read_access(self.objects.values())
 
     @cached_property
     def policies(self) -> tuple[Policy, ...]:
-        """Policies, by name."""
+        """The policies, sorted by name."""
         return tuple(Policy(manifest, self.minor, self.access) for manifest in self._select(GROUP, KINDS[0]))
 
     @cached_property
     def bindings(self) -> tuple[Binding, ...]:
-        """Bindings, by name."""
+        """The bindings, sorted by name."""
         return tuple(map(Binding, self._select(GROUP, KINDS[1])))
 
     def _select(self, group: str, kind: str) -> list[Manifest]:
@@ -192,7 +210,7 @@ class PolicyCluster:
         return sorted(manifests, key=lambda item: (item.namespace, item.name))
 
     def namespace(self, name: str) -> Body | None:
-        """Return a Namespace; None if it is missing."""
+        """Return the body of a Namespace; None if the cluster has none of this name."""
         manifest = self.objects.get(("", "Namespace", "", name))
         return manifest.body if manifest else None
 
@@ -201,20 +219,23 @@ class PolicyCluster:
         yield from (manifest.body for manifest in self._select(kind.group, kind.kind))
 
     def kind(self, api_version: str, kind: str) -> Kind:
-        """Return a kind.
+        """Return the kind of an apiVersion, with its API resource.
 
         Raises:
             NotModelledError: neither the catalog nor a CustomResourceDefinition defines the kind.
         """
-        for known in self._kinds:
-            if (known.kind, known.api_version) == (kind, api_version):
-                return known
+        if known := self._by_name.get((api_version, kind)):
+            return known
         fix = "add its CustomResourceDefinition to the files"
         raise NotModelledError((Problem(f"the kind {kind} of {api_version} is unknown", fix),))
 
     def versions(self, kind: Kind) -> list[str]:
         """Return the versions in which the API server serves the resource of a kind."""
         return [known.version for known in self._kinds if (known.group, known.resource) == (kind.group, kind.resource)]
+
+    @cached_property
+    def _by_name(self) -> Mapping[tuple[str, str], Kind]:
+        return {(kind.api_version, kind.kind): kind for kind in reversed(self._kinds)}
 
     @cached_property
     def _kinds(self) -> tuple[Kind, ...]:

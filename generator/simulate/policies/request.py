@@ -1,4 +1,4 @@
-"""Admission requests, as policies read them.
+"""Admission requests as ValidatingAdmissionPolicies read them.
 
 Source: k8s.io/apiserver v0.34.2 pkg/admission/plugin/cel/condition.go `CreateAdmissionRequest`. Fields that
 k8s.io/api v0.34.2 admission/v1/types.go marks `omitempty` are absent if they are empty.
@@ -27,7 +27,7 @@ class UserInfo:
         user: the name, such as `ada` or `system:serviceaccount:team-cv:default`.
         groups: the groups of the token or certificate, without the groups that the API server adds.
         uid: the UID of the account.
-        extra: the other attributes of the token.
+        extra: `userInfo.extra`: further attributes that the authenticator sets.
     """
 
     user: str
@@ -37,7 +37,7 @@ class UserInfo:
 
     @property
     def all_groups(self) -> tuple[str, ...]:
-        """The groups, including the groups that the API server adds.
+        """The groups, `system:authenticated`, and the groups that every ServiceAccount has if `groups` is empty.
 
         Source: pkg/endpoints/filters/impersonation.go `buildImpersonationRequests`; serviceaccount.MakeGroupNames.
         """
@@ -59,7 +59,7 @@ class Request:
         old: the object before the operation; None for CREATE and CONNECT.
         namespace: the namespace; empty for a cluster-scoped resource.
         subresource: such as `status`; empty for the object itself.
-        is_dry_run: True if the API server stores nothing.
+        is_dry_run: True for a dry run, in which the API server stores nothing.
     """
 
     operation: str
@@ -78,7 +78,7 @@ class Request:
         return (self.kind.group, self.kind.resource) == ("", "namespaces")
 
     def variable(self) -> Body:
-        """Return the variable `request`."""
+        """Return the value of the CEL variable `request`."""
         group, version, kind = self._object_kind()
         kinds = {"group": group, "version": version, "kind": kind}
         resource = {"group": self.kind.group, "version": self.kind.version, "resource": self.kind.resource}
@@ -109,7 +109,7 @@ class Request:
         }
 
     def _object_kind(self) -> tuple[str, str, str]:
-        """Return group, version and kind of the sent object. For a subresource they can differ from `kind`."""
+        """Return (group, version, kind) of the sent object, which for a subresource can differ from `kind`."""
         sent = self.object if self.operation == "CONNECT" or self.subresource else None
         if sent is None:
             return self.kind.group, self.kind.version, self.kind.kind
@@ -117,7 +117,7 @@ class Request:
         return group, version, string(sent.get("kind"))
 
     def authorizer(self) -> Body:
-        """Return the variable `authorizer`, which includes the check of the requested resource."""
+        """Return the values of the CEL variables `authorizer` and `authorizer.requestResource`."""
         value = authorizer_of(self.user_info.user, [*self.user_info.all_groups])
         check = resource_check(
             value,
@@ -131,16 +131,16 @@ class Request:
 
 
 def name_of(body: Body) -> str:
-    """Return the name of an object, or a placeholder if the API server generates it."""
+    """Return the name of an object. For `generateName`, return the prefix and a placeholder for the generated part."""
     metadata = mapping(body, "metadata")
     generated = string(metadata.get("generateName"))
     return string(metadata.get("name")) or (f"{generated}{_GENERATED}" if generated else "")
 
 
 def as_stored(body: Body, namespace: str, kind: Kind) -> Body:
-    """Return an object as policies read it, with the metadata that the API server adds.
+    """Return an object as policies read it, with metadata that the API server adds.
 
-    Empty lists and mappings of `metadata` are dropped. Other fields keep their values without defaults.
+    Fields of `metadata` that are empty or null are dropped. All other fields are unchanged and get no defaults.
 
     Source: pkg/registry/rest/create.go `BeforeCreate`; kubernetes v1.34.2 pkg/apis/core/v1/defaults.go
     `SetDefaults_Namespace`.

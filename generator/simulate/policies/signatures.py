@@ -1,7 +1,7 @@
 """CEL functions that Kubernetes adds: their declarations, and their implementations for cel-expr-python.
 
-cel-expr-python accepts no value of an unknown type from a Python function. So during evaluation a value such as a
-quantity is a mapping whose key is the name of its type. Before, the expression is checked against the true types.
+cel-expr-python accepts only values of the standard CEL types from a Python function. So during evaluation, a value such
+as a quantity is a mapping whose key is the name of its type. The check before the evaluation uses the true types.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ AUTHORIZER, PATH_CHECK, GROUP_CHECK, RESOURCE_CHECK, DECISION = (
 ANY = "~A"
 """A type parameter: any type, the same in all places of a signature."""
 IS = "__is_"
-"""Prefix of functions that return an argument of the type in their name, and fail for others: `__is_int(x)`."""
+"""Prefix of functions such as `__is_int(x)`, which return `x` if it has this type, and fail if it does not."""
 _OPAQUE = {
     *(QUANTITY, URL, IP, CIDR, SEMVER, FORMAT),
     *(AUTHORIZER, PATH_CHECK, GROUP_CHECK, RESOURCE_CHECK, DECISION),
@@ -41,21 +41,21 @@ _KINDS: Mapping[str, Any] = {
     "map": cel.Type.Map(cel.Type.STRING, cel.Type.DYN),
 }
 CHECKED = ("bool", "int", "uint", "double", "string", "list", "map")
-"""Types that can be checked during evaluation."""
+"""Types for which such a function exists."""
 _TYPE = re.compile(r"(?P<name>[~\w.]+)(?:<(?P<parameters>.*)>)?")
 
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """An overload of a function.
+    """An overload of a CEL function.
 
     Attributes:
         name: such as `isGreaterThan`.
-        parameters: the types of its parameters, the receiver first.
-        returns: the type of its result.
-        run: its implementation, which raises ValueError for an error; None if mpigen does not evaluate it.
-        since: the first minor version of Kubernetes that has it.
-        is_member: True if it is called on its first parameter.
+        parameters: the types of the parameters, for a method starting with the receiver.
+        returns: the type of the result.
+        run: the implementation, which raises ValueError for a CEL error; None if mpigen does not evaluate the function.
+        since: the first minor version of Kubernetes with the function.
+        is_member: True for a method: `x.f(y)` instead of `f(x, y)`.
         is_overload: True if CEL or one of its standard libraries has a function of this name.
     """
 
@@ -74,12 +74,12 @@ class Function:
 
 
 def opaque(type_: str, text: str) -> dict[str, str]:
-    """Return a value of a type that CEL lacks."""
+    """Return the value of a type that CEL lacks, such as a quantity, as a mapping from type to text."""
     return {type_: text}
 
 
 def declarations(functions: Iterable[Function]) -> list[dict[str, Any]]:
-    """Return declarations of functions with new names, for `functions` in the YAML of an environment."""
+    """Return declarations of functions that CEL does not have, for `functions` in the YAML of an environment."""
     overloads: dict[str, list[dict[str, Any]]] = {}
     for function in functions:
         if not function.is_overload:
@@ -106,11 +106,7 @@ def _match_type(type_: str) -> re.Match[str]:
 
 
 def additions(functions: Iterable[Function]) -> Any:
-    """Return declarations of overloads of existing functions."""
-
-    def to_cel(type_: str) -> Any:
-        return cel.Type(type_.replace(ANY, "dyn"))
-
+    """Return declarations of further overloads of functions that CEL has."""
     added = [
         cel.FunctionDecl(
             function.name,
@@ -118,7 +114,7 @@ def additions(functions: Iterable[Function]) -> Any:
                 cel.Overload(
                     function.key,
                     cel.Type(function.returns),
-                    list(map(to_cel, function.parameters)),
+                    [cel.Type(type_.replace(ANY, "dyn")) for type_ in function.parameters],
                     function.is_member,
                 )
             ],
@@ -130,7 +126,7 @@ def additions(functions: Iterable[Function]) -> Any:
 
 
 def implementations(functions: Iterable[Function]) -> Any:
-    """Return implementations. CEL selects one by the kinds of arguments, so overloads of equal kinds share one."""
+    """Return implementations. CEL selects one by the kinds of arguments, so overloads with equal kinds share it."""
     overloads: dict[tuple[str, bool, tuple[str, ...]], list[Function]] = {}
     for function in functions:
         for kinds in _argument_kinds(function) if function.run else ():
@@ -150,24 +146,27 @@ def implementations(functions: Iterable[Function]) -> Any:
         )
         for (name, is_member, kinds), shared in overloads.items()
     ]
-    implemented += [cel.FunctionDecl(f"{IS}{kind}", [_identity(kind)]) for kind in CHECKED]
+    for kind in CHECKED:
+        identity = cel.Overload(f"{IS}{kind}", _KINDS[kind], [_KINDS[kind]], impl=lambda value: value)
+        implemented.append(cel.FunctionDecl(f"{IS}{kind}", [identity]))
     return cel.CelExtension("kubernetes", implemented)
 
 
-def _identity(kind: str) -> Any:
-    return cel.Overload(f"{IS}{kind}", _KINDS[kind], [_KINDS[kind]], impl=lambda value: value)
-
-
 def _argument_kinds(function: Function) -> list[tuple[str, ...]]:
-    """Return the kinds of arguments: one tuple, or one for each type that the type parameter can be."""
+    """Return the tuples of argument kinds: one, or one for each type that the type parameter can be."""
     kinds = ["map" if type_ in _OPAQUE else _match_type(type_)["name"] for type_ in function.parameters]
     return [tuple(any_ if kind == ANY else kind for kind in kinds) for any_ in (_KINDS if ANY in kinds else [""])]
 
 
 def _dispatch(functions: list[Function]) -> Callable[..., Any]:
-    """Return the implementation of overloads: call the first one whose types match."""
+    """Return a function that calls the first overload whose parameter types match the arguments."""
 
     def run(*arguments: Any) -> Any:
+        """Call the first overload whose parameter types match the arguments.
+
+        Raises:
+            ValueError: no overload matches.
+        """
         for function in functions:
             pairs = zip(function.parameters, arguments, strict=True)
             if function.run and all(type_ not in _OPAQUE or type_ in argument for type_, argument in pairs):

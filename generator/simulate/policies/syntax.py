@@ -1,4 +1,4 @@
-"""Tokens of CEL expressions, and rewrites of expressions for cel-expr-python.
+"""Tokens of CEL expressions, and rewrites of expressions for the Python package cel-expr-python.
 
 The grammar is in https://github.com/google/cel-spec/blob/v0.24.0/doc/langdef.md (Syntax).
 """
@@ -24,7 +24,7 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL | re.ASCII,
 )
-_CACHED = 64  # expressions: several functions read each one in a row
+_CACHED = 64  # expressions; several functions read the same expression one after the other
 _CONVERSIONS = {"string", "int", "uint", "double", "bool", "bytes", "duration", "timestamp"}
 
 
@@ -61,14 +61,14 @@ class Reading(NamedTuple):
 
 @lru_cache(_CACHED)
 def tokenize(expression: str) -> tuple[Token, ...]:
-    """Return the tokens without blanks and comments. An unterminated string becomes single signs."""
+    """Return the tokens of an expression without blanks and comments. The quote of an unterminated string is a sign."""
     matches = _TOKEN.finditer(expression)
     tokens = (Token(str(match.lastgroup), match.group(), match.start(), match.end()) for match in matches)
     return tuple(token for token in tokens if token.kind != "space")
 
 
 def find_readings(expression: str) -> Iterator[Reading]:
-    """Yield the variables that an expression reads, including the variables of its comprehensions."""
+    """Yield the reads of variables in an expression, including the variables of its comprehensions."""
     tokens = tokenize(expression)
     for index, token in enumerate(tokens):
         before = _text(tokens, index - 1)
@@ -78,7 +78,7 @@ def find_readings(expression: str) -> Iterator[Reading]:
 
 
 def find_conversions(expression: str) -> Iterator[tuple[int, int]]:
-    """Yield the positions of the arguments of conversions such as `string(…)` and `int(…)`."""
+    """Yield (start, end) of each argument of a conversion such as `string(…)` or `int(…)`."""
     tokens = tokenize(expression)
     for index, token in enumerate(tokens):
         if token.text in _CONVERSIONS and _text(tokens, index - 1) != "." and _text(tokens, index + 1) == "(":
@@ -98,7 +98,7 @@ def _find_closing(tokens: Sequence[Token], opening: int) -> int | None:
 
 
 def _read_fields(tokens: Sequence[Token], index: int) -> Reading:
-    """Return the variable at an index, with the fields after it."""
+    """Return the variable at an index of the tokens, with the selected fields after it."""
     fields: list[str] = []
     ends = [tokens[index].end]
     certain, position = None, index + 1
@@ -106,7 +106,7 @@ def _read_fields(tokens: Sequence[Token], index: int) -> Reading:
         is_optional = _text(tokens, position + 1) == "?"
         position += 2 if is_optional else 1
         if position >= len(tokens) or tokens[position].kind != "word" or _text(tokens, position + 1) == "(":
-            break  # a function
+            break  # a method call, or no field
         certain = len(fields) if is_optional and certain is None else certain
         fields.append(tokens[position].text)
         ends.append(tokens[position].end)
@@ -124,7 +124,7 @@ def _text(tokens: Sequence[Token], index: int) -> str:
 
 
 OPTIONAL_READING = "$[?0]"
-"""The expression that reads an optional variable."""
+"""The CEL that reads a policy variable with an optional value; `$` is the flat name of the variable."""
 _VARIABLES = "variables"
 _Change = tuple[int, int, str]
 """Start, end, and the text that replaces the part between them."""
@@ -146,15 +146,15 @@ def rewrite_for_evaluation(
 ) -> str:
     """Rewrite an expression so that cel-expr-python evaluates it as CEL in Go does.
 
-    Policy variables get flat names: `variables.a` → `__variables__a`. The receiver of an optional selection may be
-    null: `x.?a` → `(x == null ? {} : x).?a`. An argument of a conversion must have the type that the check found:
+    Policy variables get flat names: `variables.a` → `__variables__a`. An optional selection accepts null:
+    `x.?a` → `(x == null ? {} : x).?a`. An argument of a conversion must have its checked type:
     `string(x)` → `string(__is_int(x))`.
 
     Args:
         text: the expression.
-        readings: the variables that it reads.
-        variables: policy variable → the CEL that reads its result; `$` is its flat name.
-        conversions: (start, end, type) of each such argument.
+        readings: the reads of variables in the expression.
+        variables: policy variable → the CEL that reads its value; `$` is the flat name of the variable.
+        conversions: (start, end, type) of each argument of a conversion.
     """
     changes = [
         change for start, end, type_ in conversions for change in ((start, start, f"{IS}{type_}("), (end, end, ")"))
@@ -169,7 +169,7 @@ def rewrite_for_evaluation(
 
 
 def _reading_form(reading: Reading, form: str) -> str:
-    """Return the CEL that reads a policy variable. A field of an optional value is absent, as in Go.
+    """Return the CEL that reads a policy variable. As in Go, an optional value has no fields.
 
     cel-go v0.26.0 interpreter/attributes.go `applyQualifiers` unwraps only the root of an attribute: here, the
     mapping of all variables.
@@ -196,7 +196,7 @@ def _is_variable(reading: Reading, variables: Collection[str]) -> bool:
 
 
 def _replace_variable(reading: Reading, text: str, form: str) -> _Change:
-    """Return the change for a policy variable. A test `has(variables.a)` becomes true."""
+    """Return the change that replaces a read of a policy variable; `has(variables.a)` becomes `true`."""
     if reading.is_tested and len(reading.fields) == 1:
         return text.rindex("has", 0, reading.start), text.index(")", reading.ends[1]) + 1, "true"
     name = form.replace("$", flat_name((_VARIABLES, reading.fields[0])))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,8 @@ from generator.documents.messages import format_path
 
 FOLDER = Path(__file__).parent
 SEEDS, WRITTEN, GENERATED = FOLDER / "seeds.yaml", FOLDER / "written.yaml", FOLDER / "generated.jsonl"
+TEMPLATE_SEEDS, IN_TEMPLATES = FOLDER / "template_seeds.yaml", FOLDER / "templates.yaml"
+MORE_SEEDS, RELATIONS = FOLDER / "more_seeds.yaml", FOLDER / "relations.yaml"
 NAMESPACE = "differential"
 CHANGES = ("set", "yaml", "rename", "remove", "repeat", "reverse", "keep")
 """The changes that a case can make at its path: set a value or a piece of YAML, rename or remove the key, repeat a
@@ -105,16 +107,40 @@ def parse_path(text: str) -> Steps:
 
 def read_seeds() -> dict[str, Body]:
     """`Kind/name` → object."""
-    bodies = yaml.load_all(SEEDS.read_text(encoding="utf-8"), yaml.CSafeLoader)
+    return {**_read_seeds(SEEDS), **_read_seeds(MORE_SEEDS), **read_template_seeds()}
+
+
+def read_template_seeds() -> dict[str, Body]:
+    """Return the runtimes and JobSets that change in their pod templates alone: `Kind/name` → object."""
+    return _read_seeds(TEMPLATE_SEEDS)
+
+
+def _read_seeds(file: Path) -> dict[str, Body]:
+    bodies = yaml.load_all(file.read_text(encoding="utf-8"), yaml.CSafeLoader)
     return {f"{body['kind']}/{body['metadata']['name']}": body for body in bodies}
 
 
 def read_cases() -> dict[str, Case]:
     """Return all cases by name: unchanged seeds, handwritten cases, and generated cases."""
-    kept = (Case(seed, "", "as it is", "keep") for seed in read_seeds())
-    written = map(_case, yaml.load(WRITTEN.read_text(encoding="utf-8"), yaml.CSafeLoader))
     generated = map(_case, map(json.loads, GENERATED.read_text(encoding="utf-8").splitlines()))
-    return _named((*kept, *written, *generated))
+    return _named((*read_written(), *generated))
+
+
+def read_written() -> Iterator[Case]:
+    """Yield the unchanged seeds and the handwritten cases."""
+    yield from (Case(seed, "", "as it is", "keep") for seed in read_seeds())
+    yield from map(_case, yaml.load(WRITTEN.read_text(encoding="utf-8"), yaml.CSafeLoader))
+    yield from _read_templates()
+    for seed, records in yaml.load(RELATIONS.read_text(encoding="utf-8"), yaml.CSafeLoader).items():
+        yield from (_case({**record, "seed": seed}) for record in records)
+
+
+def _read_templates() -> Iterator[Case]:
+    """Yield the handwritten cases inside of pod templates."""
+    for seed, records in yaml.load(IN_TEMPLATES.read_text(encoding="utf-8"), yaml.CSafeLoader).items():
+        before = "spec" if seed.startswith("JobSet/") else "spec.template.spec"
+        template = f"{before}.replicatedJobs[0].template.spec.template."
+        yield from (_case({**record, "seed": seed, "path": template + record["path"]}) for record in records)
 
 
 def _named(cases: Iterable[Case]) -> dict[str, Case]:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from generator.documents.messages import format_path
 from generator.schemas.catalog import Catalog
-from tests.cluster.differential.cases import Body, Case, read_seeds
-from tests.cluster.differential.mutations import MUTATIONS, NAMED, Place, places
+from tests.cluster.differential.cases import Body, Case, read_seeds, read_template_seeds, read_written
+from tests.cluster.differential.mutations import MUTATIONS, NAMED, Mutation, Place, places
+from tests.cluster.differential.pod_mutations import POD_MUTATIONS
+from tests.cluster.differential.templates import is_in_template
 
 _SALT = "mpigen"
 _EACH = 1
@@ -24,6 +26,12 @@ _SELDOM = {"another order of keys", "a key twice", "text without quotes", "an op
 """Sorts that say something new about a field only once."""
 _METADATA = {"ConfigMap/config", "ClusterQueue/differential-chem"}
 """Seeds whose metadata, which is the same for every kind, is changed in every way; others get odd names only."""
+_TEMPLATES = read_template_seeds().keys()
+"""Seeds that change in their pod templates alone, …"""
+_IN_TEMPLATES = 4
+"""… with this number of cases of a mutation that a schema suggests, …"""
+_OF_PODS = 12
+"""… and this number of a mutation against a rule of pods."""
 
 
 def generate() -> str:
@@ -34,14 +42,29 @@ def generate() -> str:
 
 
 def _cases(catalog: Catalog) -> Iterator[Case]:
-    seen: set[tuple[str, str]] = set()
-    for name, body in read_seeds().items():
+    seeds = read_seeds()
+    seen, in_templates = set[tuple[str, str]](), set[tuple[str, str]]()
+    texts = {case.text(seeds) for case in read_written() if case.seed in _TEMPLATES}
+    for name, body in seeds.items():
         found = list(_places(name, body, catalog))
-        for mutation in MUTATIONS:
-            candidates = sorted(_candidates(name, mutation, found), key=_rank)
-            for case in _spread(candidates, seen):
-                seen.add((mutation, _field(case)))
+        if name not in _TEMPLATES:
+            yield from _of_seed(name, found, MUTATIONS, seen)
+            continue
+        found = [place for place in found if is_in_template(format_path(place.path))]
+        for case in _of_seed(name, found, {**MUTATIONS, **POD_MUTATIONS}, in_templates):
+            if (text := case.text(seeds)) not in texts:  # two mutations can have the same result
+                texts.add(text)
                 yield case
+
+
+def _of_seed(
+    name: str, found: list[Place], mutations: Mapping[str, Mutation], seen: set[tuple[str, str]]
+) -> Iterator[Case]:
+    for mutation, changes in mutations.items():
+        candidates = sorted(_candidates(name, mutation, changes, found), key=_rank)
+        for case in _spread(candidates, seen):
+            seen.add((mutation, _field(case)))
+            yield case
 
 
 def _places(name: str, body: Body, catalog: Catalog) -> Iterator[Place]:
@@ -51,11 +74,11 @@ def _places(name: str, body: Body, catalog: Catalog) -> Iterator[Place]:
     yield from places(body, schema, schema)
 
 
-def _candidates(name: str, mutation: str, found: Iterable[Place]) -> Iterator[Case]:
+def _candidates(name: str, mutation: str, changes: Mutation, found: Iterable[Place]) -> Iterator[Case]:
     for place in found:
         if place.path[:1] == ("metadata",) and name not in _METADATA and mutation != NAMED:
             continue
-        for change, value, key in MUTATIONS[mutation](place):
+        for change, value, key in changes(place):
             path = place.path if key is None else (*place.path, key)
             yield Case(name, format_path(path), mutation, change, value)
 
@@ -70,12 +93,19 @@ def _spread(candidates: list[Case], seen: set[tuple[str, str]]) -> list[Case]:
     by_field: dict[str, Case] = {}
     for case in (*fresh, *others):
         by_field.setdefault(_field(case), case)
-    return list(by_field.values())[: _MORE.get(mutation, _EACH)]
+    return list(by_field.values())[: _most(candidates[0])]
+
+
+def _most(case: Case) -> int:
+    """Return the number of cases of a mutation for a seed."""
+    if case.seed in _TEMPLATES:
+        return _OF_PODS if case.mutation in POD_MUTATIONS else _IN_TEMPLATES
+    return _MORE.get(case.mutation, _EACH)
 
 
 def _field(case: Case) -> str:
-    """Return the last key of the path, because kinds share fields, and for names also the value."""
-    if case.path == "metadata.name":
+    """Return the last key of the path, because kinds share fields; the name of a case whose value matters."""
+    if case.path == "metadata.name" or case.mutation in POD_MUTATIONS:
         return case.name
     return case.path.rpartition(".")[2].partition("[")[0]
 

@@ -19,6 +19,7 @@ from generator.checks.run import check_text, check_together
 from generator.schemas.catalog import Catalog, Entry
 from generator.schemas.embedded import Engine
 from tests.cluster.client import Client
+from tests.cluster.differential import templates
 from tests.cluster.differential.cases import NAMESPACE, Body, Case
 
 _THREADS = 4
@@ -26,9 +27,14 @@ _CREATE = {"dryRun": "All", "fieldValidation": "Strict"}
 _APPLY = {**_CREATE, "fieldManager": "argocd-controller", "force": "true"}
 _LONGEST = 200  # letters of a refusal that are worth keeping
 _UID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")  # another one each time
+_SUFFIX = re.compile('(?<=-)[bcdfghjklmnpqrstvwxz2456789]{5}(?=")')  # of a generated name
 
 
-QUOTAS = frozenset({"quota/order", "quota/repeated", "quota/limit"})
+_UNASKED = ("fabric/", "mpi/", "reference/", "schema/deprecated", "secret/", "trainjob/")
+"""The checks that are about something else, …"""
+_ASKED = frozenset({"mpi/job-order", "trainjob/runtime-kind"})
+"""… except for these: a webhook rejects the object."""
+QUOTAS = frozenset(f"quota/{name}" for name in ("amount", "label", "limit", "order", "repeated", "scope"))
 """The checks of quotas that are about one object."""
 
 
@@ -37,8 +43,9 @@ class Answer:
     """The answers of the API server to one case.
 
     Attributes:
-        create: to a create, as kubectl sends it: its refusal, empty when it accepts.
-        apply: to a server-side apply, as Argo CD sends it; None when the object has no name to send it to.
+        create: the rejection of a create, as kubectl sends it, or else of an object that its controller makes of it,
+            see `templates`; empty if the API server accepts all of them.
+        apply: the same for a server-side apply, as Argo CD sends it; None for an object without a name.
     """
 
     create: str
@@ -49,7 +56,8 @@ class Mpigen:
     """Validate the form of an object with mpigen, in this process.
 
     Findings about MPI are left out, because the API server accepts such runtimes: `test_mpi_checks.py` tests them.
-    Findings about quota arithmetic, secret values and operators of fabrics are left out too.
+    Findings about quota arithmetic, secret values, operators of fabrics, references and deprecations are left out
+    too: the API server accepts a deprecated field, and most names of objects that do not exist.
     """
 
     def __init__(self) -> None:
@@ -59,9 +67,10 @@ class Mpigen:
         """Return severity and message of each finding."""
         raw = text.encode()
         checked = check_text(raw, "case.yaml", self._engine)
-        checked.findings += check_together(checked.related, self._engine.targets, lambda _: raw)
-        found = [each for each in checked.in_order() if each.check in QUOTAS or not each.check.startswith("quota/")]
-        of_form = [each for each in found if not each.check.startswith(("fabric/", "mpi/", "secret/", "trainjob/"))]
+        together = check_together(checked.related, self._engine.targets, lambda _: raw)
+        both = checked.with_findings(together).in_order()
+        found = [each for each in both if each.check in QUOTAS or not each.check.startswith("quota/")]
+        of_form = [each for each in found if each.check in _ASKED or not each.check.startswith(_UNASKED)]
         return [(each.severity, f"{each.path}: {each.message}") for each in of_form]
 
 
@@ -93,12 +102,30 @@ class ApiServer:
         text, seed = case.text(self._seeds), self._seeds[case.seed]
         body = _read(text)
         collection = self._collection(body, seed)
-        create = self._send("POST", f"{collection}?{urlencode(_CREATE)}", text, "application/yaml")
+        create, stored = self._send("POST", f"{collection}?{urlencode(_CREATE)}", text, "application/yaml")
+        made = "" if create or seed["kind"] not in templates.TEMPLATED else self._reject_made(stored)
         name = _metadata(body).get("name")
         if not isinstance(name, str) or not name:
-            return Answer(create, None)
+            return Answer(create or made, None)
+        apply, _ = self._apply(collection, name, text)
+        return Answer(create or made, apply or made)
+
+    def _reject_made(self, body: Body) -> str:
+        """Return the first rejection of the objects that controllers make of an object; empty if there is none."""
+        for made in templates.MADE.get(body["kind"], templates.make_nothing)(body):
+            collection, text = self._collection(made, made), json.dumps(made)
+            if made["kind"] == "JobSet":  # Trainer applies it
+                rejection, answer = self._apply(collection, made["metadata"]["name"], text)
+            else:
+                rejection, answer = self._send("POST", f"{collection}?{urlencode(_CREATE)}", text, "application/json")
+            rejection = f"{made['kind']} {rejection}" if rejection else self._reject_made(answer)
+            if rejection:
+                return rejection[:_LONGEST]
+        return ""
+
+    def _apply(self, collection: str, name: str, text: str) -> tuple[str, Body]:
         path = f"{collection}/{quote(name, safe='')}?{urlencode(_APPLY)}"
-        return Answer(create, self._send("PATCH", path, text, "application/apply-patch+yaml"))
+        return self._send("PATCH", path, text, "application/apply-patch+yaml")
 
     def _collection(self, body: Body, seed: Body) -> str:
         """Return the collection of the object's kind, or the seed's collection if the kind or place is unusable."""
@@ -114,17 +141,21 @@ class ApiServer:
         identity = body.get("apiVersion"), body.get("kind")
         return self._entries.get(identity) if all(isinstance(part, str) for part in identity) else None  # type: ignore[arg-type]
 
-    def _send(self, method: str, path: str, text: str, content: str) -> str:
-        """Ask; the refusal, or nothing."""
+    def _send(self, method: str, path: str, text: str, content: str) -> tuple[str, Body]:
+        """Return the rejection, empty if there is none, and the object with all defaults."""
         server: http.client.HTTPSConnection = self._own.server
         headers = {**self._client.headers, "Content-Type": content, "Accept": "application/json"}
         server.request(method, path, text.encode(), headers)
-        response = server.getresponse()
+        try:
+            response = server.getresponse()
+        except http.client.RemoteDisconnected:  # a panic of the API server; the next request connects again
+            return "the API server closes the connection", {}
         answer = response.read().decode()
         if response.status < http.client.BAD_REQUEST:
-            return ""
+            return "", json.loads(answer)
         said = json.loads(answer)["message"] if answer.startswith("{") else answer
-        return _UID.sub("<uid>", f"{response.status}: {said}")[:_LONGEST]
+        said = _SUFFIX.sub("<suffix>", _UID.sub("<uid>", f"{response.status}: {said}"))
+        return said[:_LONGEST], {}
 
 
 def _read(text: str) -> Body:

@@ -207,8 +207,9 @@ def _other_order(place: Place) -> Iterator[Change]:
         yield Change("reverse")
 
 
+Mutation = Callable[[Place], Iterator[Change]]
 NAMED = "an odd name"
-MUTATIONS: Mapping[str, Callable[[Place], Iterator[Change]]] = {
+MUTATIONS: Mapping[str, Mutation] = {
     "a required field is missing": _missing,
     "an optional field is left out": _left_out,
     "an unknown field": _unknown,

@@ -10,7 +10,7 @@ from pathlib import Path
 from generator import Platform, pipeline
 from generator.config.model.runtimes import Runtime
 from generator.config.model.tenants import Tenant
-from generator.gitops.argocd import NOT_APPLIED
+from generator.gitops.argocd import is_applied
 from tests.cluster import trees
 from tests.cluster.argocd_order import in_order
 from tests.cluster.client import Body, Client, wait_for
@@ -135,7 +135,7 @@ _STATUS = {"image": "", "imageID": "", "ready": False, "restartCount": 0}
 def deploy(admin: Client, file: Path) -> Deployed:
     """Put a platform on the cluster: its nodes, and what mpigen makes of it."""
     platform, app = pipeline.load(file)
-    tree = [found for found in pipeline.render(platform, app)[0] if found.file not in NOT_APPLIED]
+    tree = [found for found in pipeline.render(platform, app) if is_applied(found.file)]
     deployed = trees.deploy(admin, platform, in_order(tree))
     assert len(deployed.stored) == len(tree), [outcome.refusal for outcome in deployed.outcomes if outcome.refusal]
     return deployed

@@ -103,7 +103,7 @@ def _copy(source: Path, found: list[Path], root: Path) -> None:
 
 def _layer(name: str, content: Sequence[str], make: Callable[[Path], None]) -> Path:
     """The folder of a layer, owned by root. A build that is killed leaves only what the next one removes."""
-    cache = cache_folder(os.environ.get("MPIGEN_CACHE"), os.environ.get("XDG_CACHE_HOME")) / "images"
+    cache = cache_folder(os.environ, Path.home()) / "images"
     digest = hashlib.sha256(json.dumps([*content]).encode()).hexdigest()[:16]
     layer = cache / f"{name}-{digest}"
     if layer.is_dir():

@@ -35,16 +35,18 @@ def measured(play: Play, gang: Gang, fabric: dict[str, Any], link: int) -> tuple
 @pytest.mark.parametrize("runtime", MPIS)
 def test_a_network_passes_at_the_speed_of_its_links(runtime: str, play: Play, gangs: dict[str, Gang]) -> None:
     world, said = measured(play, gangs[runtime], ETHERNET, 1)
-    assert (world.code, said.count("PASS: plain: a host sent ")) == (0, 1), str(world.outcome)
+    assert (world.code, said.count("PASS: fabric plain: a host sent ")) == (0, 1), str(world.outcome)
     rows = re.findall(r"^ +(\d+) +([0-9.]+) +([0-9.]+)$", said, flags=re.MULTILINE)
     assert [row[0] for row in rows] == ["65536", "1048576", "4194304"], said
     best = max(float(number) for row in rows for number in row[1:])
-    assert f"a host sent {best:.1f} Gbit/s, where each of 1 NICs carries 1" in said
+    assert f"a host sent {best:.1f} Gbit/s; each of its 1 NICs carries 1" in said
 
 
 def test_tcp_instead_of_the_fabric_fails_the_benchmark(play: Play, gangs: dict[str, Gang]) -> None:
     world, said = measured(play, gangs["openmpi-4"], INFINIBAND, 400)
     assert world.code not in {0, None}
-    assert re.search(r"FAIL: ib: a host sent [0-9.]+ Gbit/s, where each of 8 NICs carries 400; 320 or more", said), said
-    assert "ranks use TCP or find no device" in said
+    assert re.search(
+        r"FAIL: fabric ib: a host sent [0-9.]+ Gbit/s; each of its 8 NICs carries 400; expected at least 320", said
+    ), said
+    assert "Ranks use TCP or find no RDMA device" in said
     assert "PASS" not in said

@@ -116,7 +116,7 @@ def test_ranks_on_a_secondary_network_send_over_it_and_connect_over_eth0(
     """An init container checks the network on each host first."""
     world = play(on_fabrics[f"storm-{mpi}"])
     assert_is_one_world(world)
-    said = "fabric storm: 0 of 0 devices with an active link, interfaces: net1\n"
+    said = "fabric storm: 0 of 0 devices have an active link; interfaces: net1\n"
     assert world.outcome.log(world.launcher, "fabric") == said
     sent = [rank["sent"] for rank in world.ranks]
     assert min(host["net1"] for host in sent) > MEGABYTE > max(host["eth0"] for host in sent), sent
@@ -140,9 +140,9 @@ def test_a_host_without_fabric_devices_fails_before_ranks_start(play: Play, on_f
     assert world.code is None
     [pod] = {pod for pod, container in world.outcome.codes if container == "fabric"}
     said = world.outcome.log({"metadata": {"name": pod}}, "fabric").splitlines()
-    assert [line.partition(": ")[2].partition(": ")[0] for line in said] == [
-        "0 of 1 devices in /dev/infiniband",
-        "ranks may lock 8388608 bytes of 3221225472",
+    assert [line.partition(": ")[2].partition(". Ranks would")[0] for line in said] == [
+        "the pod has 0 of 1 devices in `/dev/infiniband`",
+        "ranks can lock 8388608 bytes of memory, and RDMA needs up to 3221225472",
     ]
 
 

@@ -34,5 +34,5 @@ def test_ranks_that_all_run_on_the_launcher_fail_the_smoke_test(play: Play, gang
     said = world.outcome.log(world.launcher, "node")
     assert world.code not in {0, None}
     assert "on 1 hosts" in said
-    assert "6 ranks on 3 hosts are required" in said
+    assert "instead of 6 ranks on 3 hosts" in said
     assert "PASS" not in said

@@ -176,7 +176,7 @@ def test_an_aggregated_role_has_only_the_rules_of_selected_roles() -> None:
     assert not granted.allowed(parse_requester("user:ada"), GET_POD)
     alone = of(*texts[:2])
     assert alone.gaps(parse_requester("user:ada")) == (
-        "ClusterRoleBinding b: the roles that are aggregated into its role are not among the files",
+        "ClusterRoleBinding b: its role aggregates ClusterRoles that are not among the files",
     )
 
 
@@ -195,7 +195,7 @@ def test_superusers_are_allowed_everything() -> None:
 
 
 def test_two_different_roles_with_one_name_are_rejected() -> None:
-    with pytest.raises(SimulationError, match="differs from the object of that name in a"):
+    with pytest.raises(SimulationError, match="differs from the object of the same name in a"):
         of(role("r", READ_PODS), role("r"))
     assert of(role("r", READ_PODS), role("r", READ_PODS)).grants == ()
 

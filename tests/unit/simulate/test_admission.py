@@ -158,7 +158,7 @@ def test_flavors_with_untolerated_taints_are_skipped() -> None:
     queues = tree(tainted, queue("q", {"f/cpu": "4", "g/cpu": "4"}))
     found = predict(queues, [job("one", "q", 4), job("two", "q", 4)])
     assert states(found) == {"one": "admitted", "two": "waits"}
-    assert "`node` does not tolerate the taint gpu:NoSchedule of flavor `f`" in found["two"].reason
+    assert "the pods `node` do not tolerate the taint gpu:NoSchedule of flavor `f`" in found["two"].reason
 
 
 @pytest.mark.parametrize(
@@ -256,6 +256,21 @@ def test_the_second_strategy_preempts_a_large_job_for_a_smaller_share() -> None:
     jobs = (job("large", "a", 8), job("small", "b", 2))
     assert run(*three, spare, *jobs, strategies=FAIR[:1]) == {"large": "admitted", "small": "waits"}
     assert run(*three, spare, *jobs, strategies=FAIR) == {"large": "waits!", "small": "admitted"}
+
+
+@pytest.mark.parametrize(("strategies", "cores"), [(FAIR[:1], 8), (FAIR[1:], 9), (FAIR, 9)])
+@pytest.mark.parametrize(("size", "expected"), [(4, "admitted"), (5, "waits")])
+def test_a_fair_share_preempts_only_larger_shares(
+    strategies: tuple[str, ...], cores: int, size: int, expected: str
+) -> None:
+    """kueue v0.19.2 pkg/scheduler/preemption/fairsharing/strategy.go.
+
+    With 8 cores, the job of 4 gets as much as queue `a` keeps. With 9 cores, the job of 5 would get as much as `a` has
+    before the last preemption.
+    """
+    lender, *borrowers = (queue(name, {"f/cpu": str(cores * (name == "c"))}, "d", preemption=RECLAIM) for name in "cab")
+    small = [job(f"a{number}", "a", 1) for number in range(cores)]
+    assert run(lender, *borrowers, *small, job("b", "b", size), strategies=strategies)["b"] == expected
 
 
 def test_fair_sharing_reclaims_nominal_quota_regardless_of_shares() -> None:

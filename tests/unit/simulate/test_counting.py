@@ -63,7 +63,7 @@ def test_the_largest_job_is_limited_by_counted_quota_and_by_requested_capacity()
     nodes = kueue("ResourceFlavor", "f", {}, annotations=annotations)
     known = [each for each in told(quota, mpi(**ASKED)) if each.kind != "ResourceFlavor"]
     (found,) = largest_jobs(read_queue_tree([nodes, *known]), [nodes, *known])
-    assert found.reason == "there is no room for 3 on the 2 nodes of flavor `f`"
+    assert found.reason == "a job with `numNodes: 3` does not fit on the 2 nodes of flavor `f`"
 
 
 def test_an_unsupported_transformation_leaves_the_size_unknown() -> None:

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from generator.errors import NotModelledError
 from generator.manifests import Manifest
-from generator.objects.queue import FlavorResource
+from generator.objects.queue import Flavor, FlavorResource
 from generator.simulate.kueue.admission import predict, would_admit
+from generator.simulate.kueue.nodes import is_of_flavor, read_machines
 from generator.simulate.kueue.podsets import PodSet
 from generator.simulate.kueue.queues import QueueTree
 from generator.simulate.kueue.topology import TopologyMode, TopologyRequest
@@ -79,9 +80,9 @@ def test_a_job_with_a_required_rack_waits_for_one_or_never_fits() -> None:
 
 def test_an_unplaceable_job_reports_its_reason() -> None:
     (found,) = predict(queues(), [hosts("j", 4)], (), racks(3, 3)).values()
-    assert found.reason == "there is no room in one example.com/rack for 4 `node` on the nodes of flavor `f`"
+    assert found.reason == "the nodes of flavor `f` have no room in one example.com/rack for these pods: 4 of `node`"
     (found,) = predict(queues(), [hosts("j", 7, PREFERRED)], (), racks(3, 3)).values()
-    assert found.reason == "there is no room for 7 `node` on the nodes of flavor `f`"
+    assert found.reason == "the nodes of flavor `f` have no room for these pods: 7 of `node`"
 
 
 def test_a_finished_job_frees_its_nodes() -> None:
@@ -161,6 +162,7 @@ def test_a_node_without_a_topology_label_has_no_place() -> None:
     ("wish", "expected"),
     [
         ({"node_selector": {"disk": "fast"}}, "b"),
+        ({"node_selector": {"pool": "f", RACK: "r1", HOST: "b", "disk": "fast"}}, "b"),
         ({"affinity": ({"matchExpressions": [{"key": "disk", "operator": "Exists"}]},)}, "b"),
         ({"affinity": ({"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["b"]}]},)}, "b"),
         ({}, "a"),
@@ -170,6 +172,12 @@ def test_pods_are_placed_on_selected_nodes(wish: dict[str, Any], expected: str) 
     nodes = [node("a", "r0"), node("b", "r1", labels={"disk": "fast"})]
     job = Job("j", "q", (PodSet("node", 1, {"cpu": 4000}, topology=ANYWHERE, **wish),))
     assert where(predict(queues(), [job], (), nodes)["j"]) == {"node": expected}
+
+
+def test_a_node_can_have_only_the_labels_of_its_flavor() -> None:
+    (machine,) = read_machines([node("a", "r0")])
+    assert is_of_flavor(machine, Flavor("f", machine.labels))
+    assert not is_of_flavor(machine, Flavor("f", {**machine.labels, "disk": "fast"}))
 
 
 def test_nodes_are_not_distinguished_below_the_lowest_level() -> None:

@@ -147,7 +147,8 @@ def test_tolerations_of_a_flavor_are_added_and_soft_taints_are_ignored() -> None
     assert explain_flavor_mismatch(pods, Flavor("f", taints=GPUS.taints, tolerations=BEARS)) == ""
     assert explain_flavor_mismatch(pods, Flavor("f", taints=({"key": "a", "effect": "PreferNoSchedule"},))) == ""
     assert (
-        explain_flavor_mismatch(pods, GPUS) == "`node` does not tolerate the taint gpu=yes:NoSchedule of flavor `gpus`"
+        explain_flavor_mismatch(pods, GPUS)
+        == "the pods `node` do not tolerate the taint gpu=yes:NoSchedule of flavor `gpus`"
     )
 
 

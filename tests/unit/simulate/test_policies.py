@@ -168,6 +168,31 @@ def test_find_returns_whole_matches_despite_groups(pattern: str, found: list[str
     assert _value("object.text.find(object.pattern)", **data) == (found[0] if found else "")
 
 
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "sign(quantity('0')) == 0",
+        "quantity('1').compareTo(quantity('1000m')) == 0",
+        "!quantity('1').isGreaterThan(quantity('1000m')) && !quantity('1').isLessThan(quantity('1000m'))",
+        "semver('1.2.3').compareTo(semver('1.2.3+build')) == 0",
+        "!semver('1.2.3').isGreaterThan(semver('1.2.3')) && !semver('1.2.3').isLessThan(semver('1.2.3'))",
+        "quantity('123456789012345678').isInteger() && !quantity('1234567890123456789').isInteger()",
+        "quantity('12345678901Ki').isInteger() && !quantity('123456789012Ki').isInteger()",
+        "quantity('9E').add(223372036854775807).isInteger() && !quantity('9E').add(223372036854775808).isInteger()",
+        "quantity('-9E').sub(223372036854775808).isInteger() && !quantity('-9E').sub(223372036854775809).isInteger()",
+        "type(dyn([2, 2.0, 1]).max()) == int && type(dyn([2, 2.0]).min()) == int",
+        "dyn([1, 1, 2]).isSorted()",
+        "isSemver('18446744073709551615.0.0') && !isSemver('18446744073709551616.0.0')",
+        "cidr('10.0.0.0/8').containsCIDR(cidr('10.1.0.0/8')) && !cidr('10.0.0.0/8').containsCIDR(cidr('10.0.0.0/7'))",
+        "'abc'.findAll('[a-z]', 0) == [] && 'abc'.findAll('[a-z]', 2) == ['a', 'b']",
+        "'abc'.findAll('[a-z]', -1) == ['a', 'b', 'c']",
+    ],
+)
+def test_functions_of_kubernetes_compare_equal_values(expression: str) -> None:
+    """apimachinery v0.34.2 pkg/api/resource/quantity.go; apiserver v0.34.2 pkg/cel/library/cidr.go, regex.go."""
+    assert _value(expression) is True
+
+
 def test_true_does_not_equal_one() -> None:
     assert _value("dyn([1, 2]).indexOf(dyn(true))") == -1
     assert _value("dyn([true]).sum()") == Failed("no such overload")
@@ -176,6 +201,14 @@ def test_true_does_not_equal_one() -> None:
 def test_a_sum_of_durations_raises_not_modelled() -> None:
     with pytest.raises(NotModelledError):
         _value("[duration('1s')].sum() == duration('1s')")
+
+
+@pytest.mark.parametrize("exponent", ["4001", "-4001", "2147483648", "9223372036854775807", "000000000000000000001"])
+def test_a_quantity_with_a_large_exponent_raises_not_modelled(exponent: str) -> None:
+    """Kubernetes reads the exponent as int64, and converts it to int32: apimachinery v0.34.2 suffix.go."""
+    assert _value("isQuantity('1e4000') && isQuantity('1e-4000') && !isQuantity('1e-9223372036854775809')") is True
+    with pytest.raises(NotModelledError):
+        _value(f"isQuantity('1e{exponent}')")
 
 
 def test_field_references_are_parsed_despite_strings_comments_and_calls() -> None:

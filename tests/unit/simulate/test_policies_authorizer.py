@@ -98,7 +98,7 @@ def test_a_missing_role_leaves_the_answer_unknown() -> None:
 )
 def test_rights_of_kubernetes_components_are_unknown(who: Request) -> None:
     message = _unknown(f"{_PODS}.check('list').allowed()", _KNOWN, who=who)
-    assert message.endswith("they lack the roles of Kubernetes' own components")
+    assert message.endswith("they lack the roles of the components of Kubernetes")
 
 
 def test_other_service_accounts_have_only_rights_from_files() -> None:
@@ -121,7 +121,7 @@ def test_files_override_default_grants() -> None:
 def test_the_reason_of_two_bindings_is_unknown() -> None:
     message = _unknown(f"{_GET}.reason().contains('b')", _KNOWN, _bound("c"))
     assert message.startswith(
-        "several bindings allow it, and the API server returns any of their reasons: RBAC: allowed by Cluster"
+        "several bindings allow the request, and the API server returns any of their reasons: RBAC: allowed by Cluster"
     )
     assert _says(f"{_GET}.allowed()", _KNOWN, _bound("c")) is True
 

@@ -40,6 +40,7 @@ def room(*manifests: Manifest) -> list[int]:
     [
         (daemon_set(), [3, 3]),
         (daemon_set(nodeSelector={RACK: "r0"}), [3, 4]),
+        (daemon_set(nodeSelector={"pool": "f", RACK: "r0", HOST: "n0"}), [3, 4]),
         (daemon_set(nodeSelector={RACK: "other"}), [4, 4]),
         (daemon_set(initContainers=[{"name": "i", "resources": {"requests": {"cpu": "2"}}}]), [2, 2]),
         (

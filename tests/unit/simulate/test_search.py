@@ -82,9 +82,9 @@ def test_every_resource_gets_a_flavor_of_its_own_group(
 
 def test_nodes_of_a_group_need_only_the_resources_of_that_group() -> None:
     found = largest(*documented(99, nodes=2), licensed(cpu="3"))
-    assert (found.idle, found.reason) == (4, "there is no room for 5 on the 2 nodes of flavor `spot`")
+    assert (found.idle, found.reason) == (4, "a job with `numNodes: 5` does not fit on the 2 nodes of flavor `spot`")
     found = largest(*documented(99, nodes=2), licensed(cpu="9"))
-    assert (found.idle, found.reason) == (0, "a pod of `node` requests 9 cpu, and a node of flavor `spot` has 8")
+    assert (found.idle, found.reason) == (0, "pods of job `node` request 9 cpu, and a node of flavor `spot` has 8")
 
 
 KINDS = st.lists(st.integers(0, 4), min_size=3, max_size=3)

@@ -63,11 +63,11 @@ ASKS = TopologyRequest(TopologyMode.REQUIRED, RACK)
     ("asks", "levels", "is_implied", "refused"),
     [
         (None, (), False, ""),
-        (None, (RACK,), False, "requests no topology, and flavor `f` requires a topology request"),
+        (None, (RACK,), False, "requests no topology, but flavor `f` requires a topology request"),
         (None, (RACK,), True, ""),
         (ASKS, (RACK, HOST), False, ""),
         (ASKS, (HOST,), True, "requests the level example.com/rack, which the topology of flavor `f` lacks"),
-        (ASKS, (), False, "requests a topology, and flavor `f` has none"),
+        (ASKS, (), False, "requests a topology, but flavor `f` has none"),
         (TopologyRequest(TopologyMode.UNCONSTRAINED), (HOST,), False, ""),
     ],
 )
@@ -127,7 +127,7 @@ def test_a_job_on_a_pool_with_a_topology_is_as_large_as_its_quota() -> None:
 
 def test_a_size_without_nodes_notes_the_required_rack() -> None:
     found = largest(RACKS, by_rack(), queue("q", {"f/cpu": "9"}), grouped())
-    assert found.reason.endswith("and `q` never gets more than 9; all must be in one example.com/rack")
+    assert found.reason.endswith("and `q` never gets more than 9; all pods must be in one example.com/rack")
 
 
 def test_a_group_uses_one_flavor() -> None:
@@ -162,9 +162,12 @@ def test_a_queue_with_a_missing_topology_admits_nothing() -> None:
         (
             "required",
             2,
-            "there is no room in one example.com/rack for 3 `node` and 1 `launcher` on the nodes of flavor `f`",
+            (
+                "the nodes of flavor `f` have no room in one example.com/rack "
+                "for these pods: 3 of `node` and 1 of `launcher`"
+            ),
         ),
-        ("preferred", 7, "there is no room for 8 `node` and 1 `launcher` on the nodes of flavor `f`"),
+        ("preferred", 7, "the nodes of flavor `f` have no room for these pods: 8 of `node` and 1 of `launcher`"),
     ],
 )
 def test_the_largest_rack_limits_a_job_if_nodes_are_given(how: str, most: int, reason: str) -> None:

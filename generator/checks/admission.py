@@ -1,0 +1,395 @@
+"""Admission by the objects of the same files: policy/rejects-own-object, runtime/pod-security and runtime/unset-amount.
+
+An object that a policy of its own release rejects blocks the sync of the release. A runtime whose pods violate the Pod
+Security level of its namespaces runs no job.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from pathlib import Path as FilePath
+from typing import TYPE_CHECKING, Any
+
+from generator.checks.fabric.fabrics import likely_namespaces, namespaces_of
+from generator.checks.objects import Objects
+from generator.checks.registry import ERROR, WARNING, Breach, check
+from generator.errors import SimulationError
+from generator.facts.names import GITOPS_ROLE, IPC_LOCK, OWNER
+from generator.facts.versions import minors
+from generator.manifests import Body, Manifest
+from generator.objects.fields import mapping, mappings, string, strings
+from generator.objects.namespace import is_namespace, is_openshift
+from generator.objects.pods import RUNTIMES, PodTemplate, pod_templates
+from generator.objects.training import DEFAULT_QUEUE, GROUP, KUEUE
+from generator.schemas.catalog import Catalog
+from generator.schemas.json_schema import Schema
+from generator.schemas.updates import normalize_built_in, normalize_custom
+from generator.simulate.access import Kind
+from generator.simulate.admission.pod_security import Level, Violation, find_violations, read_level
+from generator.simulate.admission.resource_quota import REQUIRED, read_ledger
+from generator.simulate.webhooks import set_queue
+
+if TYPE_CHECKING:
+    from generator.simulate.policies.judge import Decision
+    from generator.simulate.policies.policy import Policy, PolicyCluster
+    from generator.simulate.policies.request import Request, UserInfo
+    from generator.simulate.policies.syntax import Reading
+
+
+@check("runtime/pod-security", severity=ERROR, needs=Objects)
+def pod_security(objects: Objects) -> Iterator[Breach]:
+    """Report a runtime whose pods violate the Pod Security level of the namespaces that use it.
+
+    Kueue does not read Pod Security. It admits a job on the runtime, the API server rejects the pods, and the job holds
+    its quota without running. Only the events of the Job show the message of the API server.
+
+    The check reads the labels `pod-security.kubernetes.io/enforce` and `enforce-version` of Namespaces with TrainJobs
+    on the runtime, with the runtime in the annotation `mpigen.dev/runtimes`, or with quota for the runtime. The finding
+    is a warning if the level of another namespace accepts the pods. On OpenShift, the SecurityContextConstraints set
+    absent fields before Pod Security reads the pods, so the check reports only fields with forbidden values.
+    `fabric/memlock` reports the capability IPC_LOCK.
+
+    Source: k8s.io/pod-security-admission v0.34.2 policy/registry.go EvaluatePod
+    """
+    minor = int((objects.targets.get("kubernetes") or minors("kubernetes")[0]).partition(".")[2])
+    sets_absent = is_openshift(objects.manifests)
+    for runtime in objects.of(GROUP, *RUNTIMES):
+        for pods in pod_templates(runtime):
+            names = sorted(namespaces_of(pods, objects) | likely_namespaces(pods, objects))
+            known = {name: item for name in names if (item := objects.one("", "Namespace", name))}
+            levels = {name: read_level(item.body) for name, item in known.items()}
+            violations = {
+                level: [
+                    violation
+                    for violation in find_violations(_without_memlock(pods), level, minor)
+                    if not (violation.is_unset and sets_absent)
+                ]
+                for level in {*levels.values()}
+            }
+            if rejecting := [name for name in known if violations[levels[name]]]:
+                yield _insecure(pods, rejecting, levels[rejecting[0]], violations[levels[rejecting[0]]], len(known))
+
+
+def _insecure(
+    pods: PodTemplate, rejecting: Sequence[str], level: Level, violations: Sequence[Violation], count: int
+) -> Breach:
+    """Return the breach of pods that `rejecting` of `count` namespaces reject; the first one enforces `level`."""
+    where = (
+        f"Namespace `{rejecting[0]}`"
+        if count == 1
+        else f"{len(rejecting)} of {count} Namespaces, such as `{rejecting[0]}`"
+    )
+    return Breach(
+        (*pods.path, *violations[0].path),
+        f'the pods `{pods.role}` violate PodSecurity "{level}" of {where}: {", ".join(map(str, violations))}',
+        "Kueue admits jobs on the runtime, but the API server rejects their pods",
+        "change the fields as the message requires, or lower the Pod Security level of the Namespaces",
+        pods.manifest,
+        ERROR if len(rejecting) == count else WARNING,
+    )
+
+
+@check("runtime/unset-amount", severity=WARNING, needs=Objects)
+def unset_amount(objects: Objects) -> Iterator[Breach]:
+    """Report a runtime whose containers lack an amount that a ResourceQuota requires.
+
+    If a ResourceQuota limits the requests or limits of CPU or memory, each container must set this amount. Kueue does
+    not read ResourceQuotas. It admits a job on the runtime, the API server rejects the pods with `must specify`, and
+    the job holds its quota without running. A job runs only if its `resourcesPerNode` sets the amounts.
+
+    The check applies the defaults of LimitRanges. It reads the same namespaces as `runtime/pod-security`.
+
+    Source: kubernetes v1.34.2 pkg/quota/v1/evaluator/core/pods.go Constraints
+    """
+    shared = [*objects.of("node.k8s.io", "RuntimeClass"), *objects.of("scheduling.k8s.io", "PriorityClass")]
+    near: dict[str, list[Manifest]] = {}
+    for item in objects.of("", "ResourceQuota", "LimitRange"):
+        near.setdefault(item.namespace, []).append(item)
+    ledgers = {}
+    for name, items in sorted(near.items()):
+        if any(REQUIRED & mapping(item.body, "spec", "hard").keys() for item in items):
+            with suppress(SimulationError):  # an amount that is not a quantity
+                ledgers[name] = read_ledger([*items, *shared], name)
+    for runtime in objects.of(GROUP, *RUNTIMES) if ledgers else ():
+        for pods in pod_templates(runtime):
+            for name in sorted((namespaces_of(pods, objects) | likely_namespaces(pods, objects)) & ledgers.keys()):
+                with suppress(SimulationError):
+                    refusal = ledgers[name].charge(
+                        {"apiVersion": "v1", "kind": "Pod", "metadata": {}, "spec": pods.spec}
+                    )
+                    if refusal and refusal.is_unspecified:
+                        yield Breach(
+                            (*pods.path, "spec", "containers"),
+                            f"a ResourceQuota of namespace `{name}` rejects the pods `{pods.role}`: {refusal.message}",
+                            "Kueue admits jobs on the runtime, but the API server rejects their pods",
+                            "set these amounts in all containers, or their defaults in a LimitRange",
+                            runtime,
+                        )
+                        break
+
+
+def _without_memlock(pods: PodTemplate) -> Body:
+    """Return pods without the capability IPC_LOCK, which `fabric/memlock` reports."""
+    body = {"metadata": mapping(pods.body, "metadata"), "spec": dict(pods.spec)}
+    if any(IPC_LOCK in container.added_capabilities for container in (*pods.init_containers, *pods.containers)):
+        body = deepcopy(body)
+        for kind in ("initContainers", "containers"):
+            for container in mappings(body["spec"].get(kind)):
+                capabilities = mapping(container, "securityContext", "capabilities")
+                if "add" in capabilities:
+                    capabilities["add"] = [name for name in strings(capabilities["add"]) if name != IPC_LOCK]
+    return body
+
+
+@dataclass(frozen=True)
+class OwnAdmission:
+    """The admission policies in the files, and all objects in the files."""
+
+    objects: Objects
+    cluster: PolicyCluster
+
+    @classmethod
+    def read(cls, objects: Objects) -> OwnAdmission | None:
+        """Return the policies and objects; None if no binding denies requests."""
+        denying = (
+            "Deny" in strings(mapping(item.body, "spec").get("validationActions"))
+            for item in objects.of(_ADMISSION, "ValidatingAdmissionPolicyBinding")
+        )
+        if not any(denying) or not objects.of(_ADMISSION, "ValidatingAdmissionPolicy"):
+            return None
+        from generator.simulate.policies.policy import PolicyCluster  # imports CEL, which is slow
+
+        return cls(objects, PolicyCluster(objects.manifests, Catalog.bundled(objects.targets)))
+
+    @cached_property
+    def account(self) -> UserInfo | None:
+        """The ServiceAccount of Argo CD, which applies a release; None if no file grants its role."""
+        from generator.simulate.policies.request import UserInfo
+
+        binding = self.objects.one("rbac.authorization.k8s.io", "ClusterRoleBinding", GITOPS_ROLE)
+        subjects = mappings(binding.body.get("subjects")) if binding else ()
+        accounts = [f"system:serviceaccount:{item.get('namespace')}:{item.get('name')}" for item in subjects]
+        return UserInfo(accounts[0]) if len(accounts) == 1 else None
+
+    def denials(self, manifest: Manifest) -> Iterator[Decision]:
+        """Yield the decisions of policies that reject an object, whatever its user is, if no file names the user."""
+        try:
+            kind = self.cluster.kind(manifest.api_version, manifest.kind)
+        except SimulationError:  # no schema, so its resource is unknown
+            return
+        if not (policies := self._policies_of(kind)) or not self._is_located(manifest, kind):
+            return
+        request = self._request(manifest, kind)
+        for policy in policies:
+            if self._may_judge(policy, manifest, kind):
+                with suppress(SimulationError):  # mpigen cannot evaluate the policy
+                    users = self._users(policy, manifest)
+                    decisions = [self._find_denial(policy, replace(request, user_info=user)) for user in users]
+                    yield from [item for item in decisions[:1] if item and all(decisions)]
+
+    def _find_denial(self, policy: Policy, request: Request) -> Decision | None:
+        """Return the first decision of a policy that rejects a request; None if the policy may accept it.
+
+        An error because of a missing parameter is no rejection unless the files are complete: the cluster may have it.
+
+        Raises:
+            SimulationError: mpigen cannot evaluate the policy.
+        """
+        from generator.simulate.policies.judge import judge
+
+        for decision in judge(request, self.cluster, [policy]):
+            is_missing = decision.is_error and decision.rule is None and not self.objects.is_complete
+            if not decision.holds and "Deny" in decision.actions and not is_missing:
+                return decision
+        return None
+
+    def _is_located(self, manifest: Manifest, kind: Kind) -> bool:
+        """Return True if the files have the Namespace of an object, so that they are for one cluster."""
+        return not kind.is_namespaced or self.objects.one("", "Namespace", manifest.namespace) is not None
+
+    def _policies_of(self, kind: Kind) -> Sequence[Policy]:
+        """Return the bound policies that can reject objects of a kind."""
+        if kind not in self._by_kind:
+            self._by_kind[kind] = [
+                policy
+                for policy in self._bound
+                if any(map(kind.is_named_by, mappings(mapping(policy.spec, "matchConstraints").get("resourceRules"))))
+                and (self.account or kind.kind == "TrainJob" or not policy.reads_user)
+                and not self._accepts_all(policy, kind)
+            ]
+        return self._by_kind[kind]
+
+    @cached_property
+    def _by_kind(self) -> dict[Kind, list[Policy]]:
+        return {}
+
+    @cached_property
+    def _bound(self) -> list[Policy]:
+        """The policies of the files that deny requests. Objects of the same name are for different clusters."""
+        names = {binding.policy for binding in self.cluster.bindings if "Deny" in binding.actions}
+        group = (_ADMISSION, "ValidatingAdmissionPolicy")
+        return [item for item in self.cluster.policies if item.name in names and self.objects.one(*group, item.name)]
+
+    def _accepts_all(self, policy: Policy, kind: Kind) -> bool:
+        """Return True if a policy reads only the user, who is known and may create all objects of a kind."""
+        from generator.simulate.policies.judge import Evaluation
+        from generator.simulate.policies.request import Request
+
+        if self.account is None or not all(map(_is_of_user, policy.readings)):
+            return False
+        body = {"metadata": {"name": "any"}}
+        request = Request("CREATE", kind, body, None, self.account, "any" if kind.is_namespaced else "", "any")
+        try:
+            decisions = [*Evaluation(policy, ("Deny",), request, None, None).decisions()]
+        except SimulationError:
+            return False
+        return all(decision.holds for decision in decisions)
+
+    def _may_judge(self, policy: Policy, manifest: Manifest, kind: Kind) -> bool:
+        """Return True if the object in the file has the values that a policy reads.
+
+        The API server and other admission plugins set fields that the file lacks. mpigen has the defaults of custom
+        resources. Of other kinds, it judges only fields without defaults.
+        """
+        if any(kind.is_named_by(rule) for rule in self._mutating_rules):
+            return False
+        if (
+            manifest.kind in _QUEUED
+            and (KUEUE, "LocalQueue", manifest.namespace, DEFAULT_QUEUE) in self.cluster.objects
+        ):
+            return False
+        if self.cluster.catalog.is_custom(manifest.api_version, manifest.kind):
+            return True
+        if manifest.kind == "Pod" and (is_openshift(self.objects.manifests) or manifest.namespace in self._limited):
+            return False
+        known = _KNOWN.get((manifest.group, manifest.kind), _METADATA)
+        paths = [reading.fields for reading in policy.readings if reading.root == "object"]
+        return all(any(path[: len(prefix)] == prefix for prefix in known) for path in paths)
+
+    @cached_property
+    def _limited(self) -> set[str]:
+        """The namespaces with a LimitRange, which changes the resources of pods."""
+        return {item.namespace for item in self.objects.of("", "LimitRange")}
+
+    @cached_property
+    def _mutating_rules(self) -> Sequence[Mapping[str, Any]]:
+        """The rules of webhooks and policies in the files that change objects before policies read them."""
+        hooks = self.objects.of(_ADMISSION, "MutatingWebhookConfiguration")
+        rules = [
+            rule
+            for item in hooks
+            for hook in mappings(item.body.get("webhooks"))
+            for rule in mappings(hook.get("rules"))
+        ]
+        for item in self.objects.of(_ADMISSION, "MutatingAdmissionPolicy"):
+            rules += mappings(mapping(item.body, "spec", "matchConstraints").get("resourceRules"))
+        return rules
+
+    def _request(self, manifest: Manifest, kind: Kind) -> Request:
+        """Return the request to create an object, after the webhook of Kueue for TrainJobs."""
+        from generator.simulate.policies.request import Request, UserInfo, as_stored, name_of
+
+        body = as_stored(self._with_defaults(manifest), manifest.namespace, kind)
+        namespace = manifest.namespace if kind.is_namespaced else manifest.name if is_namespace(manifest) else ""
+        if manifest.kind == "TrainJob":
+            body = set_queue(body, has_default=(KUEUE, "LocalQueue", namespace, DEFAULT_QUEUE) in self.cluster.objects)
+        return Request("CREATE", kind, body, None, UserInfo("anyone"), namespace, name_of(body))
+
+    def _with_defaults(self, manifest: Manifest) -> Body:
+        catalog = self.cluster.catalog
+        file = catalog.find(manifest.api_version, manifest.kind)
+        if file is None:
+            return manifest.body
+        schema = _schema(file)
+        if catalog.is_custom(manifest.api_version, manifest.kind):
+            return dict(normalize_custom(manifest.body, schema, schema))
+        return dict(normalize_built_in(manifest.body, schema))
+
+    def _users(self, policy: Policy, manifest: Manifest) -> list[UserInfo]:
+        """Return the users who may create an object; empty if they are unknown and the policy reads the user.
+
+        The owner of a TrainJob submits it. The groups of the owner are unknown, so the result has the owner without
+        groups, with each group that the policy names, and with all of them. The result is empty if the policy reads the
+        authorizer or parameters.
+        """
+        from generator.simulate.policies.request import UserInfo
+
+        if not policy.reads_user:
+            return [UserInfo("anyone")]
+        owner = (
+            string(mapping(manifest.body, "metadata", "annotations").get(OWNER)) if manifest.kind == "TrainJob" else ""
+        )
+        if not owner:
+            return [self.account] if self.account else []
+        if any(reading.root in ("authorizer", "params") for reading in policy.readings):
+            return []
+        names = {name for text in policy.texts for pair in _STRING.findall(text) for name in pair}
+        groups = sorted(name for name in names if name and not name.startswith("system:"))
+        return [UserInfo(owner), *(UserInfo(owner, (name,)) for name in groups), UserInfo(owner, tuple(groups))]
+
+
+def _is_of_user(reading: Reading) -> bool:
+    """Return True if the value of a reading is the same in all requests of a user to create objects of a kind."""
+    if reading.root == "request":
+        return reading.fields[:1] in (("userInfo",), ("operation",), ("kind",), ("resource",), ("subResource",))
+    return reading.fields == _DELETED if reading.root == "object" else reading.root not in _OF_OBJECTS
+
+
+@cache
+def _schema(file: FilePath) -> Schema:
+    schema: Schema = json.loads(file.read_bytes())
+    return schema
+
+
+@check("policy/rejects-own-object", severity=ERROR, needs=OwnAdmission)
+def rejects_own_object(admission: OwnAdmission) -> Iterator[Breach]:
+    """Report an object that an admission policy in the same files rejects.
+
+    Argo CD then cannot apply the release, and `kubectl apply` fails. The check evaluates the bound
+    ValidatingAdmissionPolicies in the files, with their parameters and the Namespaces, for the request to create each
+    object:
+
+    - The ServiceAccount of Argo CD applies a release, if the release grants it the role `mpigen-gitops`.
+    - The owner in the annotation `mpigen.dev/owner` submits a TrainJob. The check reports the TrainJob if the policy
+      rejects it for every group of the owner.
+    - Without a known user, the check leaves out policies that read the user.
+
+    The check leaves out objects whose Namespace is not in the files, and fields of built-in kinds that the API server
+    can set. `mpigen check-job` decides about TrainJobs of a user with groups.
+
+    Source: k8s.io/apiserver v0.34.2 pkg/admission/plugin/policy/validating/dispatcher.go Dispatch
+    """
+    for manifest in admission.objects.manifests:
+        for decision in admission.denials(manifest):
+            yield Breach(
+                ("metadata", "name"),
+                f"the policy `{decision.policy}` rejects this {manifest.kind}: {decision.message}",
+                "the API server rejects the object, so a sync of these files fails",
+                "change the object as the message of the policy requires, or change the policy",
+                manifest,
+                WARNING if not (admission.objects.is_complete or manifest.namespace) else ERROR,
+            )
+
+
+_ADMISSION = "admissionregistration.k8s.io"
+_DELETED = ("metadata", "deletionTimestamp")
+_OF_OBJECTS = ("oldObject", "params", "namespaceObject", "authorizer")
+_STRING = re.compile(r"'([^'\n]*)'|\"([^\"\n]*)\"")
+"""A string in an expression."""
+_METADATA: tuple[tuple[str, ...], ...] = (("metadata",), ("kind",), ("apiVersion",))
+_KNOWN: Mapping[tuple[str, str], tuple[tuple[str, ...], ...]] = {
+    **{("", kind): ((),) for kind in ("ConfigMap", "Namespace", "ResourceQuota", "ServiceAccount")},
+    **{("rbac.authorization.k8s.io", kind): (*_METADATA, ("rules",)) for kind in ("ClusterRole", "Role")},
+    ("", "Pod"): (*_METADATA, ("spec", "containers"), ("spec", "initContainers"), ("spec", "securityContext")),
+    **{("apps", kind): (*_METADATA, ("spec", "template")) for kind in ("DaemonSet", "Deployment", "StatefulSet")},
+    ("batch", "Job"): (*_METADATA, ("spec", "template")),
+}
+"""(group, kind) of a built-in kind → the beginnings of paths without values that the API server sets."""
+_QUEUED = {"Deployment", "Job", "JobSet", "LeaderWorkerSet", "Pod", "StatefulSet"}
+"""Kinds to which Kueue adds the label of the queue `default`."""

@@ -1,0 +1,175 @@
+"""Checks of API versions and fields that a release deprecates or removes: schema/deprecated-*, schema/removed-version.
+
+The table generator/facts/api_versions.yaml has the versions and their replacements. A version that the schemas of the
+target versions have is served, so it is at most deprecated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from generator.checks.finding import Severity
+from generator.checks.registry import ERROR, WARNING, Breach, declare
+from generator.facts.api_versions import (
+    ApiField,
+    ApiVersion,
+    component_name,
+    fields_of,
+    find_places,
+    find_version,
+    is_reached,
+    next_minor,
+)
+from generator.manifests import Manifest
+from generator.objects.pods import pod_templates
+from generator.schemas.embedded import Engine
+
+
+def removed_version(manifest: Manifest, engine: Engine) -> Breach | None:
+    """Return the breach of an object whose apiVersion the target release removed; None for any other object.
+
+    If another project still serves the version, the breach is a missing schema.
+    """
+    row = find_version(manifest.api_version, manifest.kind)
+    if row is None or not is_reached(engine.targets.get(row.component, ""), row.removed):
+        return None
+    if row.served_by:
+        return Breach(
+            ("kind",),
+            f"no schema for {manifest.kind} of {manifest.api_version}: {row.served_by} serves it, and "
+            f"{_release(row, row.removed)} does not",
+            "mpigen cannot validate the object, and a cluster without this project rejects it",
+            f"{_describe_replacement(row)}, or add the CustomResourceDefinition to the checked paths",
+            check="schema/no-schema",
+        )
+    return Breach(
+        ("apiVersion",),
+        f"{_release(row, row.removed)} removed {manifest.kind} of `{manifest.api_version}`",
+        "the API server does not know the kind, so it rejects the object",
+        _describe_replacement(row),
+        value=manifest.api_version,
+        check="schema/removed-version",
+    )
+
+
+def deprecation_breaches(manifest: Manifest, engine: Engine) -> Iterator[Breach]:
+    """Yield the deprecated version and the deprecated fields of an object whose kind has a schema."""
+    row = find_version(manifest.api_version, manifest.kind)
+    if row is not None and _is_replaceable(row, manifest, engine):
+        yield from _deprecated_version(row, manifest, engine.targets.get(row.component, ""))
+    for field in fields_of(manifest.api_version, manifest.kind):
+        if field.kind != "Pod":
+            for place in find_places(manifest.body, field.path):
+                yield from _deprecated_field(field, place, engine)
+    for template in pod_templates(manifest):
+        for field in fields_of("v1", "Pod"):
+            for place in find_places(template.body, field.path):
+                yield from _deprecated_field(field, (*template.path, *place), engine)
+
+
+def find_removed_field(manifest: Manifest, path: tuple[str | int, ...]) -> ApiField | None:
+    """Return the row of a field that an earlier release had at this path; None if the table has none."""
+    rows = (field for field in fields_of(manifest.api_version, manifest.kind) if field.removed)
+    return next((field for field in rows if field.path == path), None)
+
+
+def describe_removal(field: ApiField) -> str:
+    """Return the release that removed a field, for a message: `Trainer 2.2 removed it`."""
+    return f"{_release(field, field.removed)} removed it"
+
+
+def _is_replaceable(row: ApiVersion, manifest: Manifest, engine: Engine) -> bool:
+    """Return True if the target release serves the replacement, or if there is none: the user can act today."""
+    return not row.replacement or engine.has_schema(row.replacement, row.replacement_kind or manifest.kind)
+
+
+def _deprecated_version(row: ApiVersion, manifest: Manifest, target: str) -> Iterator[Breach]:
+    is_served_by_another = is_reached(target, row.removed)  # such as Training Operator v1, whose CRDs are in the files
+    if is_served_by_another or not target or not is_reached(next_minor(target), row.deprecated):
+        return
+    is_deprecated = is_reached(target, row.deprecated)
+    verb = "deprecates" if is_deprecated else "will deprecate"
+    removal = f", and {_release(row, row.removed)} removes it" if row.removed else ""
+    yield Breach(
+        ("apiVersion",),
+        f"{_release(row, row.deprecated)} {verb} {manifest.kind} of `{manifest.api_version}`{removal}",
+        "from that release on, the API server rejects the object"
+        if row.removed
+        else "kubectl prints a warning, and a later release can stop serving the version",
+        _describe_replacement(row),
+        severity=None if is_deprecated else Severity.INFO,
+        value=manifest.api_version,
+        check="schema/deprecated-version",
+    )
+
+
+def _deprecated_field(field: ApiField, path: tuple[str | int, ...], engine: Engine) -> Iterator[Breach]:
+    target = engine.targets.get(field.component, "")
+    if not field.deprecated or not is_reached(target, field.deprecated):
+        return
+    message, why = f"{_release(field, field.deprecated)} deprecated `{path[-1]}`", "a later release can ignore it"
+    if is_reached(target, field.inert):
+        is_volume = "annotations" not in field.path
+        message += f", and {_release(field, field.inert)} removed its implementation"
+        why = "the kubelet cannot mount the volume, so the pod never starts" if is_volume else "it has no effect"
+    yield Breach(
+        path,
+        message,
+        why,
+        field.instead,
+        at_key=True,
+        check="schema/deprecated-field",
+    )
+
+
+def _release(row: ApiVersion | ApiField, minor: str) -> str:
+    return f"{component_name(row.component)} {minor}"
+
+
+def _describe_replacement(row: ApiVersion) -> str:
+    if not row.replacement:
+        return row.instead
+    kind = row.replacement_kind
+    fix = f"write the kind {kind} of `{row.replacement}`" if kind else f"write `apiVersion: {row.replacement}`"
+    return f"{fix}. {row.instead}" if row.instead else fix
+
+
+declare(
+    "schema/removed-version",
+    severity=ERROR,
+    text="""Report an object of an API version that the target release does not serve.
+
+    The API server rejects the object, and Argo CD reports that the cluster lacks the kind. The finding names the
+    release that removed the version, and the version to write instead. `--target` sets the release.
+
+    If another project still serves the version, such as Training Operator v1, the check `schema/no-schema` reports the
+    object.
+
+    Source: generator/facts/api_versions.yaml names a source for each version
+    """,
+)
+declare(
+    "schema/deprecated-version",
+    severity=WARNING,
+    text="""Report an object of a deprecated API version.
+
+    The API server accepts the object, and kubectl prints a warning. After the upgrade to the release that removes the
+    version, the API server rejects the object. The check reports a version only if the target release serves the
+    replacement, or if there is no replacement. If the next minor release deprecates the version, the finding is an
+    info.
+
+    Source: generator/facts/api_versions.yaml names a source for each version
+    """,
+)
+declare(
+    "schema/deprecated-field",
+    severity=WARNING,
+    text="""Report a field, an annotation or a node label that a release deprecates.
+
+    The API server prints a warning for most of these fields. Some have no effect in the target release: pods with a
+    volume of a removed plugin never start. The check `schema/unknown-field` reports fields that the schema does not
+    have, with the release that removed them.
+
+    Source: generator/facts/api_versions.yaml names a source for each field
+    """,
+)

@@ -1,0 +1,114 @@
+"""object/metadata, object/data: metadata of any object, and keys of ConfigMaps, that the API server rejects.
+
+Source: k8s.io/apimachinery v0.34.2 pkg/api/validation/objectmeta.go
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from generator.checks.registry import ERROR, Breach, check
+from generator.documents.load import Path
+from generator.manifests import Manifest
+from generator.objects.fields import indexed_mappings, mapping, strings
+from generator.schemas.patterns import KEY
+
+_REJECTED = "the API server rejects the object"
+_STANDARD = ("foregroundDeletion", "kubernetes", "orphan")
+_BUILTIN = frozenset(
+    (
+        *("", "apps", "autoscaling", "batch", "discovery.k8s.io", "networking.k8s.io", "rbac.authorization.k8s.io"),
+        *("resource.k8s.io", "scheduling.k8s.io", "storage.k8s.io"),
+    )
+)
+"""Groups whose finalizers need a domain. Custom resources, webhooks and leases accept other names."""
+_KEY = re.compile(KEY)
+
+
+@dataclass(frozen=True, slots=True)
+class Metadata:
+    """The metadata of an object with finalizers or owners.
+
+    Attributes:
+        group: the API group of the object.
+        body: the metadata.
+    """
+
+    group: str
+    body: Mapping[str, Any]
+
+    @classmethod
+    def of_manifest(cls, manifest: Manifest, _targets: Mapping[str, str]) -> Metadata | None:
+        """Return the view of a manifest; None for an object without finalizers and owners."""
+        body = manifest.body.get("metadata")
+        is_known = isinstance(body, dict) and ("finalizers" in body or "ownerReferences" in body)
+        return cls(manifest.group, mapping(body)) if is_known else None
+
+
+@check("object/metadata", severity=ERROR, needs=Metadata)
+def metadata(metadata: Metadata) -> Iterator[Breach]:
+    """Report finalizers or owner references that the API server rejects.
+
+    A finalizer has a domain, such as `example.com/keep`, except for the finalizers of Kubernetes. An object has at most
+    one controller among its owners. `orphan` and `foregroundDeletion` exclude each other.
+
+    Source: k8s.io/apimachinery v0.34.2 pkg/api/validation/objectmeta.go ValidateFinalizers, ValidateOwnerReferences;
+    kubernetes v1.34.2 pkg/apis/core/validation/validation.go validateKubeFinalizerName
+    """
+    finalizers = strings(metadata.body.get("finalizers"))
+    is_builtin = metadata.group in _BUILTIN
+    for number, name in enumerate(finalizers):
+        path: Path = ("metadata", "finalizers", number)
+        if not _KEY.fullmatch(name) or (is_builtin and "/" not in name and name not in _STANDARD):
+            fix = "write a domain and a name, such as `example.com/keep`"
+            yield Breach(path, f"`{name}` is not the name of a finalizer", _REJECTED, fix, value=name)
+    if {"orphan", "foregroundDeletion"} <= {*finalizers}:
+        message = "the finalizers `orphan` and `foregroundDeletion` exclude each other"
+        yield Breach(("metadata", "finalizers"), message, _REJECTED, "remove one of them", value=[*finalizers])
+    controller = ""
+    for number, owner in indexed_mappings(metadata.body.get("ownerReferences")):
+        path = ("metadata", "ownerReferences", number)
+        for key in ("apiVersion", "kind", "name", "uid"):
+            if owner.get(key) == "":
+                yield Breach((*path, key), f"`{key}` of the owner is empty", _REJECTED, f"set `{key}`", value="")
+        if (owner.get("apiVersion"), owner.get("kind")) == ("v1", "Event"):
+            yield Breach(path, "an Event is the owner", _REJECTED, "remove this owner")
+        if owner.get("controller") is True:
+            name = f"{owner.get('kind')}/{owner.get('name')}"
+            if controller:
+                message = f"`{name}` is the controller, but `{controller}` is the controller too"
+                yield Breach((*path, "controller"), message, _REJECTED, "set `controller` in one reference", value=True)
+            controller = controller or name
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigMap:
+    """A ConfigMap.
+
+    Attributes:
+        body: the whole object.
+    """
+
+    body: Mapping[str, Any]
+
+    @classmethod
+    def of_manifest(cls, manifest: Manifest, _targets: Mapping[str, str]) -> ConfigMap | None:
+        """Return the view of a manifest; None for another kind."""
+        return cls(manifest.body) if (manifest.group, manifest.kind) == ("", "ConfigMap") else None
+
+
+@check("object/data", severity=ERROR, needs=ConfigMap)
+def data(config_map: ConfigMap) -> Iterator[Breach]:
+    """Report a key that is in both `data` and `binaryData` of a ConfigMap.
+
+    Both fields become files of one folder, or variables of one container, so each key is in one of them.
+
+    Source: kubernetes v1.34.2 pkg/apis/core/validation/validation.go ValidateConfigMap
+    """
+    for key in mapping(config_map.body, "data"):
+        if key in mapping(config_map.body, "binaryData"):
+            message = f"the key `{key}` is in both `data` and `binaryData`"
+            yield Breach(("data", key), message, _REJECTED, "remove or rename one of the two keys", at_key=True)

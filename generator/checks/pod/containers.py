@@ -1,0 +1,158 @@
+"""pod/container-name, pod/image, pod/port and pod/restart-policy: the containers of pods."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from generator.checks.pod.templates import Pods, containers_of, report
+from generator.checks.registry import ERROR, Breach, check
+from generator.documents.messages import format_path, format_value
+from generator.objects.fields import indexed_mappings, mapping
+from generator.objects.pods import RUNTIMES, Container, PodTemplate
+
+_LAST_PORT = 65535
+_OF_JOB_SETS = frozenset({"JobSet", *RUNTIMES})
+
+
+@check("pod/container-name", severity=ERROR, needs=Pods)
+def container_name(pods: Pods) -> Iterator[Breach]:
+    """Report an init container with the name of another container.
+
+    Init containers and containers share one namespace of names. [schema/duplicate-item](../schema/duplicate-item.md)
+    reports a name that repeats within one of the two lists.
+
+    Source: kubernetes v1.34.2 pkg/apis/core/validation/validation.go validateInitContainers
+    """
+    for template in pods.templates:
+        names = {str(container.body.get("name")): container for container in template.containers}
+        for container in template.init_containers:
+            name = container.body.get("name")
+            if isinstance(name, str) and name and (other := names.get(name)):
+                place = format_path(other.path[len(template.path) :])
+                message = f"the init container {format_value(name)} has the name of the container `{place}`"
+                yield report(template, (*container.path, "name"), message, "rename the init container", name)
+
+
+@check("pod/image", severity=ERROR, needs=Pods)
+def image(pods: Pods) -> Iterator[Breach]:
+    """Report an image with blanks at its start or its end.
+
+    The API server rejects such a pod, but not the pod template of another object. So the controller of this object
+    creates no pod.
+
+    Source: kubernetes v1.34.2 pkg/apis/core/validation/validation.go validateContainerOnlyForPod
+    """
+    for template, container in pods.containers:
+        value = container.body.get("image")
+        if isinstance(value, str) and value != value.strip():
+            message = f"the image `{value}` starts or ends with a blank"
+            yield report(template, (*container.path, "image"), message, "remove the blank", value, is_of_pods=True)
+
+
+@check("pod/port", severity=ERROR, needs=Pods)
+def port(pods: Pods) -> Iterator[Breach]:
+    """Report ports of containers that the API server rejects together.
+
+    Two ports of a container have the same name, two containers use the same port of the node, or `hostPort` differs
+    from `containerPort` in the host network. With `hostNetwork`, `hostPort` defaults to `containerPort` in pods, but
+    not in pod templates.
+
+    Source: kubernetes v1.34.2 pkg/apis/core/validation/validation.go validateContainerPorts, checkHostPortConflicts,
+    validatePodHostNetworkDeps; pkg/apis/core/v1/defaults.go SetDefaults_Pod
+    """
+    for template in pods.templates:
+        for container in containers_of(template):
+            yield from _repeated_names(template, container)
+        in_host = template.spec.get("hostNetwork") is True
+        if in_host:
+            yield from _other_host_ports(template)
+        yield from _repeated_host_ports(template, template.containers, in_host=in_host)
+        for container in template.init_containers:
+            yield from _repeated_host_ports(template, [container], in_host=in_host)
+
+
+def _repeated_names(template: PodTemplate, container: Container) -> Iterator[Breach]:
+    names: set[str] = set()
+    for number, body in indexed_mappings(container.body.get("ports")):
+        name = body.get("name")
+        if isinstance(name, str) and name:
+            if name in names:
+                message = f"two ports of the container have the name {format_value(name)}"
+                path = (*container.path, "ports", number, "name")
+                yield report(template, path, message, "rename one of the ports", name)
+            names.add(name)
+
+
+def _is_port(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= _LAST_PORT
+
+
+def _other_host_ports(template: PodTemplate) -> Iterator[Breach]:
+    for container in template.containers:
+        for number, body in indexed_mappings(container.body.get("ports")):
+            host, own = body.get("hostPort"), body.get("containerPort")
+            if _is_port(host) and _is_port(own) and host != own:
+                message = f"`hostPort` is {format_value(host)} and `containerPort` is {format_value(own)}, but the "
+                message += "pods are in the host network"
+                path = (*container.path, "ports", number, "hostPort")
+                yield report(template, path, message, "remove `hostPort`, or set both to the same port", host)
+
+
+def _repeated_host_ports(template: PodTemplate, containers: Iterable[Container], *, in_host: bool) -> Iterator[Breach]:
+    first: dict[tuple[object, ...], str] = {}
+    for container in containers:
+        for number, body in indexed_mappings(container.body.get("ports")):
+            written = body.get("hostPort")
+            used = written or (body.get("containerPort") if in_host else None)
+            if not _is_port(used):
+                continue
+            path = (*container.path, "ports", number, "hostPort" if written else "containerPort")
+            place = format_path(path[len(template.path) :])
+            other = first.setdefault((body.get("protocol") or "TCP", body.get("hostIP") or "", used), place)
+            if other != place:
+                is_default = not (written and other.endswith("hostPort"))
+                message = f"the port {used} of the node is also the port of `{other}`"
+                fix = "choose another port for one of the two"
+                yield report(template, path, message, fix, used, is_of_pods=is_default)
+
+
+@check("pod/restart-policy", severity=ERROR, needs=Pods)
+def restart_policy(pods: Pods) -> Iterator[Breach]:
+    """Report a restart policy of pods that their Job or their containers do not allow.
+
+    The pods of a Job restart `OnFailure` or `Never`, and only `Never` works with a `podFailurePolicy`. JobSet sets
+    `OnFailure` in pods without a policy. A container whose resize policy restarts it needs pods that restart.
+
+    [schema/not-allowed](../schema/not-allowed.md) reports the policy of a Job, a CronJob or a Deployment.
+
+    Source: kubernetes v1.34.2 pkg/apis/batch/validation/validation.go validateJobSpec, validateJobTemplateSpec;
+    pkg/apis/core/validation/validation.go validateResizePolicy; jobset v0.12.0 pkg/webhooks/jobset_webhook.go Default
+    """
+    for template in pods.templates:
+        policy = template.spec.get("restartPolicy")
+        path = (*template.path, "spec", "restartPolicy")
+        if pods.manifest.kind in _OF_JOB_SETS:
+            job = _job_of(template)
+            if policy == "Always":
+                message = "the pods of the Job have `restartPolicy: Always`"
+                yield report(template, path, message, "set `OnFailure` or `Never`", policy)
+            elif policy != "Never" and job.get("podFailurePolicy") is not None:
+                message = (
+                    f"the Job has a `podFailurePolicy`, but its pods have `restartPolicy: {policy or 'OnFailure'}`"
+                )
+                yield report(template, path, message, "set `restartPolicy: Never`", policy)
+        if policy == "Never":
+            for container in containers_of(template):
+                for number, resize in indexed_mappings(container.body.get("resizePolicy")):
+                    if resize.get("restartPolicy") == "RestartContainer":
+                        message = "a resize restarts the container, but the pods have `restartPolicy: Never`"
+                        place = (*container.path, "resizePolicy", number, "restartPolicy")
+                        yield report(template, place, message, "set `NotRequired`", "RestartContainer")
+
+
+def _job_of(template: PodTemplate) -> dict[str, object]:
+    """Return the spec of the Job of a template in a JobSet or a runtime."""
+    body: object = template.manifest.body
+    for step in template.path[:-1]:
+        body = body[step]  # type: ignore[index]
+    return mapping(body)

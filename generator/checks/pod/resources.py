@@ -1,0 +1,199 @@
+"""pod/resources and pod/environment: the resources of containers, and the variables that read them."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+
+from generator.checks.pod.templates import Pods, is_sidecar, report
+from generator.checks.registry import ERROR, Breach, check
+from generator.documents.load import Path
+from generator.documents.messages import format_names, format_value
+from generator.objects.fields import indexed_mappings, mapping
+from generator.objects.pods import Container, PodTemplate
+from generator.quantities import amount_of, parse
+from generator.schemas.patterns import KEY
+
+_KEY = re.compile(KEY)
+_HUGE = "hugepages-"
+_OF_PODS = ("cpu", "memory")
+_LONGEST_DOMAIN = 253 - len("requests.")
+_DIVISORS = {"cpu": ("1m", "1")}
+_SIZES = ("1", *(f"1{prefix}" for prefix in "kMGTPE"), *(f"1{prefix}i" for prefix in "KMGTPE"))
+
+
+@check("pod/resources", severity=ERROR, needs=Pods)
+def resources(pods: Pods) -> Iterator[Breach]:
+    """Report requests and limits that the API server rejects.
+
+    A device is a whole number, and its request equals its limit. A request does not exceed its limit. Huge pages are a
+    multiple of their size, and need a request or a limit of cpu or memory. The name of a device has a domain outside
+    of `kubernetes.io`, and does not start with `requests.`.
+
+    Since Kubernetes 1.34 pods have resources of their own (`spec.resources`): their requests cover the requests of
+    all containers, and their limits cover the limits of each container.
+
+    Source: kubernetes v1.34.2 pkg/apis/core/validation/validation.go validateResourceRequirements,
+    validateContainerResourceName, validatePodResources, validatePodResourceConsistency; pkg/apis/core/helper/helpers.go
+    """
+    for template, container in pods.containers:
+        yield from _requirements(template, (*container.path, "resources"), mapping(container.body, "resources"))
+    for template in pods.templates:
+        spec = (*template.path, "spec")
+        if template.spec.get("overhead"):
+            yield from _requirements(template, spec, {"limits": template.spec["overhead"]}, {"limits": "overhead"})
+        if pods.kubernetes >= (1, 34) and (own := mapping(template.spec, "resources")):
+            yield from _requirements(template, (*spec, "resources"), own)
+            yield from _of_pods(template, (*spec, "resources"), own)
+
+
+def _amounts(values: object) -> dict[str, Fraction]:
+    """Return resource → amount in units, rounded up to milli units as the API server does."""
+    read = {name: amount_of(value) for name, value in mapping(values).items() if isinstance(name, str)}
+    sound = {name: value for name, value in read.items() if value is not None and value >= 0}
+    return {name: Fraction(math.ceil(value * 1000), 1000) for name, value in sound.items()}
+
+
+def _is_device(name: str) -> bool:
+    """Return True if a resource is an extended resource, which has its own domain."""
+    return "/" in name and "kubernetes.io/" not in name
+
+
+def _requirements(
+    template: PodTemplate, path: Path, body: Mapping[str, object], keys: Mapping[str, str] | None = None
+) -> Iterator[Breach]:
+    limits, requests = _amounts(body.get("limits")), _amounts(body.get("requests"))
+    for key, amounts in (("limits", limits), ("requests", requests)):
+        for name, amount in amounts.items():
+            place = (*path, (keys or {}).get(key, key), name)
+            written = mapping(body, key)[name]
+            yield from _amount(template, place, name, amount, written)
+    for name, request in requests.items():
+        place, written = (*path, "requests", name), format_value(mapping(body, "requests")[name])
+        limit = format_value(mapping(body, "limits").get(name))
+        is_fixed = _is_device(name) or name.startswith(_HUGE)
+        if name in limits and request > limits[name]:
+            message = f"the request of `{name}` is {written}, more than its limit of {limit}"
+            yield report(template, place, message, "lower the request, or raise the limit", written.strip("`"))
+        elif name in limits and request != limits[name] and is_fixed:
+            message = f"the request of `{name}` is {written}, but its limit is {limit}"
+            yield report(template, place, message, "set the request to the limit, or remove the request")
+        elif name not in mapping(body, "limits") and is_fixed:
+            message = f"`{name}` has a request of {written}, but no limit"
+            yield report(template, place, message, f"set the limit of `{name}` to the same amount")
+    names = {*limits, *requests}
+    if any(name.startswith(_HUGE) for name in names) and not names.intersection(_OF_PODS):
+        message = "huge pages have no request or limit of cpu or memory beside them"
+        yield report(template, path, message, "set a limit of `memory` and of `cpu`")
+
+
+def _amount(template: PodTemplate, path: Path, name: str, amount: Fraction, written: object) -> Iterator[Breach]:
+    """Yield the breaches of the name and the amount of one resource."""
+    if name.count("/") == 1:
+        domain = name.partition("/")[0]
+        is_key = bool(_KEY.fullmatch(name)) and len(domain) <= (_LONGEST_DOMAIN if _is_device(name) else 253)
+        if not is_key or (_is_device(name) and name.startswith("requests.")):
+            message = f"{format_value(name)} is not the name of a resource"
+            fix = "write the name as the device plugin does: a domain, `/`, and at most 63 letters and digits"
+            yield report(template, path, message, fix, written)
+        elif _is_device(name) and amount.denominator != 1:
+            message = f"`{name}` is {format_value(written)}, but a container gets whole devices only"
+            fix = "set a whole number; to share a device, request the resource that the device plugin offers for it"
+            yield report(template, path, message, fix, written)
+    elif name.startswith(_HUGE):
+        size = amount_of(name.removeprefix(_HUGE))
+        if size is None or size <= 0 or size.denominator != 1:
+            message = f"`{name}` does not end with a page size"
+            yield report(template, path, message, "name the page size, such as `hugepages-2Mi`", written)
+        elif math.ceil(amount) % size:
+            message = f"{format_value(written)} is not a multiple of the page size of `{name}`"
+            yield report(template, path, message, "set a multiple of the page size", written)
+
+
+def _of_pods(template: PodTemplate, path: Path, body: Mapping[str, object]) -> Iterator[Breach]:
+    """Yield the breaches of `resources` of a whole pod."""
+    if body.get("claims"):
+        message = "`claims` is set in `resources` of the whole pod, but only containers have this field"
+        yield report(template, (*path, "claims"), message, "move the claims to the resources of a container")
+    limits, requests = _amounts(body.get("limits")), _amounts(body.get("requests"))
+    for key, amounts in (("limits", limits), ("requests", requests)):
+        for name in amounts:
+            if name not in _OF_PODS and not name.startswith(_HUGE):
+                message = f"`{name}` is not a resource of pods: only cpu, memory and huge pages are"
+                yield report(template, (*path, key, name), message, "move the resource to a container")
+    for name, request in requests.items():
+        if _total(template, "requests", name) > request:
+            written = format_value(mapping(body, "requests")[name])
+            message = f"the pods request {written} of `{name}`, less than their containers together"
+            yield report(
+                template, (*path, "requests", name), message, "raise this request to the sum of the containers"
+            )
+    for name, limit in limits.items():
+        place, written = (*path, "limits", name), format_value(mapping(body, "limits")[name])
+        largest = max((_of(container, "limits", name) for container in template.containers), default=Fraction(0))
+        if largest > limit or (name.startswith(_HUGE) and _total(template, "limits", name) > limit):
+            message = f"the pods have a limit of {written} of `{name}`, less than a container"
+            yield report(template, place, message, "raise this limit to the limits of the containers")
+
+
+def _of(container: Container, key: str, name: str) -> Fraction:
+    return _amounts(mapping(container.body, "resources", key)).get(name, Fraction(0))
+
+
+def _total(template: PodTemplate, key: str, name: str) -> Fraction:
+    """Return the amount that the containers need at the same time.
+
+    Source: component-helpers v0.34.2 resource/helpers.go AggregateContainerRequests
+    """
+    total = sum((_of(container, key, name) for container in template.containers), Fraction(0))
+    sidecars, largest = Fraction(0), Fraction(0)
+    for container in template.init_containers:
+        amount = _of(container, key, name)
+        if is_sidecar(container):
+            sidecars += amount
+            largest = max(largest, sidecars)
+        else:
+            largest = max(largest, sidecars + amount)
+    return max(total + sidecars, largest)
+
+
+@check("pod/environment", severity=ERROR, needs=Pods)
+def environment(pods: Pods) -> Iterator[Breach]:
+    """Report a divisor of a `resourceFieldRef` that the API server rejects.
+
+    A variable or a file gets an amount of a container divided by `divisor`: `1` or `1m` for cpu, and `1` with or
+    without a suffix for bytes.
+
+    Source: kubernetes v1.34.2 pkg/apis/core/validation/validation.go validateContainerResourceDivisor
+    """
+    for template in pods.templates:
+        for path, reference in _references(template):
+            resource, divisor = reference.get("resource"), reference.get("divisor")
+            if not isinstance(resource, str) or amount_of(divisor) in (None, 0):
+                continue
+            allowed = _DIVISORS.get(resource.partition(".")[2], _SIZES)
+            if str(parse(str(divisor).strip())) not in allowed:
+                message = f"{format_value(divisor)} is not a divisor of `{resource}`"
+                examples = ("1", "1Mi") if allowed is _SIZES else allowed
+                fix = f"set {format_names(examples, 'or')}"
+                yield report(template, (*path, "divisor"), message, fix, divisor)
+
+
+def _references(template: PodTemplate) -> Iterator[tuple[Path, Mapping[str, object]]]:
+    """Yield the places and bodies of all `resourceFieldRef` of the pods."""
+    for container in (*template.init_containers, *template.containers):
+        for number, item in indexed_mappings(container.body.get("env")):
+            if reference := mapping(item, "valueFrom", "resourceFieldRef"):
+                yield (*container.path, "env", number, "valueFrom", "resourceFieldRef"), reference
+    for number, volume in indexed_mappings(template.spec.get("volumes")):
+        path = (*template.path, "spec", "volumes", number)
+        files = [((*path, "downwardAPI", "items"), mapping(volume, "downwardAPI").get("items"))]
+        for index, source in indexed_mappings(mapping(volume, "projected").get("sources")):
+            place = (*path, "projected", "sources", index, "downwardAPI", "items")
+            files.append((place, mapping(source, "downwardAPI").get("items")))
+        for place, items in files:
+            for index, item in indexed_mappings(items):
+                if reference := mapping(item, "resourceFieldRef"):
+                    yield (*place, index, "resourceFieldRef"), reference

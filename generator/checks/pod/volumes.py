@@ -1,0 +1,166 @@
+"""pod/volume and pod/mount: the volumes of pods, and their places in containers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from generator.checks.pod.templates import Pods, report
+from generator.checks.registry import ERROR, WARNING, Breach, check
+from generator.documents.load import Path
+from generator.documents.messages import format_names, format_value
+from generator.objects.fields import indexed_mappings, mapping, mappings
+from generator.objects.pods import Container, PodTemplate
+
+_MEDIUM = re.compile("(Memory|HugePages(-[0-9.]+[A-Za-z]*)?)?")
+_OF_TRAINER = {
+    "flux": ("flux-curve", "flux-install", "shared-memory", "spack-install"),
+    "mpi": ("mpi-hostfile", "mpi-ssh-auth"),
+}
+"""Policy of a runtime → volumes that Trainer adds to the pods of a TrainJob.
+
+Source: trainer v2.3.0 pkg/constants/constants.go
+"""
+_GATED = ("clusterTrustBundle", "podCertificate")
+"""Kinds of a source that the API server drops, because their feature gates are off by default."""
+_READ_ONLY = ("Enabled", "IfPossible")
+
+
+@check("pod/volume", severity=ERROR, needs=Pods)
+def volume(pods: Pods) -> Iterator[Breach]:
+    """Report a volume that the API server or the kubelet rejects.
+
+    One source of a projected volume has two kinds, two sources write a file at the same path, or the medium of an
+    `emptyDir` is unknown. The API server accepts any medium, but the kubelet cannot mount the volume, so the pod stays
+    in ContainerCreating.
+
+    Source: kubernetes v1.34.2 pkg/apis/core/validation/validation.go validateProjectionSources;
+    pkg/volume/emptydir/empty_dir.go SetUpAt
+    """
+    for template in pods.templates:
+        for number, body in indexed_mappings(template.spec.get("volumes")):
+            path = (*template.path, "spec", "volumes", number)
+            medium = mapping(body, "emptyDir").get("medium")
+            if isinstance(medium, str) and not _MEDIUM.fullmatch(medium):
+                yield Breach(
+                    (*path, "emptyDir", "medium"),
+                    f"{format_value(medium)} is not a medium of an `emptyDir`",
+                    "the kubelet cannot mount the volume, so the pod stays in ContainerCreating",
+                    "set `Memory`, `HugePages` or `HugePages-` with a page size, or remove the field",
+                    value=medium,
+                )
+            for index, source in indexed_mappings(mapping(body, "projected").get("sources")):
+                keys = [key for key, value in source.items() if value is not None and key not in _GATED]
+                if len(keys) > 1:
+                    message = f"one source of the volume {format_value(body.get('name'))} has {format_names(keys)}"
+                    place = (*path, "projected", "sources", index)
+                    yield report(template, place, message, "write a source for each of them")
+            first: dict[str, Path] = {}
+            for place, name in _projected_files((*path, "projected", "sources"), body):
+                if first.setdefault(name, place) != place:
+                    message = f"two sources of the volume {format_value(body.get('name'))} write the file `{name}`"
+                    yield report(template, place, message, "choose another `path` for one of the files", name)
+
+
+def _projected_files(path: Path, volume: object) -> Iterator[tuple[Path, str]]:
+    """Yield the places and the paths of the files that the sources of a projected volume list."""
+    for number, source in indexed_mappings(mapping(volume, "projected").get("sources")):
+        for key in ("secret", "configMap", "downwardAPI"):
+            for index, item in indexed_mappings(mapping(source, key).get("items")):
+                if isinstance(name := item.get("path"), str) and name:
+                    yield (*path, number, key, "items", index, "path"), name
+
+
+@check("pod/mount", severity=ERROR, needs=Pods)
+def mount(pods: Pods) -> Iterator[Breach]:
+    """Report a volume mount or a volume device of a container that the API server rejects.
+
+    The volume is undefined, the options of a mount exclude each other, or a block device (`volumeDevices`) is no claim,
+    or has the volume or the path of another entry.
+    A TrainJob can add a volume to its runtime, so an undefined volume of a runtime is a warning. Trainer adds the
+    volumes for ssh keys and for the hostfile itself, and a StatefulSet adds its `volumeClaimTemplates`.
+
+    Source: kubernetes v1.34.2 pkg/apis/core/validation/validation.go ValidateVolumeMounts, ValidateVolumeDevices,
+    validateMountPropagation, validateMountRecursiveReadOnly; pkg/apis/apps/validation/validation.go
+    ValidateStatefulSetSpec
+    """
+    for template, container in pods.containers:
+        yield from _undefined_volumes(template, container)
+        yield from _mount_options(template, container)
+        yield from _devices(template, container)
+
+
+def _sources(template: PodTemplate) -> dict[str, dict[str, object]]:
+    """Return name → volume of the pods."""
+    spec = mapping(template.manifest.body, "spec")
+    claims = mappings(spec.get("volumeClaimTemplates")) if template.manifest.kind == "StatefulSet" else ()
+    named: dict[str, dict[str, object]] = {
+        str(mapping(claim, "metadata").get("name")): {"persistentVolumeClaim": {}} for claim in claims
+    }
+    return {**named, **{str(volume.get("name")): volume for volume in mappings(template.spec.get("volumes"))}}
+
+
+def _undefined_volumes(template: PodTemplate, container: Container) -> Iterator[Breach]:
+    volumes = _sources(template)
+    policies = mapping(template.manifest.body, "spec", "mlPolicy")
+    added = [name for policy, names in _OF_TRAINER.items() if policy in policies for name in names]
+    for key in ("volumeMounts", "volumeDevices"):
+        for number, item in indexed_mappings(container.body.get(key)):
+            name = item.get("name")
+            if not isinstance(name, str) or not name or name in volumes:
+                continue
+            if template.is_of_runtime and name in added:
+                continue
+            defined = f"the pods define {format_names(volumes)}" if volumes else "the pods define no volume"
+            yield report(
+                template,
+                (*container.path, key, number, "name"),
+                f"the container {format_value(container.body.get('name'))} uses the volume {format_value(name)}, "
+                f"but {defined}",
+                "add the volume to `volumes` of the pods, or correct the name"
+                + ("; or add the volume in `runtimePatches` of each TrainJob" if template.is_of_runtime else ""),
+                name,
+                severity=WARNING if template.is_of_runtime else None,
+            )
+
+
+def _mount_options(template: PodTemplate, container: Container) -> Iterator[Breach]:
+    for number, item in indexed_mappings(container.body.get("volumeMounts")):
+        path = (*container.path, "volumeMounts", number)
+        if item.get("subPath") and item.get("subPathExpr"):
+            message = "a mount has both `subPath` and `subPathExpr`"
+            yield report(template, (*path, "subPathExpr"), message, "remove one of the two fields")
+        propagation = item.get("mountPropagation")
+        if propagation == "Bidirectional" and container.security.get("privileged") is not True:
+            message = "`mountPropagation` is `Bidirectional` in a container that is not privileged"
+            fix = "set `HostToContainer`, or set `privileged: true` in the container"
+            yield report(template, (*path, "mountPropagation"), message, fix, propagation)
+        recursive = item.get("recursiveReadOnly")
+        if recursive in _READ_ONLY and item.get("readOnly") is not True:
+            message = f"`recursiveReadOnly` is `{recursive}`, but the mount is not read-only"
+            yield report(template, (*path, "recursiveReadOnly"), message, "set `readOnly: true`", recursive)
+        if recursive in _READ_ONLY and propagation not in (None, "", "None"):
+            message = f"`recursiveReadOnly` is `{recursive}`, but the mount has `mountPropagation: {propagation}`"
+            yield report(template, (*path, "recursiveReadOnly"), message, "remove `mountPropagation`", recursive)
+
+
+def _devices(template: PodTemplate, container: Container) -> Iterator[Breach]:
+    devices = indexed_mappings(container.body.get("volumeDevices"))
+    mounts = mappings(container.body.get("volumeMounts")) if devices else ()
+    volumes = _sources(template) if devices else {}
+    names: set[object] = set()
+    for number, item in devices:
+        path, name = (*container.path, "volumeDevices", number), item.get("name")
+        volume = volumes.get(str(name))
+        if volume is not None and not {"persistentVolumeClaim", "ephemeral"} & volume.keys():
+            message = f"the volume {format_value(name)} is used as a block device, but is not a claim"
+            fix = "use a volume with `persistentVolumeClaim` or `ephemeral`, or move the entry to `volumeMounts`"
+            yield report(template, (*path, "name"), message, fix, name)
+        if name and (str(name) in names or any(mount.get("name") == name for mount in mounts)):
+            message = f"the container uses the volume {format_value(name)} twice"
+            fix = "keep one entry of the volume in `volumeMounts` and `volumeDevices`"
+            yield report(template, (*path, "name"), message, fix, name)
+        if (place := item.get("devicePath")) and any(mount.get("mountPath") == place for mount in mounts):
+            message = f"the path {format_value(place)} is also the path of a mount"
+            yield report(template, (*path, "devicePath"), message, "choose another `devicePath`", place)
+        names.add(str(name))

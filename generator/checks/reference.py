@@ -1,0 +1,262 @@
+"""reference/*: names of objects that are in no file.
+
+references.yaml lists the fields with such names, and the objects that controllers create.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from fnmatch import fnmatchcase
+
+from generator.checks.fabric.fabrics import namespaces_of
+from generator.checks.graph import CLUSTER_RUNTIME, Graph
+from generator.checks.registry import ERROR, INFO, WARNING, Breach, check
+from generator.facts.names import ARGOCD_FOLDER
+from generator.manifests import Body, Manifest
+from generator.objects.fields import indexed_mappings, mapping, mappings, string, strings
+from generator.objects.pods import pod_templates
+
+_ARGO_CD = "argoproj.io"
+_APPLICATION_FILE = f"{ARGOCD_FOLDER}/application.yaml"
+
+
+@check("reference/service-account", severity=ERROR, needs=Graph)
+def service_account(graph: Graph) -> Iterator[Breach]:
+    """Report a ServiceAccount that is in no file.
+
+    The API server rejects the pods: `error looking up service account`. The event is on the Job, not on a pod. Pods of
+    a ClusterTrainingRuntime need the ServiceAccount in each namespace whose jobs use the runtime. An absent
+    ServiceAccount among the subjects of a binding is an info, because the binding then grants nothing.
+
+    Source: kubernetes v1.34.2 plugin/pkg/admission/serviceaccount/admission.go Admit
+    """
+    yield from _report(graph, "reference/service-account")
+
+
+@check("reference/secret", severity=WARNING, needs=Graph)
+def secret(graph: Graph) -> Iterator[Breach]:
+    """Report a Secret that is in no file, and that no object in the files creates.
+
+    The pods stay in ContainerCreating, or the container in CreateContainerConfigError. The check counts the Secrets of
+    ExternalSecrets, SealedSecrets, Certificates, Services, TrainJobs and MPIJobs. The finding is a warning, because
+    users and operators create Secrets that belong in no repository. References with `optional: true` are no findings.
+
+    Source: kubernetes v1.34.2 pkg/kubelet/kubelet_pods.go makeEnvironmentVariables, pkg/volume/secret/secret.go SetUpAt
+    """
+    yield from _report(graph, "reference/secret")
+
+
+@check("reference/config-map", severity=ERROR, needs=Graph)
+def config_map(graph: Graph) -> Iterator[Breach]:
+    """Report a ConfigMap that is in no file.
+
+    The pods stay in ContainerCreating, or the container in CreateContainerConfigError. The API server rejects requests
+    if the ConfigMap has the parameters of an admission policy. The finding is a warning for TrainJobs and
+    ClusterTrainingRuntimes, whose users can create the ConfigMap. References with `optional: true` are no findings.
+
+    Source: kubernetes v1.34.2 pkg/kubelet/kubelet_pods.go makeEnvironmentVariables, pkg/volume/configmap/configmap.go
+    SetUpAt
+    """
+    yield from _report(graph, "reference/config-map")
+
+
+@check("reference/claim", severity=ERROR, needs=Graph)
+def claim(graph: Graph) -> Iterator[Breach]:
+    """Report a PersistentVolumeClaim or ResourceClaim that is in no file.
+
+    The pods stay Pending: `persistentvolumeclaim not found`. The check counts the claims of StatefulSets. The finding
+    is a warning for TrainJobs and ClusterTrainingRuntimes, whose users can create the claim.
+
+    Source: kubernetes v1.34.2 pkg/scheduler/framework/plugins/volumebinding/volume_binding.go podHasPVCs
+    """
+    yield from _report(graph, "reference/claim")
+
+
+@check("reference/role", severity=ERROR, needs=Graph)
+def role(graph: Graph) -> Iterator[Breach]:
+    """Report a Role or ClusterRole of a binding that is in no file.
+
+    The binding grants nothing until the role exists, and its users get `403 Forbidden`. Every cluster has the
+    ClusterRoles `admin`, `cluster-admin`, `edit`, `view` and `system:*`. Operators bring further ClusterRoles, so an
+    absent ClusterRole is a warning, and only if the files have another ClusterRole.
+
+    Source: kubernetes v1.34.2 pkg/registry/rbac/validation/rule.go VisitRulesFor
+    """
+    yield from _report(graph, "reference/role")
+
+
+@check("reference/policy", severity=ERROR, needs=Graph)
+def policy(graph: Graph) -> Iterator[Breach]:
+    """Report a binding of an admission policy that is in no file.
+
+    The API server enforces nothing until the policy exists, and reports no error.
+
+    Source: k8s.io/apiserver v0.34.2 pkg/admission/plugin/policy/generic/policy_source.go calculatePolicyData
+    """
+    yield from _report(graph, "reference/policy")
+
+
+@check("reference/store", severity=ERROR, needs=Graph)
+def store(graph: Graph) -> Iterator[Breach]:
+    """Report a SecretStore of an ExternalSecret that is in no file.
+
+    External Secrets creates no Secret until the store exists: SecretSyncedError. A ClusterSecretStore belongs to the
+    cluster: the check reports only a name that is similar to a ClusterSecretStore in the files, as an info.
+
+    Source: external-secrets v1.3.2 pkg/controllers/secretstore/client_manager.go getStore
+    """
+    yield from _report(graph, "reference/store")
+
+
+@check("reference/project", severity=ERROR, needs=Graph)
+def project(graph: Graph) -> Iterator[Breach]:
+    """Report an AppProject that is in no file, or that does not allow the repository or destination of an Application.
+
+    Argo CD applies nothing: InvalidSpecError. An absent AppProject is a warning, and only if the files have another
+    AppProject. The check reports a repository or a destination that no pattern of the AppProject can match. A pattern
+    with `!`, `{`, `[` or `?` counts as a match. An entry with the name of a cluster counts as a match of any server,
+    because the files do not show the names of clusters.
+
+    Source: argo-cd v3.2.1 controller/appcontroller.go refreshAppConditions, pkg/apis/application/v1alpha1
+    app_project_types.go IsSourcePermitted, isDestinationMatched
+    """
+    yield from _report(graph, "reference/project")
+    projects: dict[str, list[Manifest]] = {}
+    for manifest in graph.manifests:
+        if (manifest.group, manifest.kind) == (_ARGO_CD, "AppProject"):
+            projects.setdefault(manifest.name, []).append(manifest)
+    for application in graph.manifests:
+        if (application.group, application.kind) == (_ARGO_CD, "Application"):
+            named = projects.get(string(mapping(application.body, "spec").get("project")), [])
+            if len(named) == 1:
+                yield from _find_forbidden(application, named[0])
+
+
+def _find_forbidden(application: Manifest, project: Manifest) -> Iterator[Breach]:
+    spec, allowed = mapping(application.body, "spec"), mapping(project.body, "spec")
+    why = "Argo CD applies nothing (InvalidSpecError)"
+    single = [(("spec", "source"), mapping(spec, "source"))]
+    several = [(("spec", "sources", number), source) for number, source in indexed_mappings(spec.get("sources"))]
+    for path, source in several or single:
+        repository = string(source.get("repoURL"))
+        patterns = map(_normalize, strings(allowed.get("sourceRepos")))
+        if repository and not any(_may_match(pattern, _normalize(repository)) for pattern in patterns):
+            yield Breach(
+                (*path, "repoURL"),
+                f"the AppProject `{project.name}` does not allow the repository `{repository}`",
+                why,
+                f"correct `repoURL`, or add the repository to `sourceRepos` of AppProject `{project.name}`",
+                application,
+                value=repository,
+            )
+    destination = mapping(spec, "destination")
+    if destination and not any(_may_allow(item, destination) for item in mappings(allowed.get("destinations"))):
+        cluster = string(destination.get("server")) or string(destination.get("name"))
+        namespace = string(destination.get("namespace"))
+        yield Breach(
+            ("spec", "destination"),
+            f"the AppProject `{project.name}` does not allow the namespace `{namespace}` of the cluster `{cluster}`",
+            why,
+            f"correct the destination, or add it to `destinations` of AppProject `{project.name}`",
+            application,
+            at_key=True,
+        )
+
+
+def _may_allow(allowed: Body, destination: Body) -> bool:
+    """Return True if an entry in `destinations` of an AppProject can match a destination.
+
+    Every cluster has a name and a server, and Argo CD compares both. The files can lack one of them.
+    """
+    if not _may_match(string(allowed.get("namespace")), string(destination.get("namespace"))):
+        return False
+    for key in ("server", "name"):
+        pattern, value = string(allowed.get(key)), string(destination.get(key))
+        if pattern and (not value or _may_match(pattern, value)):
+            return True
+    return False
+
+
+def _may_match(pattern: str, value: str) -> bool:
+    """Return True if a glob pattern of Argo CD matches a value, or if mpigen cannot decide."""
+    if pattern.startswith("!") or set("{[?\\") & set(pattern):
+        return True
+    return fnmatchcase(value, pattern)
+
+
+def _normalize(repository: str) -> str:
+    """Return the form in which Argo CD compares repositories (argo-cd v3.2.1 util/git/git.go NormalizeGitURL)."""
+    text = repository.strip().lower().removesuffix(".git")
+    return text if "://" in text and not text.startswith("ssh://") else text.removeprefix("ssh://").replace(":", "/", 1)
+
+
+@check("reference/path", severity=WARNING, needs=Graph)
+def path(graph: Graph) -> Iterator[Breach]:
+    """Report an Argo CD Application whose `path` is a folder that the release lacks.
+
+    Argo CD reports a ComparisonError, `app path does not exist`, and applies nothing. The check needs all files of a
+    release of mpigen: the Application in `argocd/application.yaml` shows the folder of the release in the repository.
+    The check reports paths below that folder. The finding is a warning, because the Application may read another
+    revision of the repository.
+
+    Source: argo-cd v3.2.1 util/app/path/path.go Path
+    """
+    applications = [item for item in graph.manifests if (item.group, item.kind) == (_ARGO_CD, "Application")]
+    for own in applications:
+        prefix = own.file.removesuffix(_APPLICATION_FILE)
+        root, repository = (mapping(own.body, "spec", "source").get(key) for key in ("path", "repoURL"))
+        root = string(root).strip("/")
+        if prefix == own.file or not root or not graph.objects.files:
+            continue
+        for application in applications:
+            source = mapping(application.body, "spec", "source")
+            folder = string(source.get("path")).strip("/").removeprefix("./")
+            below = f"{prefix}{folder.removeprefix(f'{root}/')}/"
+            is_here = folder.startswith(f"{root}/") and source.get("repoURL") == repository
+            if is_here and not any(file.startswith(below) for file in graph.objects.files):
+                yield Breach(
+                    ("spec", "source", "path"),
+                    f"the release has no folder `{folder}`",
+                    "Argo CD applies nothing (app path does not exist)",
+                    "correct the path, or remove the Application",
+                    application,
+                    value=source.get("path"),
+                )
+
+
+@check("reference/admission-check", severity=ERROR, needs=Graph)
+def admission_check(graph: Graph) -> Iterator[Breach]:
+    """Report an AdmissionCheck of a ClusterQueue, or an object with its parameters, that is in no file.
+
+    The ClusterQueue is inactive until they exist: Kueue admits none of its jobs. The check reports an AdmissionCheck
+    only if the files have another AdmissionCheck.
+
+    Source: kueue v0.19.2 pkg/cache/scheduler/clusterqueue.go inactiveReason
+    """
+    yield from _report(graph, "reference/admission-check")
+
+
+@check("reference/cluster-class", severity=INFO, needs=Graph)
+def cluster_class(graph: Graph) -> Iterator[Breach]:
+    """Report a PriorityClass, RuntimeClass, StorageClass or DeviceClass whose name is probably misspelt.
+
+    Such classes belong to the cluster, so a class may exist without a file. The check reports a name in no file that is
+    similar to the name of a class in the files. The API server rejects pods with an absent PriorityClass or
+    RuntimeClass. A claim with an absent StorageClass or DeviceClass stays Pending.
+
+    Source: kubernetes v1.34.2 plugin/pkg/admission/priority/admission.go admitPod,
+    plugin/pkg/admission/runtimeclass/admission.go prepareObjects
+    """
+    yield from _report(graph, "reference/cluster-class")
+
+
+def _report(graph: Graph, check_id: str) -> Iterator[Breach]:
+    """Yield the breaches of a check, for the pods of a ClusterTrainingRuntime only where a queue has jobs for them."""
+    for reference in graph.dangling(check_id):
+        if reference.lacking and reference.manifest.kind == CLUSTER_RUNTIME:
+            used = namespaces_of(next(pod_templates(reference.manifest)), graph.objects)
+            if lacking := reference.lacking & used:
+                yield from graph.explain(replace(reference, lacking=lacking))
+        else:
+            yield from graph.explain(reference)

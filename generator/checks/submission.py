@@ -1,0 +1,606 @@
+"""trainjob/*: what happens to TrainJobs: RBAC, admission policies, Trainer, JobSet, Kueue, Pod Security and quotas.
+
+`mpigen check-job` runs these checks, because they depend on the user and on the other jobs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+
+from generator.checks.finding import Located
+from generator.checks.registry import ERROR, INFO, WARNING, Breach, declare
+from generator.checks.schema import schema_breaches
+from generator.checks.trainjob import dropped_field, empty_value
+from generator.documents.load import Path
+from generator.errors import DocumentError, NotModelledError, Problem, SimulationError
+from generator.facts.names import OWNER
+from generator.manifests import Body, Manifest, read
+from generator.objects.fields import mapping, mappings, string
+from generator.objects.namespace import is_namespace, is_openshift
+from generator.objects.queue import LocalQueue
+from generator.objects.training import DEFAULT_QUEUE, GROUP, KUEUE, QUEUE, TrainJob, queue_of
+from generator.schemas.catalog import Catalog
+from generator.schemas.embedded import Engine
+from generator.simulate.access import AccessRequest, Requester
+from generator.simulate.admission.pod_security import find_violations, read_level
+from generator.simulate.admission.resource_quota import Refusal, read_ledger
+from generator.simulate.compile import Compiled, Fault, compile_job, find_faults, find_runtime, read_priorities
+from generator.simulate.compile.webhooks import find_empty_queue
+from generator.simulate.kueue.admission import predict
+from generator.simulate.kueue.podsets import find_broken_bounds, podsets, read_pod_context
+from generator.simulate.kueue.queues import QueueTree, read_queue_tree
+from generator.simulate.kueue.workloads import Job, Outcome, State
+from generator.simulate.policies.judge import judge
+from generator.simulate.policies.policy import PolicyCluster
+from generator.simulate.policies.request import Request, UserInfo, as_stored
+from generator.simulate.webhooks import (
+    find_broken_objects,
+    find_exceeded_limits,
+    find_exceeded_ratios,
+    find_topology_conflicts,
+    set_queue,
+)
+
+_PRIORITY = f"{KUEUE}/priority-class"
+_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")  # in every cluster
+_NAME: Path = ("metadata", "name")
+_RUNTIME: Path = ("spec", "runtimeRef", "name")
+_QUEUE: Path = ("metadata", "labels", QUEUE)
+
+
+@dataclass(slots=True)
+class Submission:
+    """A submitted TrainJob.
+
+    Attributes:
+        job: the TrainJob.
+        queue: the ClusterQueue; empty if there is none.
+        compiled: its objects; None if Trainer or JobSet rejects it, or if they are unknown.
+        outcome: the outcome in Kueue; None if the TrainJob does not reach Kueue, or if the outcome is unknown.
+        breaches: the reasons why it does not run, and the questions without an answer.
+        of_pods: the reasons why the API server rejects its pods, which Kueue does not read.
+        is_invalid: True if the API server or a webhook rejects the request, apart from RBAC and policies.
+        is_clear: False if an unknown answer can change the verdict; without a user, RBAC and policies do not count.
+    """
+
+    job: Manifest
+    queue: str = ""
+    compiled: Compiled | None = None
+    outcome: Outcome | None = None
+    breaches: list[Breach] = field(default_factory=list)
+    of_pods: list[Breach] = field(default_factory=list)
+    is_invalid: bool = False
+    is_clear: bool = True
+
+    @property
+    def verdict(self) -> str:
+        """`rejected`, `unknown`, or the state in Kueue: `admitted`, `waits` or `never`."""
+        rejections = {breach.check for breach in self.breaches if breach.severity is not WARNING}
+        if not self.is_created or "trainjob/rejected" in rejections:
+            return "rejected"
+        if self.is_stuck and not (self.outcome and self.outcome.state is State.NEVER):
+            return "rejected"
+        return self.outcome.state.value if self.outcome and self.is_clear else "unknown"
+
+    @property
+    def is_stuck(self) -> bool:
+        """True if the API server rejects pods of the TrainJob, so that it holds its quota and never runs."""
+        return any(breach.check == "trainjob/rejected" for breach in self.of_pods)
+
+    @property
+    def is_created(self) -> bool:
+        """False if the API server rejects the TrainJob, so that it takes no quota."""
+        rejections = {breach.check for breach in self.breaches if breach.severity is not WARNING}
+        return not (self.is_invalid or rejections & {"trainjob/forbidden", "trainjob/denied"})
+
+    @property
+    def located(self) -> Iterator[Located]:
+        """The breaches, each with its object."""
+        return ((self.job, breach) for breach in (*self.breaches, *self.of_pods))
+
+
+def read_jobs(texts: Mapping[str, bytes], namespace: str) -> list[Manifest]:
+    """Return the TrainJobs of files, each with a name and a namespace, as the API server stores them.
+
+    Args:
+        texts: file → its text.
+        namespace: the namespace of TrainJobs that set none.
+
+    Raises:
+        DocumentError: a text is not YAML, or has an object that is not a TrainJob; or two TrainJobs have the same name.
+    """
+    fix = "name files with TrainJobs only, and all other objects with --release"
+    problems: list[Problem] = []
+    jobs: dict[str, Manifest] = {}
+    for file, text in texts.items():
+        objects = list(read(text, file))
+        if not objects:
+            problems.append(Problem("the file has no TrainJob", fix, file))
+        for item in objects:
+            if (item.group, item.kind) != (GROUP, "TrainJob"):
+                problems.append(Problem(f"{item.resource} is not a TrainJob", fix, file))
+                continue
+            job = _stored(item, namespace, len(jobs))
+            if _id(job) in jobs:
+                problems.append(Problem(f"there are two TrainJobs `{_id(job)}`", "rename one of them", file))
+            jobs[_id(job)] = job
+    if problems:
+        raise DocumentError(tuple(problems))
+    return [*jobs.values()]
+
+
+def _stored(job: Manifest, namespace: str, number: int) -> Manifest:
+    """Return a TrainJob with a namespace, and with a name if it only has a `generateName`."""
+    metadata = mapping(job.body, "metadata")
+    name = job.name or f"{string(metadata.get('generateName'))}{number:05}"
+    return replace(job, body={**job.body, "metadata": {"namespace": namespace, **metadata, "name": name}})
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """The cluster to which a user submits TrainJobs.
+
+    Attributes:
+        world: the objects of the cluster, such as a release.
+        targets: component → minor version; empty for the newest.
+        requester: the user; None to leave out RBAC, and to evaluate policies for the TrainJob's owner without groups.
+        namespace: the namespace of TrainJobs that set none.
+        is_complete: True if `world` has all objects of a release, so that an absent runtime is an error.
+    """
+
+    world: Sequence[Manifest]
+    targets: Mapping[str, str] = field(default_factory=dict)
+    requester: Requester | None = None
+    namespace: str = "default"
+    is_complete: bool = False
+
+
+def submit(jobs: Sequence[Manifest], destination: Destination, catalog: Catalog) -> list[Submission]:
+    """Return the results of TrainJobs that a user submits in this order, while no other job runs.
+
+    Args:
+        jobs: the TrainJobs.
+        destination: the cluster and the user.
+        catalog: the schemas of the target versions.
+
+    Raises:
+        SimulationError: an object of the cluster is invalid: an amount is not a quantity, or two objects differ.
+    """
+    world, engine = destination.world, Engine(catalog)
+    cluster, tree = PolicyCluster(world, catalog), read_queue_tree(world, catalog.targets["kueue"])
+    submissions = [Submission(job, is_invalid=any(schema_breaches(job, engine))) for job in jobs]
+    namespaces = {*_NAMESPACES, *(item.name for item in world if item.kind == "Namespace")}
+    for submission in submissions:
+        is_absent = destination.is_complete and submission.job.namespace not in namespaces
+        if is_absent:
+            question = f"if the namespace exists: these files define no Namespace `{submission.job.namespace}`"
+            submission.breaches.append(_unknown(question))
+        if destination.requester:
+            submission.breaches += _find_missing_permission(submission.job, cluster, destination.requester)
+        submission.is_clear = all(breach.check != "trainjob/unknown" for breach in submission.breaches)
+        if not (submission.is_invalid or is_absent):  # the API server evaluates policies after the schema
+            request = _request(submission.job, cluster, tree, destination.requester)
+            try:
+                submission.breaches += _find_denials(request, cluster, destination.requester)
+            except SimulationError as error:
+                submission.breaches.append(_unknown("if the admission policies accept this TrainJob", error=error))
+                submission.is_clear = False
+            _compile(submission, request, destination, catalog.targets)
+    ledgers = _Ledgers(world)
+    for submission in submissions:
+        ledgers.charge_objects(submission)
+    _queue(submissions, destination, tree)
+    for submission in submissions:
+        ledgers.charge_pods(submission)
+    return submissions
+
+
+class _Ledgers:
+    """The ResourceQuotas of all namespaces, and their usage by the TrainJobs so far."""
+
+    def __init__(self, world: Sequence[Manifest]) -> None:
+        """Read the ResourceQuotas of a namespace when its first TrainJob comes."""
+        self._of = cache(lambda namespace: read_ledger(world, namespace))
+
+    def charge_objects(self, submission: Submission) -> None:
+        """Report a ResourceQuota that rejects the TrainJob, or an object that Trainer or JobSet creates for it."""
+        job, compiled = submission.job, submission.compiled
+        if not submission.is_created:
+            return
+        try:
+            ledger = self._of(job.namespace)
+            if refusal := ledger.charge(job.body):
+                submission.breaches.append(_refused(refusal, "the TrainJob", "the API server rejects the TrainJob"))
+                submission.is_invalid = True
+                return
+            for body in (*compiled.others, compiled.job_set, *(body for _, body in compiled.jobs)) if compiled else ():
+                if refusal := ledger.charge(body):
+                    why = "Kueue admits the TrainJob, but the API server rejects an object that its pods need"
+                    submission.breaches.append(_refused(refusal, f"the {body['kind']} of the TrainJob", why))
+                    return
+        except SimulationError as error:
+            submission.breaches.append(_unknown("if the ResourceQuotas accept its objects", error=error))
+            submission.is_clear = False
+
+    def charge_pods(self, submission: Submission) -> None:
+        """Report a ResourceQuota that rejects pods of an admitted TrainJob."""
+        is_admitted = submission.outcome is not None and submission.outcome.state is State.ADMITTED
+        rejected = [breach for breach in submission.located if breach[1].check == "trainjob/rejected"]
+        if not (submission.compiled and is_admitted and submission.is_created) or rejected:
+            return
+        try:
+            ledger = self._of(submission.job.namespace)
+            refusals = [refusal for _, pod in submission.compiled.pods if (refusal := ledger.charge(pod))]
+        except SimulationError as error:
+            submission.of_pods.append(_unknown("if the ResourceQuotas accept its pods", error=error))
+            submission.is_clear = False
+            return
+        if refusals:
+            subject = f"{len(refusals)} of {len(submission.compiled.pods)} pods"
+            submission.of_pods.append(_refused(refusals[0], subject, _NO_PODS))
+
+
+_NO_PODS = "Kueue admits the TrainJob, but the API server rejects its pods"
+
+
+def _refused(refusal: Refusal, subject: str, why: str) -> Breach:
+    fix = (
+        "set these amounts in all containers of the runtime, or their defaults in a LimitRange"
+        if refusal.is_unspecified
+        else "submit a smaller job, delete finished jobs, or raise the ResourceQuota"
+    )
+    path: Path = ("spec", "trainer")
+    return Breach(path, f"a ResourceQuota rejects {subject}: {refusal.message}", why, fix, check="trainjob/rejected")
+
+
+def _find_denials(request: Request, cluster: PolicyCluster, requester: Requester | None) -> Iterator[Breach]:
+    """Yield the decisions of admission policies against the request of a user.
+
+    Raises:
+        SimulationError: the files do not have all that the policies read.
+    """
+    decisions = judge(request, cluster)
+    by_user = set() if requester else {policy.name for policy in cluster.policies if policy.reads_user}
+    for decision in decisions:
+        if not decision.holds and decision.policy in by_user and "Deny" in decision.actions:
+            question = f"if the policy `{decision.policy}` accepts it, because the policy reads the user"
+            yield _unknown(f"{question}: {decision.message}", "name the user with `--as` and `--group`")
+        elif not decision.holds and {"Deny", "Warn"} & {*decision.actions}:
+            is_denied = "Deny" in decision.actions
+            yield Breach(
+                _NAME,
+                f"the policy `{decision.policy}` {'rejects' if is_denied else 'warns about'} it: {decision.message}",
+                "the API server rejects the TrainJob"
+                if is_denied
+                else "the user gets this warning from the API server",
+                "change the TrainJob as the message of the policy requires",
+                severity=ERROR if is_denied else WARNING,
+                check="trainjob/denied",
+            )
+
+
+def _find_missing_permission(job: Manifest, cluster: PolicyCluster, requester: Requester) -> Iterator[Breach]:
+    request = AccessRequest("create", GROUP, "trainjobs", namespace=job.namespace)
+    if cluster.access.allowed(requester, request):
+        return
+    user = requester.user or ", ".join(sorted(group for group in requester.groups if not group.startswith("system:")))
+    if gaps := [*cluster.access.gaps(requester, job.namespace)]:
+        yield _unknown(f"if `{user}` may create TrainJobs in `{job.namespace}`: {gaps[0]}")
+        return
+    yield Breach(
+        ("metadata", "namespace"),
+        f"`{user}` may not create TrainJobs in namespace `{job.namespace}`",
+        "the API server rejects the TrainJob: 403 Forbidden",
+        "submit the TrainJob in a namespace of your team, or add the user or a group to `access` of the tenant",
+        check="trainjob/forbidden",
+    )
+
+
+def _request(job: Manifest, cluster: PolicyCluster, tree: QueueTree, requester: Requester | None) -> Request:
+    """Return the request to create a TrainJob, after the webhook of Kueue."""
+    kind = cluster.kind(job.api_version, job.kind)
+    has_default = any((item.namespace, item.name) == (job.namespace, DEFAULT_QUEUE) for item in tree.local_queues)
+    body = set_queue(as_stored(job.body, job.namespace, kind), has_default=has_default)
+    owner = string(mapping(body, "metadata", "annotations").get(OWNER), "tester")
+    user = UserInfo(requester.user, tuple(sorted(requester.groups))) if requester else UserInfo(owner)
+    return Request("CREATE", kind, body, None, user, job.namespace, job.name)
+
+
+def _compile(submission: Submission, request: Request, destination: Destination, targets: Mapping[str, str]) -> None:
+    """Compute the objects of a TrainJob, or report why there are none."""
+    job, world = submission.job, destination.world
+    runtime = find_runtime(job, world)
+    if isinstance(runtime, Fault):  # `trainjob/missing-runtime` reports it
+        submission.is_invalid = destination.is_complete
+        return
+    stored = replace(job, body=mapping(request.object))  # with the default queue
+    faults = [*find_faults(stored, runtime, targets), *find_empty_queue(stored)]
+    submission.is_invalid = any(fault.is_at_creation and not fault.is_unknown for fault in faults)
+    if not faults:
+        compiled = compile_job(job, runtime, targets, read_priorities(world))
+        faults = [*find_topology_conflicts(compiled, runtime)]
+        submission.is_invalid = bool(faults)
+        submission.compiled = None if faults else compiled
+        faults += () if faults else find_broken_objects(compiled, runtime)
+    submission.breaches += (_fault(fault, job) for fault in faults)
+    if submission.compiled:
+        trainjob = TrainJob(mapping(request.object))
+        immutable = [
+            breach for breach in (*empty_value(trainjob), *dropped_field(trainjob)) if breach.severity is ERROR
+        ]
+        submission.breaches += (replace(breach, check="trainjob/rejected") for breach in immutable)
+        submission.of_pods += _find_broken_pods(submission.compiled, destination, targets)
+        submission.is_clear &= all(breach.check != "trainjob/unknown" for breach in submission.of_pods)
+
+
+def _find_broken_pods(compiled: Compiled, destination: Destination, targets: Mapping[str, str]) -> Iterator[Breach]:
+    """Yield the reasons why the API server rejects the pods of a TrainJob that Kueue admits."""
+    namespace = compiled.job.namespace
+    for message in find_exceeded_ratios(compiled.job_set, destination.world, namespace):
+        fix = "raise the request, or lower the limit"
+        yield Breach(("spec", "trainer", "resourcesPerNode"), message, _NO_PODS, fix, check="trainjob/rejected")
+    yield from _find_insecure_pods(compiled, destination.world, targets)
+    if not destination.is_complete:
+        return
+    known = {item.name for item in destination.world if (item.kind, item.namespace) == ("ServiceAccount", namespace)}
+    accounts = {string(mapping(pod, "spec").get("serviceAccountName"), "default") for _, pod in compiled.pods}
+    for name in sorted(accounts - known - {"default"}):
+        yield _unknown(f"if the pods start: these files define no ServiceAccount `{name}` in namespace `{namespace}`")
+
+
+def _find_insecure_pods(compiled: Compiled, world: Sequence[Manifest], targets: Mapping[str, str]) -> Iterator[Breach]:
+    """Yield the violations of the Pod Security level that the Namespace enforces, once for each replicated job."""
+    name = compiled.job.namespace
+    namespace = next((item for item in world if is_namespace(item) and item.name == name), None)
+    if namespace is None:
+        return
+    level, minor = read_level(namespace.body), int(targets["kubernetes"].partition(".")[2])
+    sets_absent = is_openshift(world)
+    for number, pod in sorted(dict(reversed(compiled.pods)).items()) if level.name != "privileged" else ():
+        role = mapping(compiled.job_set, "spec")["replicatedJobs"][number]["name"]
+        by_path: dict[Path, list[str]] = {}
+        violations = find_violations(pod, level, minor)
+        if sets_absent and any(violation.is_unset for violation in violations):
+            question = (
+                f'if the pods `{role}` meet PodSecurity "{level}" after OpenShift\'s SCC sets their absent fields'
+            )
+            absent = next(violation for violation in violations if violation.is_unset)
+            yield _unknown(f"{question}: {absent}", "set these fields in the runtime")
+        for violation in violations:
+            if violation.is_unset and sets_absent:
+                continue
+            origin = compiled.origin("Pod", number, violation.path)
+            is_own = origin is not None and origin.manifest.kind == compiled.job.kind
+            by_path.setdefault(origin.path if origin and is_own else _RUNTIME, []).append(str(violation))
+        for path, texts in by_path.items():
+            message = f'the pods `{role}` violate PodSecurity "{level}": {", ".join(texts)}'
+            fix = (
+                "use another runtime" if path == _RUNTIME else "remove this field, or change it as the message requires"
+            )
+            yield Breach(path, message, _NO_PODS, fix, check="trainjob/rejected")
+
+
+def _fault(fault: Fault, job: Manifest) -> Breach:
+    """Return the breach of a reason why a TrainJob gets no pods, at its place in the TrainJob."""
+    path: Path = fault.origin.path if fault.origin.manifest.kind == job.kind else _RUNTIME
+    if fault.is_unknown:
+        return Breach(path, fault.message, _UNKNOWN, fault.fix, severity=INFO, check="trainjob/unknown")
+    why = "Trainer, JobSet or Kueue rejects the TrainJob or its objects, and no pod starts"
+    return Breach(path, fault.message, why, fault.fix, check="trainjob/rejected")
+
+
+_UNKNOWN = "mpigen does not guess: only the cluster shows the answer"
+
+
+def _unknown(question: str, fix: str = "", error: SimulationError | None = None) -> Breach:
+    """Return the breach of a question that only the cluster answers. `error` has the reason and the fix."""
+    reason = f": {error.problems[0].message}" if error else ""
+    fix = fix or (error.problems[0].fix if error else "") or "test it on a cluster: `kubectl create --dry-run=server`"
+    return Breach(
+        _NAME, f"mpigen does not know {question}{reason}", _UNKNOWN, fix, severity=INFO, check="trainjob/unknown"
+    )
+
+
+def _queue(submissions: Sequence[Submission], destination: Destination, tree: QueueTree) -> None:
+    """Submit the TrainJobs to Kueue in this order, also TrainJobs without pods: they take quota too."""
+    world = destination.world
+    queues = {(local.namespace, local.name): local for local in tree.local_queues}
+    steps = {}
+    for submission in submissions:
+        local = queues.get((submission.job.namespace, queue_of(submission.job)))
+        if submission.compiled is None or not submission.is_created:
+            continue
+        if (
+            local is None
+            and QUEUE not in mapping(submission.job.body, "metadata", "labels")
+            and not tree.settings.manages_all
+        ):
+            reason = "the TrainJob names no queue, so Kueue ignores it, and the TrainJob runs without quota"
+            submission.outcome = Outcome(State.ADMITTED, reason=reason)
+            continue
+        if reason := _find_inadmissible(submission, destination, tree):
+            submission.breaches.append(_never(reason))
+            submission.outcome = Outcome(State.NEVER, reason=reason)
+            continue
+        if local is None or local.stop_policy != "None":
+            reason, fix = _describe_closed(submission.job, local, queues)
+            submission.breaches.append(_never(reason, fix))
+            submission.outcome = Outcome(State.NEVER, reason=reason)
+            continue
+        submission.queue = local.queue
+        try:
+            steps[_id(submission.job)] = _job(submission, submission.compiled.job_set, world, tree)
+        except SimulationError as error:
+            submission.breaches.append(_unknown("if Kueue admits it", error=error))
+    for submission in submissions:
+        if _id(submission.job) in steps:
+            _predict(submission, steps, world, tree)
+
+
+def _find_inadmissible(submission: Submission, destination: Destination, tree: QueueTree) -> str:
+    """Return why Kueue admits a workload to no queue, or never creates the workload; empty if there is no reason.
+
+    Source: kueue v0.19.2 pkg/workload/resources.go ValidateAdmissibility
+    """
+    job, job_set = submission.job, submission.compiled.job_set if submission.compiled else {}
+    name = mapping(job.body, "metadata", "labels").get(_PRIORITY)
+    if name and destination.is_complete and not _priority_classes(str(name), destination.world):
+        return f"the cluster has no WorkloadPriorityClass `{name}`"
+    if exceeded := next(find_exceeded_limits(job_set), ""):
+        return exceeded
+    try:
+        context = read_pod_context(destination.world, job.namespace, tree.settings.counting)
+        return next(map(str, find_broken_bounds(_template(job, job_set), context)), "")
+    except SimulationError:  # `_job` reports it
+        return ""
+
+
+def _template(job: Manifest, job_set: Body) -> Body:
+    return {"kind": "TrainJob", "metadata": job.body["metadata"], "spec": {"template": job_set}}
+
+
+def _predict(submission: Submission, steps: Mapping[str, Job], world: Sequence[Manifest], tree: QueueTree) -> None:
+    try:
+        strategies = tree.settings.strategies if tree.settings.is_fair else ()
+        submission.outcome = predict(tree, steps.values(), strategies, world)[_id(submission.job)]
+    except NotModelledError as error:
+        submission.breaches.append(_unknown("if Kueue admits it", error=error))
+        return
+    if submission.outcome.state is State.NEVER:
+        submission.breaches.append(_never(submission.outcome.reason))
+
+
+def _describe_closed(
+    job: Manifest, local: LocalQueue | None, queues: Mapping[tuple[str, str], LocalQueue]
+) -> tuple[str, str]:
+    """Return why a LocalQueue accepts no TrainJob, and the fix. `local` is None if it does not exist."""
+    name = queue_of(job)
+    if local is None:
+        others = sorted(name for namespace, name in queues if namespace == job.namespace)
+        fix = f"set the label to one of: {', '.join(others)}" if others else "use a namespace with a LocalQueue"
+        return f"the namespace `{job.namespace}` has no LocalQueue `{name}`", fix
+    return f"the LocalQueue `{name}` has `stopPolicy: {local.stop_policy}`", "use another queue, or remove `stopPolicy`"
+
+
+_SMALLER = "change the requests or the node selector, or use another queue: `mpigen queues` shows its largest jobs"
+
+
+def _never(reason: str, fix: str = _SMALLER) -> Breach:
+    return Breach(
+        _QUEUE,
+        f"Kueue never admits the TrainJob: {reason}",
+        "the TrainJob stays suspended, also while all queues are idle, and no pod starts",
+        fix,
+        check="trainjob/not-admitted",
+    )
+
+
+def _id(job: Manifest) -> str:
+    return f"{job.namespace}/{job.name}"
+
+
+def _job(submission: Submission, job_set: Body, world: Sequence[Manifest], tree: QueueTree) -> Job:
+    """Return the workload that Kueue creates for a TrainJob.
+
+    Raises:
+        SimulationError: an amount is not a quantity.
+        NotModelledError: Kueue's configuration has a setting that mpigen does not simulate.
+    """
+    job = submission.job
+    if not tree.settings.is_modelled:
+        message = "the configuration of Kueue has transformations or a quotaCheckStrategy that mpigen does not simulate"
+        raise NotModelledError((Problem(message),))
+    context = read_pod_context(world, job.namespace, tree.settings.counting)
+    pods = podsets(_template(job, job_set), None, context)
+    return Job(_id(job), submission.queue, pods, _priority(job, job_set, world), job.namespace)
+
+
+def _priority(job: Manifest, job_set: Body, world: Sequence[Manifest]) -> int:
+    """Return the priority of a workload: of its WorkloadPriorityClass, else of the PriorityClass of its first pods.
+
+    Source: kueue v0.19.2 pkg/controller/jobframework/reconciler.go extractPriority, extractPriorityFromPodSets
+    """
+    if name := mapping(job.body, "metadata", "labels").get(_PRIORITY):
+        classes = _priority_classes(str(name), world)
+        if not classes:
+            raise SimulationError((Problem(f"these files define no WorkloadPriorityClass `{name}`"),))
+        return int(classes[0].body.get("value", 0))
+    replicated_jobs = mappings(mapping(job_set, "spec").get("replicatedJobs"))
+    pods = (mapping(item, "template", "spec", "template", "spec") for item in replicated_jobs)
+    names = [name for pod in pods if (name := string(pod.get("priorityClassName")))]
+    return read_priorities(world).get(names[0] if names else "", 0)
+
+
+def _priority_classes(name: str, world: Sequence[Manifest]) -> list[Manifest]:
+    return [item for item in world if (item.kind, item.name) == ("WorkloadPriorityClass", name)]
+
+
+declare(
+    "trainjob/forbidden",
+    severity=ERROR,
+    text="""Report a TrainJob that its user may not create.
+
+    `mpigen check-job --as WHO` checks the Roles and bindings in the files. Without `create` on `trainjobs` in the
+    namespace, the API server rejects the TrainJob.
+
+    Source: kubernetes v1.34.2 plugin/pkg/auth/authorizer/rbac/rbac.go Authorize
+    """,
+)
+declare(
+    "trainjob/denied",
+    severity=ERROR,
+    text="""Report a TrainJob that an admission policy rejects.
+
+    `mpigen check-job` evaluates every ValidatingAdmissionPolicy in the files, with its bindings, parameters and
+    Namespaces, for the request of the user who submits the TrainJob. The finding is a warning if the binding only
+    warns.
+
+    Source: k8s.io/apiserver v0.34.2 pkg/admission/plugin/policy/validating/dispatcher.go Dispatch
+    """,
+)
+declare(
+    "trainjob/rejected",
+    severity=ERROR,
+    text="""Report a TrainJob that gets no pods, because a webhook or the API server rejects it or its objects.
+
+    `mpigen check-job` computes the JobSet, the Jobs and the Pods of a TrainJob. The webhooks of Trainer and Kueue
+    reject some TrainJobs, such as one with an initializer that its runtime lacks. Other TrainJobs fail later and hold
+    their quota:
+
+    - JobSet rejects names of pods with more than 63 characters, and the API server rejects devices without a limit.
+    - The Pod Security level of the Namespace rejects the pods. Only the events of the Job show the message. On
+      OpenShift, SecurityContextConstraints set absent fields first, which mpigen does not simulate.
+    - A ResourceQuota of the namespace rejects the JobSet, another object or some of the pods. The objects in files, and
+      the TrainJobs before this one, count as its usage. A TrainJob without all of its pods never runs.
+
+    Source: trainer v2.3.0 pkg/webhooks/trainjob_webhook.go; kueue v0.19.2
+    pkg/controller/jobs/trainjob/trainjob_webhook.go; jobset v0.12.0 pkg/webhooks/jobset_webhook.go ValidateCreate;
+    k8s.io/pod-security-admission v0.34.2 admission/admission.go EvaluatePod; k8s.io/apiserver v0.34.2
+    pkg/admission/plugin/resourcequota/controller.go CheckRequest
+    """,
+)
+declare(
+    "trainjob/not-admitted",
+    severity=ERROR,
+    text="""Report a TrainJob that Kueue never admits.
+
+    `mpigen check-job` submits the TrainJob while all queues are idle, and decides by the rules of Kueue: the LocalQueue
+    and its ClusterQueue, quotas and borrowing limits, taints, node selectors, topology and LimitRanges. If only the
+    number of nodes is too large, `quota/never-admitted` reports the TrainJob instead.
+
+    Source: kueue v0.19.2 pkg/scheduler/flavorassigner/flavorassigner.go assignFlavors
+    """,
+)
+declare(
+    "trainjob/unknown",
+    severity=INFO,
+    text="""Report a question about a TrainJob that mpigen cannot answer.
+
+    The answer depends on a feature that mpigen does not simulate, or on objects that are in no file, such as the Nodes
+    for a job with a required topology. mpigen does not guess. Only the cluster shows the answer.
+
+    Source: mpigen: NotModelledError in generator/errors.py
+    """,
+)

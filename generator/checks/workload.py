@@ -1,0 +1,506 @@
+"""workload/*: Jobs, CronJobs, JobSets and Deployments that the API server or JobSet rejects.
+
+These rules compare two fields with each other, or parse a string. The schemas check single fields.
+
+Source: kubernetes v1.34.2 pkg/apis/batch/validation/validation.go, pkg/apis/apps/validation/validation.go
+"""
+
+from __future__ import annotations
+
+import re
+import zoneinfo
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from generator.checks.registry import ERROR, Breach, check
+from generator.documents.load import Path
+from generator.documents.messages import format_names, format_value
+from generator.facts.names import JOB_NAME_LABELS
+from generator.manifests import Manifest
+from generator.objects.fields import indexed_mappings, integer, items, mapping, mappings, string, string_map
+from generator.objects.pods import JOB_SET, RUNTIMES
+from generator.objects.selectors import selects
+from generator.objects.training import GROUP
+from generator.simulate.webhooks import find_job_set_faults, find_manager_problem, find_name_faults, is_label
+
+_REJECTED = "the API server rejects the object"
+_JOBS_REJECTED = "the API server rejects the Job, so no pod starts"
+_INDEXED = "Indexed"
+_MOST_INDEXES = 100_000
+_MOST_FAILURES = 10_000
+_BASES: Mapping[tuple[str, str], Path] = {
+    ("batch", "Job"): ("spec",),
+    ("batch", "CronJob"): ("spec", "jobTemplate", "spec"),
+    ("jobset.x-k8s.io", "JobSet"): ("spec",),
+    **{(GROUP, kind): JOB_SET for kind in RUNTIMES},
+}
+"""Group and kind → the path of the spec of the Job, or of the JobSet with the Jobs."""
+_OF_INDEXES = ("backoffLimitPerIndex", "maxFailedIndexes", "successPolicy")
+
+
+@dataclass(frozen=True, slots=True)
+class JobSpec:
+    """The spec of a Job, or of the Jobs that a CronJob, a JobSet or a runtime creates.
+
+    Attributes:
+        manifest: the object with the spec.
+        path: the path of the spec.
+        spec: the spec.
+    """
+
+    manifest: Manifest
+    path: Path
+    spec: Mapping[str, Any]
+
+    @property
+    def is_stored(self) -> bool:
+        """True if the API server accepts the object and rejects its Jobs."""
+        return self.manifest.kind in ("JobSet", *RUNTIMES)
+
+    @property
+    def is_indexed(self) -> bool:
+        """True if each pod has an index. JobSet sets the mode `Indexed` by default."""
+        return (self.spec.get("completionMode") or (_INDEXED if self.is_stored else "")) == _INDEXED
+
+    @property
+    def completions(self) -> int | None:
+        """The number of completions; None if the field is missing, or if Trainer sets it."""
+        if self.manifest.kind in RUNTIMES:
+            return None
+        default = 1 if self.spec.get("parallelism") is None else -1
+        number = integer(self.spec.get("completions"), default)
+        return None if number < 0 else number
+
+    def breach(self, path: Path, message: str, fix: str, value: object = None) -> Breach:
+        """Return a breach at a path below the spec."""
+        why = _JOBS_REJECTED if self.is_stored else _REJECTED
+        return Breach((*self.path, *path), message, why, fix, self.manifest, value=value)
+
+
+@dataclass(frozen=True, slots=True)
+class Jobs:
+    """A Job, CronJob, JobSet or runtime.
+
+    Attributes:
+        manifest: the object.
+        specs: the specs of its Jobs.
+    """
+
+    manifest: Manifest
+    specs: tuple[JobSpec, ...]
+
+    @classmethod
+    def of_manifest(cls, manifest: Manifest, _targets: Mapping[str, str]) -> Jobs | None:
+        """Return the view of a manifest; None for another kind."""
+        base = _BASES.get((manifest.group, manifest.kind))
+        if base is None:
+            return None
+        paths: list[Path] = [base]
+        if manifest.group != "batch":
+            jobs = indexed_mappings(mapping(manifest.body, *map(str, base)).get("replicatedJobs"))
+            paths = [(*base, "replicatedJobs", number, "template", "spec") for number, _ in jobs]
+        return cls(manifest, tuple(JobSpec(manifest, path, mapping(_value_at(manifest.body, path))) for path in paths))
+
+
+@check("workload/job", severity=ERROR, needs=Jobs)
+def job(jobs: Jobs) -> Iterator[Breach]:
+    """Report a Job whose fields contradict each other.
+
+    The API server rejects such a Job. It stores a JobSet or a runtime with such a template, and rejects the Jobs that
+    JobSet creates. The check compares `completionMode`, `completions`, `parallelism`, the limits of failed indexes,
+    `successPolicy`, `podFailurePolicy` and `selector`.
+
+    Source: kubernetes v1.34.2 pkg/apis/batch/validation/validation.go ValidateJob, validateJobSpec,
+    validatePodFailurePolicy, validateSuccessPolicy, validateGeneratedSelector
+    """
+    for spec in jobs.specs:
+        yield from _find_index_breaches(spec)
+        yield from _find_failure_policy_breaches(spec)
+        yield from _find_success_policy_breaches(spec)
+        yield from _find_selector_breaches(spec)
+        if problem := find_manager_problem(spec.spec.get("managedBy")):
+            yield spec.breach(("managedBy",), *problem, value=spec.spec["managedBy"])
+    if jobs.manifest.kind == "Job":
+        yield from _find_name_breaches(jobs.specs[0])
+
+
+def _find_index_breaches(job: JobSpec) -> Iterator[Breach]:
+    """Yield limits of indexes in a Job without indexes, and numbers that do not fit."""
+    spec = job.spec
+    for key in _OF_INDEXES[:2]:
+        if integer(spec.get(key), 0) < 0:
+            yield job.breach((key,), f"`{key}` is {spec[key]}", "set 0 or more", spec[key])
+    if not job.is_indexed:
+        for key in _OF_INDEXES:
+            if spec.get(key) is not None:
+                message = f"`{key}` is set, but the Job has no indexes"
+                yield job.breach((key,), message, f"set `completionMode: {_INDEXED}`, or remove `{key}`")
+        return
+    if spec.get("maxFailedIndexes") is not None and spec.get("backoffLimitPerIndex") is None:
+        message = "`maxFailedIndexes` is set without `backoffLimitPerIndex`"
+        yield job.breach(("maxFailedIndexes",), message, "set `backoffLimitPerIndex`, such as 1")
+    if job.manifest.kind not in RUNTIMES:  # Trainer sets `parallelism` and `completions`
+        yield from _find_large_numbers(job)
+
+
+def _find_large_numbers(job: JobSpec) -> Iterator[Breach]:
+    """Yield missing completions, and numbers of indexes and pods above a limit."""
+    spec, completions = job.spec, job.completions
+    if completions is None:
+        if job.is_stored:
+            message = "`completions` is missing, but `parallelism` is set and JobSet makes the Job indexed"
+            yield job.breach((), message, "set `completions` to the same number as `parallelism`")
+        return
+    is_large = completions > _MOST_INDEXES and spec.get("backoffLimitPerIndex") is not None
+    highest = _MOST_FAILURES if is_large else _MOST_INDEXES
+    limits = {"parallelism": highest, "maxFailedIndexes": min(completions, highest)}
+    for key, most in limits.items():
+        if (number := integer(spec.get(key), 0)) > most:
+            message = f"`{key}` is {number}, but at most {most} is possible with {completions} completions"
+            yield job.breach((key,), message, f"set at most {most}", number)
+    if is_large and spec.get("maxFailedIndexes") is None:
+        message = f"`maxFailedIndexes` is missing in a Job with {completions} completions and `backoffLimitPerIndex`"
+        yield job.breach((), message, f"set `maxFailedIndexes`, at most {_MOST_FAILURES}")
+
+
+def _find_failure_policy_breaches(job: JobSpec) -> Iterator[Breach]:
+    policy = job.spec.get("podFailurePolicy")
+    if not isinstance(policy, dict):
+        return
+    pod = mapping(job.spec, "template", "spec")
+    if job.spec.get("podReplacementPolicy", "Failed") not in ("Failed", None):
+        value = job.spec["podReplacementPolicy"]
+        message = f"`podReplacementPolicy` is {format_value(value)}, but the Job has a `podFailurePolicy`"
+        yield job.breach(("podReplacementPolicy",), message, "set `podReplacementPolicy: Failed`", value)
+    containers = {
+        string(item.get("name")) for key in ("containers", "initContainers") for item in mappings(pod.get(key))
+    }
+    for number, rule in indexed_mappings(policy.get("rules")):
+        path: Path = ("podFailurePolicy", "rules", number)
+        if rule.get("action") == "FailIndex" and job.spec.get("backoffLimitPerIndex") is None:
+            message = "the action `FailIndex` needs `backoffLimitPerIndex`"
+            yield job.breach((*path, "action"), message, "set `backoffLimitPerIndex`, or another action", "FailIndex")
+        codes = mapping(rule, "onExitCodes")
+        name = codes.get("containerName")
+        if isinstance(name, str) and name not in containers:
+            message = f"`containerName` is {format_value(name)}, which is no container of the pods"
+            fix = "set the name of a container, or remove `containerName`"
+            yield job.breach((*path, "onExitCodes", "containerName"), message, fix, name)
+        if codes:
+            values = [value for value in items(codes.get("values")) if isinstance(value, int)]
+            if problem := _find_problem_of_codes(codes.get("operator"), values):
+                message = f"the exit codes {values} {problem}"
+                fix = "list each code from 1 to 255 once, in ascending order"
+                yield job.breach((*path, "onExitCodes", "values"), message, fix, values)
+
+
+def _find_problem_of_codes(operator: object, values: list[int]) -> str:
+    if not values:
+        return "are an empty list"
+    if operator == "In" and 0 in values:
+        return "contain 0, which no failed container has"
+    return "" if values == sorted(values) else "are not in ascending order"
+
+
+def _find_success_policy_breaches(job: JobSpec) -> Iterator[Breach]:
+    policy, completions = job.spec.get("successPolicy"), job.completions
+    if not isinstance(policy, dict) or not job.is_indexed or job.manifest.kind in RUNTIMES:
+        return
+    if policy.get("rules") == []:
+        yield job.breach(("successPolicy", "rules"), "`successPolicy` has no rule", "add a rule, or remove it")
+    for number, rule in indexed_mappings(policy.get("rules")):
+        path: Path = ("successPolicy", "rules", number)
+        indexes, count = rule.get("succeededIndexes"), rule.get("succeededCount")
+        if indexes is None and count is None:
+            fix = "set `succeededCount` or `succeededIndexes`"
+            yield job.breach(path, "the rule has neither `succeededCount` nor `succeededIndexes`", fix)
+        if completions is None:
+            continue
+        most = completions
+        if isinstance(indexes, str):
+            listed = count_indexes(indexes, completions)
+            if listed is None:
+                message = (
+                    f"`succeededIndexes` is `{indexes}`, which is no ascending list of indexes below {completions}"
+                )
+                fix = f"list indexes from 0 to {completions - 1} in ascending order, such as `0,2-4`"
+                yield job.breach((*path, "succeededIndexes"), message, fix, indexes)
+                continue
+            most = min(most, listed)
+        if isinstance(count, int) and not 0 <= count <= most:
+            message = f"`succeededCount` is {count}, but the rule counts {most} indexes"
+            yield job.breach((*path, "succeededCount"), message, f"set a number from 0 to {most}", count)
+
+
+def count_indexes(text: str, completions: int) -> int | None:
+    """Return the number of indexes in a list such as `0,2-4`; None if the API server cannot parse it.
+
+    Source: kubernetes v1.34.2 pkg/apis/batch/validation/validation.go validateIndexesFormat, parseIndexInterval
+    """
+    total, last = 0, None
+    for interval in text.split(",") if text else ():
+        parts = interval.split("-")
+        if len(parts) > 2 or not all(re.fullmatch(r"\+?[0-9]{1,18}", part) for part in parts):  # noqa: PLR2004
+            return None
+        first, end = int(parts[0]), int(parts[-1])
+        if end >= completions or (len(parts) > 1 and first >= end) or (last is not None and last >= first):
+            return None
+        total, last = total + end - first + 1, end
+    return total
+
+
+def _find_selector_breaches(job: JobSpec) -> Iterator[Breach]:
+    selector, is_manual = job.spec.get("selector"), job.spec.get("manualSelector") is True
+    if is_manual and (job.manifest.kind == "CronJob" or selector is None):
+        fix = "remove `manualSelector`" if job.manifest.kind == "CronJob" else "set `selector`, or remove the field"
+        message = f"`manualSelector` is set in a {job.manifest.kind} without a selector"
+        yield job.breach(("manualSelector",), message, fix, value=True)
+    elif isinstance(selector, dict) and not is_manual:
+        message = "`selector` is set, but the API server generates the selector of each Job"
+        yield job.breach(("selector",), message, "remove `selector`", selector)
+    elif isinstance(selector, dict) and not selects(selector, _labels_of(job.spec)):
+        message = "`selector` does not match the labels of the pod template"
+        yield job.breach(("selector",), message, "add the labels of the selector to the pod template", selector)
+
+
+def _labels_of(spec: Mapping[str, Any]) -> Mapping[str, str]:
+    return string_map(mapping(spec, "template", "metadata").get("labels"))
+
+
+def _find_name_breaches(job: JobSpec) -> Iterator[Breach]:
+    """Yield a name that makes pod names invalid, and labels that the API server reserves."""
+    name, completions = job.manifest.name, job.completions
+    longest = f"{name}-{completions - 1}" if completions else ""
+    if longest and job.is_indexed and not is_label(longest, starts_with_letter=False):
+        message = f"the last pod has the host name `{longest}`, which is not a DNS label"
+        fix = "choose a name of lower-case letters, digits and hyphens that leaves room for the index in 63 characters"
+        yield Breach(("metadata", "name"), message, _REJECTED, fix, value=name)
+    for label in JOB_NAME_LABELS:
+        value = _labels_of(job.spec).get(label, name)
+        if value != name and job.spec.get("manualSelector") is not True:
+            path: Path = ("template", "metadata", "labels", label)
+            yield job.breach(
+                path, f"the label `{label}` is `{value}`, not the name of the Job", "remove the label", value
+            )
+
+
+_MINUTE, _HOUR, _DAY, _MONTH, _WEEKDAY = (0, 59), (0, 23), (1, 31), (1, 12), (0, 6)
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_FIELDS: tuple[tuple[str, tuple[int, int], Mapping[str, int]], ...] = (
+    ("minute", _MINUTE, {}),
+    ("hour", _HOUR, {}),
+    ("day of the month", _DAY, {}),
+    ("month", _MONTH, {name: number for number, name in enumerate(_MONTHS, start=1)}),
+    (
+        "day of the week",
+        _WEEKDAY,
+        {name: i for i, name in enumerate(("sun", "mon", "tue", "wed", "thu", "fri", "sat"))},
+    ),
+)
+_PRESETS = ("@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly")
+_DURATION = re.compile(r"[+-]?(0|((\d+(\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h))+)", re.ASCII)
+_SPACES = re.compile(r"[\t\n\v\f\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+")
+"""The white space of Go's strings.Fields."""
+
+
+@check("workload/schedule", severity=ERROR, needs=Jobs)
+def schedule(jobs: Jobs) -> Iterator[Breach]:
+    """Report a schedule or a time zone of a CronJob that cannot be parsed.
+
+    A schedule has five fields: minute, hour, day of the month, month and day of the week, from 0 for Sunday to 6. Or it
+    is a preset such as `@daily`, or `@every` with a duration such as `1h30m`. The time zone is a name of the IANA
+    database, such as `Europe/Berlin`. Without that database on this machine, the check accepts each well-formed name.
+
+    Source: kubernetes v1.34.2 pkg/apis/batch/validation/validation.go validateScheduleFormat, validateTimeZone;
+    robfig/cron v3.0.1 parser.go ParseStandard
+    """
+    if jobs.manifest.kind != "CronJob":
+        return
+    spec = mapping(jobs.manifest.body, "spec")
+    text, zone = spec.get("schedule"), spec.get("timeZone")
+    if isinstance(text, str) and text and (problem := find_schedule_problem(text)):
+        fix = "write five fields, such as `0 3 * * *` for each day at 3:00, or a preset such as `@daily`"
+        if "TZ" in text:
+            fix = "move the time zone to `timeZone`"
+        yield Breach(("spec", "schedule"), f"the schedule `{text}` {problem}", _REJECTED, fix, value=text)
+    if isinstance(zone, str) and not _is_time_zone(zone):
+        fix = "set a name of the IANA database, such as `Europe/Berlin` or `Etc/UTC`"
+        yield Breach(("spec", "timeZone"), f"there is no time zone `{zone}`", _REJECTED, fix, value=zone)
+
+
+def find_schedule_problem(text: str) -> str:
+    """Return why the API server cannot parse a schedule, as the rest of a sentence; empty if it can."""
+    if "TZ" in text:
+        return "contains a time zone"
+    if text.startswith("@"):
+        is_known = text in _PRESETS or (text.startswith("@every ") and _DURATION.fullmatch(text[len("@every ") :]))
+        return "" if is_known else "is no preset"
+    parts = [part for part in _SPACES.split(text) if part]
+    if len(parts) != len(_FIELDS):
+        return f"has {len(parts)} fields, not {len(_FIELDS)}"
+    for part, (name, limits, names) in zip(parts, _FIELDS, strict=True):
+        if any(not _is_range(item, limits, names) for item in part.split(",") if item):
+            return f"has the {name} `{part}`, which is not from {limits[0]} to {limits[1]}"
+    return ""
+
+
+def _is_range(text: str, limits: tuple[int, int], names: Mapping[str, int]) -> bool:
+    """Return True if cron parses a range: `*`, `5`, `1-5`, `*/15` or `mon-fri`."""
+    whole, *steps = text.split("/")
+    first, *ends = whole.split("-")
+    least, most = limits
+    if first in ("*", "?"):
+        start, end = least, most
+    else:
+        numbers = [names.get(part.lower(), _number(part)) for part in (first, *ends)]
+        if len(numbers) > 2 or None in numbers:  # noqa: PLR2004
+            return False
+        start, end = numbers[0] or 0, numbers[-1] or 0
+    if steps:
+        step = _number(steps[0])
+        if len(steps) > 1 or not step:
+            return False
+        end = end if ends else most
+    return least <= start <= end <= most
+
+
+def _number(text: str) -> int | None:
+    """Return a number that Go's Atoi parses and that is not negative; else None."""
+    return int(text) if re.fullmatch(r"[+]?[0-9]{1,18}|-0{1,18}", text) else None
+
+
+def _is_time_zone(name: str) -> bool:
+    parts = name.split("/")
+    if any(part in (".", "..") or not re.fullmatch(r"[A-Za-z0-9_.+][A-Za-z0-9_.+-]*", part) for part in parts):
+        return False
+    if name.lower() == "local":
+        return False
+    return name in _time_zones() or parts[0] in ("posix", "right")
+
+
+@cache
+def _time_zones() -> frozenset[str]:
+    """Return the time zones of the package `tzdata` and of this machine, which alone can lack old names."""
+    return frozenset(zoneinfo.available_timezones())
+
+
+@dataclass(frozen=True, slots=True)
+class Replicas:
+    """A Deployment, ReplicaSet, StatefulSet or DaemonSet.
+
+    Attributes:
+        manifest: the object.
+        spec: its spec.
+    """
+
+    manifest: Manifest
+    spec: Mapping[str, Any]
+
+    @classmethod
+    def of_manifest(cls, manifest: Manifest, _targets: Mapping[str, str]) -> Replicas | None:
+        """Return the view of a manifest; None for another kind."""
+        kinds = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet")
+        is_known = manifest.group == "apps" and manifest.kind in kinds
+        return cls(manifest, mapping(manifest.body, "spec")) if is_known else None
+
+
+@check("workload/selector", severity=ERROR, needs=Replicas)
+def selector(replicas: Replicas) -> Iterator[Breach]:
+    """Report a selector that does not match the labels of the pod template.
+
+    The API server rejects a Deployment, ReplicaSet, StatefulSet or DaemonSet that could not find its own pods.
+
+    Source: kubernetes v1.34.2 pkg/apis/apps/validation/validation.go ValidatePodTemplateSpecForReplicaSet,
+    ValidatePodTemplateSpecForStatefulSet, ValidateDaemonSetSpec
+    """
+    own, template = replicas.spec.get("selector"), replicas.spec.get("template")
+    labels = _labels_of(replicas.spec)
+    listed = format_names(f"{key}: {value}" for key, value in labels.items())
+    if isinstance(own, dict) and isinstance(template, dict) and not selects(own, labels):
+        yield Breach(
+            ("spec", "selector"),
+            f"`selector` does not match the labels of the pod template: {listed or 'there are none'}",
+            _REJECTED,
+            "set the labels of the selector in `spec.template.metadata.labels`",
+            value=own,
+        )
+
+
+@check("workload/rollout", severity=ERROR, needs=Replicas)
+def rollout(replicas: Replicas) -> Iterator[Breach]:
+    """Report an update strategy that can never replace a pod, or whose fields contradict each other.
+
+    `maxSurge` and `maxUnavailable` of a Deployment must not both be 0. Exactly one of them is above 0 in a DaemonSet,
+    where `maxUnavailable` is 1 by default. `progressDeadlineSeconds`, 600 by default, must exceed `minReadySeconds`.
+
+    Source: kubernetes v1.34.2 pkg/apis/apps/validation/validation.go ValidateRollingUpdateDeployment,
+    ValidateRollingUpdateDaemonSet, ValidateDeploymentSpec, ValidateStatefulSetSpec; pkg/apis/apps/v1/defaults.go
+    """
+    kind, spec = replicas.manifest.kind, replicas.spec
+    field = "strategy" if kind == "Deployment" else "updateStrategy"
+    strategy = mapping(spec, field)
+    steps, path = strategy.get("rollingUpdate"), ("spec", field, "rollingUpdate")
+    if kind == "StatefulSet" and strategy.get("type") == "OnDelete" and steps is not None:
+        yield Breach(path, "`rollingUpdate` is set, but the type is `OnDelete`", _REJECTED, "remove `rollingUpdate`")
+    if kind in ("Deployment", "DaemonSet") and isinstance(steps, dict):
+        defaults = (25, 25) if kind == "Deployment" else (0, 1)
+        surge, unavailable = (_count(steps.get(key), default) for key, default in zip(_STEPS, defaults, strict=True))
+        if surge == unavailable == 0:
+            message = "`maxSurge` and `maxUnavailable` are both 0, so no update can replace a pod"
+            yield Breach(path, message, _REJECTED, "set one of them to 1 or more", value=steps)
+        elif kind == "DaemonSet" and surge and unavailable and strategy.get("type", "RollingUpdate") == "RollingUpdate":
+            message = "`maxSurge` and `maxUnavailable` are both above 0. `maxUnavailable` is 1 by default"
+            yield Breach(path, message, _REJECTED, "set one of them to 0", value=steps)
+    if kind == "Deployment":
+        ready, deadline = integer(spec.get("minReadySeconds"), 0), integer(spec.get("progressDeadlineSeconds"), 600)
+        if deadline <= ready:
+            message = f"`progressDeadlineSeconds` is {deadline}, but `minReadySeconds` is {ready}"
+            fix = f"set `progressDeadlineSeconds` to more than {ready}"
+            yield Breach(("spec", "progressDeadlineSeconds"), message, _REJECTED, fix, value=deadline)
+
+
+_STEPS = ("maxSurge", "maxUnavailable")
+
+
+def _count(value: object, default: int) -> int:
+    """Return a number of pods or a percentage; -1 for a value that the schema rejects."""
+    if isinstance(value, str):
+        return int(value[:-1]) if re.fullmatch(r"[0-9]{1,18}%", value) else -1
+    return integer(value, default)
+
+
+@check("workload/job-set", severity=ERROR, needs=Jobs)
+def job_set(jobs: Jobs) -> Iterator[Breach]:
+    """Report a JobSet that the webhook of JobSet rejects.
+
+    Policies, dependencies and the coordinator can name only replicated jobs of the same JobSet, and a dependency comes
+    earlier in the list. Names become parts of host names, so they are DNS labels. The API server stores a runtime with
+    such a JobSet, and the webhook rejects the JobSet that Trainer creates for each TrainJob. `mpi/job-order` reports
+    wrong dependencies in an MPI runtime.
+
+    Source: jobset v0.12.0 pkg/webhooks/jobset_webhook.go ValidateCreate, validateFailurePolicy, validateCoordinator
+    """
+    manifest = jobs.manifest
+    if manifest.kind in ("Job", "CronJob"):
+        return
+    is_runtime = manifest.kind in RUNTIMES
+    base: Path = JOB_SET if is_runtime else ("spec",)
+    spec = mapping(manifest.body, *map(str, base))
+    why = "JobSet rejects the JobSet of each TrainJob, so no pod starts" if is_runtime else "JobSet rejects the object"
+    is_mpi = is_runtime and "mpi" in mapping(manifest.body, "spec", "mlPolicy")
+    faults = [*find_job_set_faults(spec), *find_name_faults(spec, "a" if is_runtime else manifest.name)]
+    for path, message, fix in faults:
+        if not (is_mpi and "dependsOn" in path):
+            yield Breach((*base, *path), message, why, fix, value=string(_value_at(spec, path)) or None)
+
+
+def _value_at(value: object, path: Path) -> object:
+    """Return the value at a path; None if there is none."""
+    for step in path:
+        if isinstance(step, int):
+            value = items(value)[step] if step < len(items(value)) else None
+        else:
+            value = mapping(value).get(step)
+    return value

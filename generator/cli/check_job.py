@@ -1,0 +1,170 @@
+"""`mpigen check-job`: the verdict of the API server, Trainer, JobSet and Kueue on TrainJobs, without a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from generator.cli.findings import FindingOptions, findings_options, text_reader
+from generator.cli.inputs import is_complete, read_cluster, read_stdin, target_option
+from generator.cli.output import progress, table_width
+
+if TYPE_CHECKING:
+    from generator.checks.submission import Submission
+    from generator.simulate.access import Requester
+
+
+@click.command(
+    "check-job",
+    epilog="""
+    \b
+    Example:
+      mpigen check-job job.yaml --release output/prod
+      mpigen check-job job.yaml --release platform.yaml --as user:ada --group nlp-researchers
+      mpigen job new platform.yaml --runtime openmpi | mpigen check-job - --release platform.yaml
+    """,
+)
+@click.argument("files", nargs=-1, required=True, metavar="JOB...", type=click.Path(path_type=Path, allow_dash=True))
+@click.option(
+    "--release",
+    "cluster",
+    multiple=True,
+    required=True,
+    metavar="PATH",
+    type=click.Path(path_type=Path),
+    help="The objects of the cluster: a platform file, or YAML files and folders such as output/prod. May be repeated.",
+)
+@click.option(
+    "--as",
+    "user",
+    metavar="WHO",
+    help="The user who submits the TrainJobs: group:NAME, user:NAME or serviceaccount:NAMESPACE/NAME. Default: the "
+    "owner that the annotation mpigen.dev/owner names; then mpigen does not check RBAC, and reports a rejection by a "
+    "policy that reads the user as unknown.",
+)
+@click.option("--group", "groups", multiple=True, metavar="NAME", help="A group of WHO. May be repeated.")
+@click.option(
+    "-n",
+    "--namespace",
+    default="default",
+    show_default=True,
+    metavar="NAME",
+    help="The namespace of TrainJobs that set none.",
+)
+@target_option
+@findings_options
+def check_job(  # noqa: PLR0913 - one argument for each option
+    *,
+    files: tuple[Path, ...],
+    cluster: tuple[Path, ...],
+    user: str | None,
+    groups: tuple[str, ...],
+    namespace: str,
+    targets: dict[str, str],
+    options: FindingOptions,
+) -> int:
+    """Check if the TrainJobs in JOB files, or - for standard input, would run on the cluster of a release.
+
+    mpigen checks each TrainJob as `mpigen validate` does, and then as the cluster would: RBAC of the
+    user, the admission policies of the release, the webhooks of Trainer and JobSet, the admission by
+    Kueue, and the LimitRanges, ResourceQuotas and Pod Security level of the namespace. It submits
+    several TrainJobs in their order, while no other job runs. So a TrainJob only waits
+    for, or is preempted by, other TrainJobs of the same command.
+
+    Verdicts: admitted; waits; never (Kueue never admits it); rejected (the API server or a controller
+    rejects it); unknown (the report names the question that only the cluster answers).
+
+    Not checked: the SCCs of OpenShift, images, and whether the ranks communicate.
+    """
+    from generator import pipeline
+    from generator.adoption.adoption import Run
+    from generator.checks.submission import Destination
+
+    requester = _requester(user, groups)
+    adoption, read_text = options.load(), text_reader()
+    texts = dict(_read(files))
+    with progress("checking"):
+        world, made_for = read_cluster(cluster)
+        versions = {**made_for, **targets}
+        destination = Destination(world, versions, requester, namespace, is_complete(cluster))
+        done = pipeline.check_jobs(texts, destination, adoption.suite)
+
+    def text_of(file: str) -> str:
+        return texts[file].decode(errors="replace") if file in texts else read_text(file)
+
+    run = Run(done.jobs, [*texts], lambda _: True, text_of)
+    outcome = adoption.apply(done.findings, run)
+    return options.show(adoption, outcome, _summary(done.submissions), _lines(done.submissions), text_of)
+
+
+def _read(files: Iterable[Path]) -> Iterator[tuple[str, bytes]]:
+    """Yield (file, its text); `-` is standard input."""
+    from generator.documents.files import read_file
+
+    for file in files:
+        if str(file) == "-":
+            yield "stdin", read_stdin("pipe TrainJobs into `mpigen check-job -`")
+        else:
+            yield str(file), read_file(file)
+
+
+def _requester(user: str | None, groups: Iterable[str]) -> Requester | None:
+    from generator.simulate.access import parse_requester
+
+    if user is None:
+        if groups:
+            raise click.UsageError("--group needs --as")
+        return None
+    try:
+        return parse_requester(user, groups)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--as") from None
+
+
+def _summary(submissions: Sequence[Submission]) -> dict[str, Any]:
+    return {
+        "jobs": [
+            {
+                "namespace": submission.job.namespace,
+                "name": submission.job.name,
+                "file": submission.job.file,
+                "clusterQueue": submission.queue,
+                "verdict": submission.verdict,
+                "history": [*submission.outcome.history] if submission.outcome else [],
+                "flavors": submission.outcome.flavors if submission.outcome else {},
+            }
+            for submission in submissions
+        ]
+    }
+
+
+def _lines(submissions: Sequence[Submission]) -> list[str]:
+    from generator.report.table import table
+
+    rows = [
+        (
+            f"{submission.job.namespace}/{submission.job.name}",
+            submission.queue or "-",
+            submission.verdict,
+            _details(submission),
+        )
+        for submission in submissions
+    ]
+    return [*table(("JOB", "QUEUE", "VERDICT", "DETAILS"), rows, table_width())]
+
+
+def _details(submission: Submission) -> str:
+    """Describe how Kueue places an admitted job, or why a job waits; `-` for any other verdict."""
+    outcome = submission.outcome
+    if outcome is None or submission.verdict in ("rejected", "never"):
+        return "-"
+    if outcome.flavors:
+        flavors = sorted({flavor for choices in outcome.flavors.values() for flavor in choices.values()})
+        return f"flavor {', '.join(flavors)}{', borrows quota' if outcome.borrows else ''}"
+    if outcome.was_preempted:
+        return next(event for event in reversed(outcome.history) if event.startswith("preempted"))
+    reasons = outcome.reason.split("; ")  # one for each PodSet and flavor
+    return next((reason for reason in reasons if reason.endswith("is free")), reasons[0])

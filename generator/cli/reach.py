@@ -1,0 +1,187 @@
+"""`mpigen reach`: the connections between pods that the network policies in files allow."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from generator.cli.output import format_option, progress, show, table_width
+from generator.errors import ExitCode
+
+if TYPE_CHECKING:
+    from generator.manifests import Manifest
+    from generator.report.reach import Connection
+    from generator.simulate.network import Cause, Peer
+    from generator.simulate.peers import Cluster
+
+_PEERS = "tenant:NAME, NAMESPACE, NAMESPACE/NAME, pods:NAMESPACE, dns, api-server, internet or ip:ADDRESS"
+_MOST_PORT = 65_535
+
+
+@click.command(
+    options_metavar="[OPTIONS]",
+    epilog="""
+    \b
+    Example:
+      mpigen reach team-nlp team-cv output/prod
+      mpigen reach team-nlp dns --port 53/UDP platform.yaml
+      mpigen reach pods:monitoring tenant:team-nlp output/prod
+      mpigen reach team-nlp/train ip:10.20.0.7 --port 443 output/prod job.yaml
+      mpigen reach --matrix output/prod
+    """,
+)
+@click.argument("words", nargs=-1, required=True, metavar="[FROM TO] PATH...")
+@click.option(
+    "--port", default="", metavar="PORT/PROTOCOL", help="The port of TO, such as 2222 or 53/UDP. Default: all ports."
+)
+@click.option("--matrix", "is_matrix", is_flag=True, help="List the connections of each team instead.")
+@format_option
+def reach(words: tuple[str, ...], *, port: str, is_matrix: bool, form: str) -> int:
+    """Answer if FROM reaches TO over the pod network, by the network policies in PATH.
+
+    FROM and TO are tenant:NAME or NAMESPACE for the ranks of a team's jobs, NAMESPACE/NAME for the pods
+    of a runtime, TrainJob, Pod or other workload, pods:NAMESPACE for any pod of a namespace, dns,
+    api-server, internet, or ip:ADDRESS with an address or CIDR outside the pod network.
+
+    PATH is a platform file, a YAML or JSON file, a folder of them, or - for standard input. mpigen
+    evaluates NetworkPolicies, AdminNetworkPolicies and BaselineAdminNetworkPolicies. The answer is
+    unknown if another kind of policy, an address or a label that PATH lacks decides.
+
+    RDMA and secondary networks bypass these policies, and so does the node of a pod. The policies take
+    effect only if the CNI enforces them.
+    """
+    from generator.cli.inputs import read_cluster
+    from generator.report import reach as report
+    from generator.simulate.peers import Cluster
+
+    if not is_matrix and len(words) < 3:  # noqa: PLR2004 - FROM, TO and PATH
+        raise click.UsageError("write FROM TO PATH, or --matrix PATH")
+    if is_matrix and port:
+        raise click.UsageError("--matrix lists all ports, so remove --port")
+    number = _port(port)
+    ends, paths = ((), words) if is_matrix else (words[:2], words[2:])
+    with progress("reading"):
+        manifests, targets = read_cluster([Path(path) for path in paths])
+        cluster = Cluster.read(manifests)
+        notes = [*_notes(manifests)]
+        if is_matrix:
+            groups = report.matrix(cluster)
+            lines = [*report.matrix_text(groups, table_width()), *(["", *notes] if notes else [])]
+            show(form, {"matrix": report.matrix_facts(groups), "notes": notes}, lines)
+            return ExitCode.OK
+        source, to = (_peers(end, cluster, targets) for end in ends)
+        connections = report.all_spans(cluster, [(one, other) for one in source for other in to], number)
+    locate = _locator()
+    show(
+        form,
+        {"connections": report.facts(connections, locate), "notes": notes},
+        [*report.text(connections, locate), *notes],
+    )
+    return _exit_code(connections)
+
+
+def _exit_code(connections: Sequence[Connection]) -> ExitCode:
+    """Return OK if each pair of peers certainly connects on a port, else FINDINGS."""
+    reached = (any(span.verdict.allowed for span in connection.spans) for connection in connections)
+    return ExitCode.OK if all(reached) else ExitCode.FINDINGS
+
+
+def _port(text: str) -> tuple[str, int] | None:
+    """Parse `PORT` or `PORT/PROTOCOL`, in upper or lower case, and with TCP as default; None for an empty text.
+
+    Raises:
+        click.BadParameter: the text is not a port.
+    """
+    from generator.documents.scalars import int64
+    from generator.simulate.network import PROTOCOLS
+
+    if not text:
+        return None
+    written, _, protocol = text.partition("/")
+    number = int64(written)
+    if number is None or not 1 <= number <= _MOST_PORT or (protocol or "TCP").upper() not in PROTOCOLS:
+        raise click.BadParameter(
+            f"`{text}` is no port: write PORT/PROTOCOL, such as 2222 or 53/UDP", param_hint="--port"
+        )
+    return (protocol or "TCP").upper(), number
+
+
+def _peers(text: str, cluster: Cluster, targets: dict[str, str]) -> list[Peer]:
+    """Return the peers of a word.
+
+    Raises:
+        click.BadParameter: the files have no peer of this name.
+    """
+    from generator.errors import suggest
+    from generator.report.reach import API_SERVER, INTERNET
+    from generator.simulate.network import Peer
+
+    kind, colon, name = text.partition(":")
+    match kind:
+        case "dns":
+            return [cluster.dns()[0]]
+        case "api-server":
+            return [API_SERVER]
+        case "internet":
+            return [INTERNET]
+        case "ip" if colon:
+            try:
+                return [Peer(name, address=ipaddress.ip_network(name))]
+            except ValueError:
+                fix = "write an address such as ip:10.20.0.7, or the first address of a CIDR such as ip:10.20.0.0/16"
+                raise click.BadParameter(f"`{name}` is no address; {fix}", param_hint="PEER") from None
+        case "pods" if colon:
+            return [cluster.pods_of(name)]
+        case "tenant" if colon:
+            peers = [peer for namespace in cluster.tenants.get(name, ()) for peer in cluster.ends(namespace)]
+            known: Iterable[str] = cluster.tenants
+        case _:
+            namespace, slash, name = text.partition("/")
+            peers = cluster.workload(namespace, name, targets) if slash else []
+            if not slash and namespace in cluster.known_namespaces:
+                peers = cluster.ends(namespace)
+            known = cluster.known_namespaces
+            name = namespace
+    if not peers:
+        message = f"the files have no peer `{text}`; {suggest(name, known)} A peer is {_PEERS}"
+        raise click.BadParameter(message, param_hint="PEER")
+    return peers
+
+
+def _notes(manifests: Iterable[Manifest]) -> Iterator[str]:
+    """Yield the traffic that the answer does not cover."""
+    from generator.objects.pods import pod_templates
+
+    objects = list(manifests)
+    pods = [pods for manifest in objects for pods in pod_templates(manifest)]
+    if any(one.networks.requests or one.fabric_devices for one in pods):
+        yield "note: RDMA and secondary networks bypass these policies; separate teams by VLANs or partitions"
+    if any(manifest.kind == "MultiNetworkPolicy" for manifest in objects):
+        yield "note: MultiNetworkPolicies filter secondary networks alone, and mpigen does not evaluate them here"
+
+
+def _locator() -> Callable[[Cause], str]:
+    """Return a function that formats the place of a cause: `file:line`; empty if no file has it.
+
+    No file has a cause without an object, or with an object that mpigen rendered in memory.
+    """
+    from generator.cli.findings import text_reader
+    from generator.documents.locate import locate
+
+    read_text, places = text_reader(), dict[tuple[str, int, object], str]()
+
+    def place(cause: Cause) -> str:
+        manifest = cause.manifest
+        if manifest is None or not Path(manifest.file).is_file():
+            return ""
+        key = (manifest.file, manifest.index, (*manifest.inside, *cause.path))
+        if key not in places:
+            line, _ = locate(read_text(manifest.file), manifest.index, (*manifest.inside, *cause.path))
+            places[key] = f"{manifest.file}:{line}"
+        return places[key]
+
+    return place

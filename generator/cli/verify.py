@@ -1,0 +1,65 @@
+"""`mpigen verify`: compare a release on disk with its lock, and with a Git revision."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import click
+
+from generator.cli.output import counted, emit, format_option
+from generator.errors import ExitCode, OutputError, Problem
+from generator.report.result import Result
+
+
+@click.command(epilog="Example: mpigen verify output --against origin/main")
+@click.argument("folders", nargs=-1, type=click.Path(path_type=Path))
+@click.option(
+    "--against",
+    metavar="REV",
+    help="Also fail if a release differs from this Git revision, but has the same version.",
+)
+@format_option
+def verify(folders: tuple[Path, ...], against: str | None, form: str) -> int:
+    """Compare releases in FOLDERS with their locks. Default: output.
+
+    A folder is a release, or has a release for each platform. The lock release.json lists the generated
+    files of a release. mpigen fails if a listed file is missing or altered, or if the release contains
+    another file, a link or a special file.
+
+    With --against REV, mpigen also fails if a release differs from the Git revision REV but has the same
+    version. It ignores the folder argocd/, whose Application selects the version that Argo CD applies.
+    """
+    from generator.release import find_unraised, verify
+
+    releases = list(_releases(folders or (Path("output"),)))
+    problems = [problem for release in releases for problem in verify(release)]
+    if against and not problems:
+        problems = [problem for release in releases for problem in find_unraised(release, against)]
+    verdict = counted(len(problems), "problem")
+    result = Result(
+        summary={"releases": list(map(str, releases)), "problems": len(problems)},
+        problems=tuple(problems),
+        problem_code=ExitCode.FINDINGS,
+        lines=[f"{counted(len(releases), 'release')}: {verdict}"],
+    )
+    emit(form, result)
+    return result.exit_code
+
+
+def _releases(folders: Sequence[Path]) -> Iterator[Path]:
+    """Yield each folder with a lock, and each visible folder of a folder without a lock.
+
+    Raises:
+        OutputError: a folder does not exist, or has neither a lock nor folders.
+    """
+    from generator.release import LOCK
+
+    for folder in folders:
+        inside = sorted(path for path in folder.glob("[!.]*") if path.is_dir() or path.is_symlink())
+        if (folder / LOCK).exists():
+            yield folder
+        elif inside:
+            yield from inside
+        else:
+            raise OutputError((Problem("holds no release", "name the folder that `mpigen synth` wrote", str(folder)),))

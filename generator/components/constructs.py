@@ -1,0 +1,148 @@
+"""The bridge to cdk8s: a Component holds manifests, and `collect` reads them from the construct tree of an app.
+
+Components keep their manifests in Python, because an ApiObject costs a round trip to Node for each object. In a plain
+`cdk8s.App` the same components create ordinary ApiObjects instead, so `app.synth()` works there too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Iterator
+
+import cdk8s
+import constructs
+
+from generator.config.platform import Platform
+from generator.errors import ConfigError, Problem
+from generator.manifests import Body, Manifest
+
+_FILE = re.compile(r"(?!argocd/)(?:[A-Za-z0-9][\w.@+-]*/)*[A-Za-z0-9][\w.@+-]*\.ya?ml", re.ASCII)
+
+
+class Component(constructs.Construct):
+    """A construct that holds the manifests of a part of the platform: a tenant, a runtime, a queue tree.
+
+    Args:
+        scope: the app, or a construct in it.
+        id: the name of the construct, unique in `scope`.
+        manifests: the objects. The `file` of each is relative to the release folder, ends in `.yaml` or `.yml`, and is
+            not below `argocd/`.
+
+    Attributes:
+        manifests: the objects.
+        api_objects: the objects as cdk8s ApiObjects in a plain `cdk8s.App`; empty in an `App` of mpigen.
+    """
+
+    def __init__(self, scope: constructs.Construct, id: str, manifests: Iterable[Manifest]) -> None:  # noqa: A002
+        super().__init__(scope, id)
+        self.manifests = tuple(manifests)
+        self.api_objects: tuple[cdk8s.ApiObject, ...] = ()
+        if not isinstance(self.node.root, ManifestApp):
+            chart = cdk8s.Chart(self, "chart")
+            self.api_objects = tuple(
+                place_api_object(chart, f"{number}-{manifest.kind.lower()}", manifest.body)
+                for number, manifest in enumerate(self.manifests)
+            )
+
+
+def place_api_object(scope: constructs.Construct, id: str, body: Body) -> cdk8s.ApiObject:  # noqa: A002
+    """Create an ApiObject with this body. The Python class accepts no `spec`, so JSON patches set it."""
+    api_object = cdk8s.ApiObject(scope, id, api_version=body["apiVersion"], kind=body["kind"])
+    for key, value in body.items():
+        if key not in ("apiVersion", "kind"):
+            api_object.add_json_patch(
+                cdk8s.JsonPatch.replace(f"/{key}", value)
+                if key == "metadata"
+                else cdk8s.JsonPatch.add(f"/{key}", value)
+            )
+    return api_object
+
+
+class ManifestApp(cdk8s.App):
+    """A cdk8s App of one platform, whose components keep their manifests in Python."""
+
+    def __init__(self, platform: Platform) -> None:
+        super().__init__()
+        self.platform = platform
+
+    def synth(self) -> None:
+        """Raise a RuntimeError: only `mpigen synth` checks all manifests before it writes them."""
+        raise RuntimeError("write this app with `mpigen synth`; app.synth() would bypass its checks and its lock")
+
+
+def platform_of(scope: constructs.Construct) -> Platform:
+    """Return the platform of the app that contains a construct.
+
+    Raises:
+        ValueError: the app is a plain cdk8s App.
+    """
+    root = scope.node.root
+    if not isinstance(root, ManifestApp):
+        raise ValueError("pass platform=… in a plain cdk8s App")  # noqa: TRY004 - a missing argument
+    return root.platform
+
+
+def collect(app: cdk8s.App) -> list[Manifest]:
+    """Return every manifest of an app: of its components, and of the ApiObjects that an admin adds.
+
+    Raises:
+        ConfigError: a construct does not validate or cannot be rendered, or a body is not an object of plain data.
+    """
+    tree = app.node.find_all()
+    components = [construct for construct in tree if isinstance(construct, Component)]
+    of_components = {id(api_object) for component in components for api_object in component.api_objects}
+    problems = [problem for construct in tree for problem in _invalid(construct)]
+    collected: list[Manifest] = []
+    for construct in tree:
+        if isinstance(construct, Component):
+            collected.extend(construct.manifests)
+        elif isinstance(construct, cdk8s.ApiObject) and id(construct) not in of_components:
+            try:
+                body = construct.to_json()
+            except RuntimeError as error:  # jsii raises it for every JavaScript error
+                problems.append(Problem(str(error).splitlines()[0], "fix the construct", path=construct.node.path))
+            else:
+                collected.append(Manifest(body, custom_file(body)))
+    problems += [problem for manifest in collected for problem in find_malformed(manifest)]
+    if problems:
+        raise ConfigError(tuple(problems))
+    return collected
+
+
+def _invalid(construct: constructs.IConstruct) -> Iterator[Problem]:
+    """Yield the validation errors of a construct that an admin wrote. Each validation costs a round trip to Node.js."""
+    if type(construct).__module__.startswith("generator.") and not isinstance(construct, ManifestApp):
+        return
+    for message in construct.node.validate():
+        yield Problem(message, path=construct.node.path or "app")
+
+
+def custom_file(body: Body) -> str:
+    """Return the file of an admin's ApiObject: `custom/<namespace or cluster>/<kind>-<name>.yaml`."""
+    metadata = body.get("metadata")
+    metadata = metadata if isinstance(metadata, dict) else {}
+    kind, name = str(body.get("kind", "")).lower(), str(metadata.get("name") or "unnamed")
+    return f"custom/{_slug(str(metadata.get('namespace') or 'cluster'))}/{_slug(f'{kind}-{name}')}.yaml"
+
+
+def _slug(text: str) -> str:
+    """Replace the characters that mpigen allows in no file name, and append a digest if it replaced any."""
+    plain = re.sub(r"[^a-z0-9.-]+", "-", text.lower()).strip("-.") or "x"
+    return plain if plain == text else f"{plain}-{hashlib.sha256(text.encode()).hexdigest()[:6]}"
+
+
+def find_malformed(manifest: Manifest) -> Iterator[Problem]:
+    """Yield the problems of a manifest that cannot be written: its file, its metadata, or its data."""
+    where = f"{manifest.resource} in {manifest.file}"
+    if not _FILE.fullmatch(manifest.file):
+        fix = "name a YAML file by a relative path outside argocd/, such as site/extra.yaml"
+        yield Problem(f"`{manifest.file}` is not a valid path in a release", fix, path=manifest.resource)
+    metadata = manifest.body.get("metadata")
+    if not isinstance(metadata, dict) or not isinstance(metadata.get("annotations", {}), dict):
+        yield Problem("`metadata` or `metadata.annotations` is not a mapping", "set it to a mapping", path=where)
+    try:
+        json.dumps(manifest.body, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        yield Problem(f"it is not plain data: {error}", "use strings, numbers, lists and mappings only", path=where)

@@ -1,0 +1,222 @@
+"""Kustomizations: the files that they read, and the manifests that kustomize renders from them.
+
+mpigen starts kubectl or kustomize only if all references of a kustomization are files on disk, because kustomize
+downloads other references. Sources: sigs.k8s.io/kustomize/api v0.20.1 types/kustomization.go (fields),
+internal/target/kusttarget.go (resources, components), internal/loader/loader.go (downloads).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from generator.documents.files import read_file
+from generator.documents.load import load
+from generator.errors import DocumentError, EngineError, InputError, Problem
+
+NAMES = ("kustomization.yaml", "kustomization.yml", "Kustomization")
+"""The names of the file, of which a folder has at most one."""
+_GROUP = "kustomize.config.k8s.io/"
+_REMOTE = re.compile(r"://|[?]ref=|^[\w.-]+@[\w.-]+:|^(?:github|gitlab|bitbucket)\.\w+/")
+_LISTS_OF_FILES = (
+    "patches",
+    "patchesStrategicMerge",
+    "transformers",
+    "generators",
+    "validators",
+    "configurations",
+    "crds",
+)
+_HELM = ("helmCharts", "helmChartInflationGenerator")
+_SECONDS = 120
+"""The longest time for one kustomization; kustomize takes less than a second for most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kustomization:
+    """A kustomization file and its references.
+
+    Attributes:
+        file: the file.
+        is_component: True for `kind: Component`, which only other kustomizations can use.
+        resources: the files and folders with the manifests: `resources`, `bases` and `components`.
+        inputs: the files that it reads otherwise, such as patches, values, and files for ConfigMaps.
+        obstacles: the reasons why mpigen cannot render it without a network; empty if it can.
+    """
+
+    file: Path
+    is_component: bool
+    resources: tuple[Path, ...]
+    inputs: tuple[Path, ...]
+    obstacles: tuple[str, ...]
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the file."""
+        return self.file.parent
+
+
+def find_kustomization(folder: Path) -> Path | None:
+    """Return the kustomization file of a folder; None if the folder has none."""
+    return next((file for name in NAMES if (file := folder / name).is_file()), None)
+
+
+def read_kustomization(file: Path) -> Kustomization | None:
+    """Read a kustomization file; None if it is unreadable, or is a file of another kind."""
+    try:
+        documents = [document.data for document in load(read_file(file))]
+    except (DocumentError, InputError):
+        return None
+    body = documents[0] if len(documents) == 1 else None
+    if not isinstance(body, dict) or not str(body.get("apiVersion", _GROUP)).startswith(_GROUP):
+        return None
+    resources, inputs = list(_resources(body)), list(_inputs(body))
+    obstacles = [text for name in (*resources, *inputs) if (text := _find_obstacle(file.parent, name))]
+    obstacles += [f"`{key}` needs Helm" for key in _HELM if body.get(key)]
+    return Kustomization(
+        file=file,
+        is_component=body.get("kind") == "Component",
+        resources=tuple(_join(file.parent, name) for name in resources if not _REMOTE.search(name)),
+        inputs=tuple(_join(file.parent, name) for name in inputs if not _REMOTE.search(name)),
+        obstacles=tuple(obstacles),
+    )
+
+
+def _find_obstacle(folder: Path, name: str) -> str:
+    if _REMOTE.search(name):
+        return f"`{name}` is not on this machine, and mpigen downloads nothing"
+    return "" if _join(folder, name).exists() else f"`{name}` does not exist"
+
+
+def _join(folder: Path, name: str) -> Path:
+    return Path(os.path.normpath(folder / name))
+
+
+def _resources(body: Mapping[str, Any]) -> Iterator[str]:
+    for key in ("resources", "bases", "components"):
+        yield from _strings(body.get(key))
+
+
+def _inputs(body: Mapping[str, Any]) -> Iterator[str]:
+    for key in _LISTS_OF_FILES:
+        yield from (text for text in _strings(body.get(key)) if "\n" not in text)
+    for key in ("patches", "patchesJson6902", "replacements"):
+        yield from (path for item in _mappings(body.get(key)) for path in _strings([item.get("path")]))
+    openapi = body.get("openapi")
+    yield from _strings([openapi.get("path")] if isinstance(openapi, dict) else ())
+    for key in ("configMapGenerator", "secretGenerator"):
+        for item in _mappings(body.get(key)):
+            yield from (text.partition("=")[2] or text for text in _strings(item.get("files")))
+            yield from _strings([*_strings(item.get("envs")), item.get("env")])
+    for item in _mappings(body.get("helmCharts")):
+        yield from _strings([item.get("valuesFile"), *_strings(item.get("additionalValuesFiles"))])
+
+
+def _strings(value: object) -> Sequence[str]:
+    return [item for item in value if isinstance(item, str) and item] if isinstance(value, list | tuple) else ()
+
+
+def _mappings(value: object) -> Sequence[Mapping[str, Any]]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else ()
+
+
+class Kustomizations:
+    """Kustomizations by folder, with the files that each of them reads, directly or through others."""
+
+    def __init__(self, files: Sequence[Path]) -> None:
+        """Read the kustomizations of these files, and the ones that they refer to."""
+        self._by_folder: dict[Path, Kustomization | None] = {}
+        named = [self._at(file.parent) for file in files if file.name in NAMES]
+        self.named = tuple(kustomization for kustomization in named if kustomization)
+        """The kustomizations among the files."""
+
+    def around(self, file: Path) -> Iterator[Kustomization]:
+        """Yield the kustomizations in the folder of a file, and in the three folders above it."""
+        for folder in (file.parent, *file.parent.parents)[:4]:
+            if kustomization := self._at(folder):
+                yield kustomization
+
+    def roots(self) -> list[Kustomization]:
+        """Return the named kustomizations, except components and bases, which other named kustomizations use.
+
+        Of kustomizations that use each other in a circle, the first one is a root.
+        """
+        used = {folder for item in self.named for folder in self._uses(item)}
+        candidates = [item for item in self.named if not item.is_component]
+        roots = [item for item in candidates if _join(item.folder, ".") not in used]
+        reached = {part.file for root in roots for part in self.closure(root)}
+        for item in candidates:
+            if item.file not in reached:
+                roots.append(item)
+                reached.update(part.file for part in self.closure(item))
+        return roots
+
+    def used_by(self, kustomization: Kustomization) -> list[Kustomization]:
+        """Return the kustomizations that a kustomization uses directly, except components."""
+        used = filter(None, map(self._at, self._uses(kustomization)))
+        return [item for item in used if not item.is_component]
+
+    def closure(self, root: Kustomization) -> list[Kustomization]:
+        """Return a kustomization, and all kustomizations that it uses, directly or through others."""
+        parts: dict[Path, Kustomization] = {}
+        waiting = [root]
+        while waiting:
+            kustomization = waiting.pop()
+            if kustomization.folder not in parts:
+                parts[kustomization.folder] = kustomization
+                waiting += filter(None, map(self._at, self._uses(kustomization)))
+        return list(parts.values())
+
+    def _uses(self, kustomization: Kustomization) -> list[Path]:
+        return [path for path in (*kustomization.resources, *kustomization.inputs) if path.is_dir()]
+
+    def _at(self, folder: Path) -> Kustomization | None:
+        key = Path(os.path.normpath(folder))
+        if key not in self._by_folder:
+            file = find_kustomization(folder)
+            self._by_folder[key] = read_kustomization(file) if file else None
+        return self._by_folder[key]
+
+
+def find_renderer() -> tuple[str, ...]:
+    """Return the command that renders a folder: `kubectl kustomize`, or else `kustomize build`.
+
+    Raises:
+        EngineError: PATH has neither program.
+    """
+    for program, command in (("kubectl", "kustomize"), ("kustomize", "build")):
+        if path := shutil.which(program):
+            return path, command
+    raise EngineError((Problem("`--kustomize` needs kubectl or kustomize on PATH", "install one of them"),))
+
+
+def render(folder: Path, renderer: Sequence[str]) -> bytes:
+    """Return the YAML that kustomize renders from a folder.
+
+    Args:
+        folder: a folder whose kustomization has no obstacles.
+        renderer: the result of `find_renderer`.
+
+    Raises:
+        InputError: kustomize rejects the folder; the message is its own.
+    """
+    command = [*renderer, os.fspath(folder)]
+    try:
+        ran = subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, timeout=_SECONDS, check=False)  # noqa: S603
+    except subprocess.TimeoutExpired:
+        problem = Problem(f"kustomize takes longer than {_SECONDS} seconds", "render it, and pipe the result in")
+        raise InputError((problem,)) from None
+    except OSError as error:
+        raise EngineError((Problem(f"{renderer[0]} does not run: {error.strerror}", "install it again"),)) from None
+    if ran.returncode:
+        lines = [line for line in ran.stderr.decode(errors="replace").splitlines() if line.strip()]
+        errors = [line for line in lines if not line.startswith(("#", "Warning:"))] or lines
+        message = " ".join(errors).removeprefix("error: ").removeprefix("Error: ")[:500]
+        raise InputError((Problem(f"kustomize cannot render it: {message}", "fix the error that kustomize reports"),))
+    return ran.stdout

@@ -1,0 +1,99 @@
+"""Deprecated and removed versions and fields of Kubernetes APIs (api_versions.yaml)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from generator.facts.table import read_rows, read_table
+
+
+def is_reached(minor: str, release: str) -> bool:
+    """Return True if a minor version is this release or a later one; False if one of them is empty."""
+    return bool(minor and release) and _number(minor) >= _number(release)
+
+
+def _number(minor: str) -> tuple[int, ...]:
+    return tuple(map(int, minor.split(".")))
+
+
+def next_minor(minor: str) -> str:
+    """Return the minor version that follows: `1.35` for `1.34`."""
+    *major, last = _number(minor)
+    return ".".join(map(str, (*major, last + 1)))
+
+
+def component_name(component: str) -> str:
+    """Return the name of a component for messages, such as `Kubernetes`."""
+    name: str = read_table("api_versions")["components"][component]
+    return name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiVersion:
+    """A deprecated or removed version of some kinds: a row of api_versions.yaml, which explains the fields."""
+
+    api: str
+    kinds: tuple[str, ...]
+    component: str
+    deprecated: str
+    removed: str = ""
+    replacement: str = ""
+    replacement_kind: str = ""
+    served_by: str = ""
+    instead: str = ""
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiField:
+    """A deprecated or removed field: a row of api_versions.yaml, which explains the fields."""
+
+    api: str
+    kind: str
+    path: tuple[str, ...]
+    component: str
+    deprecated: str = ""
+    inert: str = ""
+    removed: str = ""
+    instead: str
+    source: str
+
+
+VERSIONS = read_rows("api_versions", "versions", ApiVersion)
+FIELDS = read_rows("api_versions", "fields", ApiField)
+
+
+@cache
+def _by_kind() -> Mapping[tuple[str, str], ApiVersion]:
+    return {(row.api, kind): row for row in VERSIONS for kind in row.kinds}
+
+
+def find_version(api: str, kind: str) -> ApiVersion | None:
+    """Return the row of an apiVersion and kind; None if the table has none."""
+    return _by_kind().get((api, kind))
+
+
+@cache
+def fields_of(api: str, kind: str) -> Sequence[ApiField]:
+    """Return the deprecated and removed fields of a kind. `v1` and `Pod` have the fields of all pod templates."""
+    return [row for row in FIELDS if (row.api, row.kind) == (api, kind)]
+
+
+def find_places(value: object, path: Sequence[str]) -> Iterator[tuple[str | int, ...]]:
+    """Yield each place of a path in an object. `[]` is each item of a list, and `prefix*` each key with this prefix."""
+    if not path:
+        yield ()
+        return
+    first, rest = path[0], path[1:]
+    steps: list[str | int] = []
+    if first == "[]":
+        steps = list(range(len(value))) if isinstance(value, list) else []
+    elif isinstance(value, dict) and first.endswith("*"):
+        steps = [key for key in value if isinstance(key, str) and key.startswith(first[:-1])]
+    elif isinstance(value, dict) and first in value:
+        steps = [first]
+    for step in steps:
+        for place in find_places(value[step], rest):  # type: ignore[index]
+            yield (step, *place)

@@ -1,0 +1,195 @@
+"""The releases before a new one: the tree that it replaces, and the versions that never change again.
+
+Names of files in an older tree start with its revision, as in `git show HEAD:output/prod/release.json`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+
+from generator.checks.files import SUFFIXES
+from generator.errors import ConfigError, OutputError, Problem
+from generator.manifests import Manifest, read
+from generator.release.exchange import report_os_errors
+from generator.release.folder import read_file
+from generator.release.git import Repository
+from generator.release.lock import LOCK, Lock, Release
+
+HEAD = "HEAD"
+_HIDDEN = re.compile(r"/\.")
+_MAX_NAMES = 10  # names in a message before "and N more"
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """A release that is on disk or in a Git revision.
+
+    Attributes:
+        prefix: the text before the path of a file in findings, such as `HEAD:output/prod/`.
+        lock: the lock.
+        files: path → content of each file that the lock lists and that exists.
+    """
+
+    prefix: str
+    lock: Lock
+    files: Mapping[str, bytes]
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """The name of each file, with the prefix → its text."""
+        return {self.prefix + path: data.decode(errors="replace") for path, data in self.files.items()}
+
+    def manifests(self, release: Release, rendered: Sequence[Manifest]) -> list[Manifest]:
+        """Return the objects of this tree. Files that equal files of `release` are not parsed again.
+
+        Args:
+            release: the new release.
+            rendered: its manifests.
+
+        Raises:
+            DocumentError: a file is not YAML.
+        """
+        same: dict[str, list[Manifest]] = {}
+        for manifest in rendered:
+            same.setdefault(manifest.file, []).append(manifest)
+        manifests: list[Manifest] = []
+        for path, data in self.files.items():
+            name = self.prefix + path
+            if path in release.files and release.files[path].encode() == data:
+                manifests += (replace(manifest, file=name) for manifest in same.get(path, ()))
+            else:
+                manifests += read(data, name)
+        return manifests
+
+
+def find_replaced(home: Path, against: str = "") -> Tree | None:
+    """Return the release that a new one replaces; None if there is none.
+
+    Args:
+        home: the folder of the platform, which may be missing.
+        against: a folder, or else a Git revision. By default the release of HEAD; if HEAD has none, the one on disk.
+
+    Raises:
+        ConfigError: there is no such revision, or git cannot be run.
+        OutputError: the release cannot be read, or its lock is damaged.
+    """
+    if against and Path(against).is_dir():
+        return _read_folder(Path(against), f"{against.rstrip('/')}/")
+    repository = Repository.around(home)
+    if against:
+        if repository is None:
+            message = f"`{against}` is no folder, and `{home}` is in no Git repository"
+            raise ConfigError((Problem(message, "name the folder of a release", path="--against"),))
+        return _read_revision(repository, repository.require_commit(against, "--against"), against, home)
+    head = repository.commit(HEAD) if repository else ""
+    committed = _read_revision(repository, head, HEAD, home) if repository and head else None
+    return committed or _read_folder(home, f"replaced:{home}/")
+
+
+def _read_folder(home: Path, prefix: str) -> Tree | None:
+    with report_os_errors(home):
+        if not (home / LOCK).exists():
+            return None
+        lock = _decode(read_file(home, LOCK), str(home / LOCK))
+        files = {path: read_file(home, path) for path in lock.files if (home / path).exists()}
+    return Tree(prefix, lock, files)
+
+
+def _read_revision(repository: Repository, commit: str, revision: str, home: Path) -> Tree | None:
+    folder = repository.path_of(home)
+    blobs = repository.files(commit, folder)
+    prefix = f"{revision}:{folder}/"
+    if LOCK not in blobs:
+        return None
+    (data,) = repository.read([blobs[LOCK]])
+    lock = _decode(data, prefix + LOCK)
+    paths = [path for path in lock.files if path in blobs]
+    return Tree(prefix, lock, dict(zip(paths, repository.read(blobs[path] for path in paths), strict=True)))
+
+
+def _decode(data: bytes, name: str) -> Lock:
+    try:
+        return Lock.decode(data)
+    except ValueError as error:
+        raise OutputError((Problem(f"cannot be read: {error}", "restore the file (`git checkout`)", name),)) from None
+
+
+def read_manifest_texts(revision: str, paths: Sequence[Path]) -> dict[str, bytes]:
+    """Return name → content of the visible YAML and JSON files at the paths in a Git revision.
+
+    Raises:
+        ConfigError: there is no such revision, a path is in no repository, or git cannot be run.
+    """
+    texts: dict[str, bytes] = {}
+    for path in paths:
+        repository = Repository.around(path)
+        if repository is None:
+            message = f"`{revision}` is no file or folder, and `{path}` is in no Git repository"
+            raise ConfigError((Problem(message, "name a file or folder that exists", path="--since"),))
+        home = PurePosixPath(repository.path_of(path))
+        blobs = repository.files(repository.require_commit(revision, "--since"), "" if str(home) == "." else str(home))
+        visible = {f"{revision}:{home / name}": blob for name, blob in blobs.items() if not _HIDDEN.search(f"/{name}")}
+        names = [name for name in sorted(visible) if name.endswith(SUFFIXES)]
+        texts |= zip(names, repository.read(visible[name] for name in names), strict=True)
+    return texts
+
+
+def find_tagged(release: Release, home: Path) -> list[Problem]:
+    """Return a problem if the files under the tag `<platform>/<version>` differ from this release.
+
+    Raises:
+        ConfigError: git cannot be run.
+        OutputError: `release.json` under the tag is damaged.
+    """
+    tag = f"{release.platform}/{release.version}"
+    repository = Repository.around(home)
+    commit = repository.commit(f"refs/tags/{tag}") if repository else ""
+    tagged = _read_revision(repository, commit, tag, home) if repository and commit else None
+    if tagged is None or not (changed := changed_files(tagged.lock, release.lock)):
+        return []
+    message = f"release {release.version} differs from the files under its tag `{tag}`: {changed}"
+    fix = f"set `release: {next_version(release.version)}` in the platform file, because a tagged release never changes"
+    return [Problem(message, fix, str(home))]
+
+
+def find_unraised(home: Path, revision: str) -> list[Problem]:
+    """Return a problem if a release on disk differs from a Git revision and has the same version.
+
+    Raises:
+        ConfigError: there is no such revision, or git cannot be run.
+        OutputError: a lock is damaged.
+    """
+    old, new = find_replaced(home, revision), _read_folder(home, "")
+    if old is None or new is None or old.lock.version != new.lock.version:
+        return []
+    if not (changed := changed_files(old.lock, new.lock)):
+        return []
+    message = f"release {new.lock.version} differs from `{revision}`: {changed}"
+    fix = f"set `release: {next_version(new.lock.version)}` in the platform file, and run `mpigen synth`"
+    return [Problem(message, fix, str(home))]
+
+
+def changed_files(old: Lock, new: Lock) -> str:
+    """List the added, changed and removed files for a message; empty if there are none.
+
+    Files in the folder of Argo CD's Application are not listed: the Application names the version to apply, so the
+    promotion of another version changes it.
+    """
+    names = sorted({path for path, _ in set(old.versioned.items()) ^ set(new.versioned.items())})
+    more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
+    return f"{', '.join(names[:_MAX_NAMES])}{more}"
+
+
+def next_version(version: str) -> str:
+    """Return a version with its last number raised: `1.0.9` → `1.0.10`, `2.0.0-rc.1` → `2.0.0-rc.2`."""
+    return re.sub(r"[0-9]+(?=[^0-9]*\Z)", lambda number: _raise(number[0]), version, count=1)
+
+
+def _raise(number: str) -> str:
+    """Return a number plus one. Python reads no integers of more than 4,300 digits."""
+    head = number.rstrip("9")
+    raised = f"{head[:-1]}{int(head[-1]) + 1}" if head else "1"
+    return raised + "0" * (len(number) - len(head))

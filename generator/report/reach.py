@@ -1,0 +1,224 @@
+"""Connections between pods, as text and as JSON data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from generator.checks.finding import listed
+from generator.documents.messages import escape_control, format_path
+from generator.report import table
+from generator.simulate.network import INGRESS, PROTOCOLS, Cause, Peer, Span, Verdict
+from generator.simulate.peers import Cluster
+
+Locate = Callable[[Cause], str]
+"""Returns `file:line` of the policy of a cause; empty if unknown."""
+_WORDS = {True: "yes", False: "no", None: "unknown"}
+_MATRIX = ("FROM", "TO", "PORTS", "BY")
+_CONNECTED = ("TCP", "UDP")
+
+
+class Connection(NamedTuple):
+    """The verdicts on the ports from one peer to another."""
+
+    source: Peer
+    to: Peer
+    spans: Sequence[Span]
+
+
+def text(connections: Iterable[Connection], locate: Locate) -> Iterator[str]:
+    """Yield the answer for each pair of peers: the ports with one verdict, and the reasons below them."""
+    for source, to, spans in connections:
+        yield escape_control(f"{source.name} → {to.name}")
+        groups = _by_verdict(spans)
+        for verdict, ports in sorted(groups, key=lambda group: _ORDER.index(group[0].allowed)):
+            is_rest = verdict.allowed is False and len(groups) > 1 and len(_ports(ports)) > 1
+            yield escape_control(
+                f"  {_WORDS[verdict.allowed]}: {'all other ports' if is_rest else format_ports(ports)}"
+            )
+            for cause in dict.fromkeys(_describe(cause, locate) for cause in verdict.causes):
+                yield escape_control(f"    {cause}")
+
+
+_ORDER = (True, None, False)
+
+
+def _describe(cause: Cause, locate: Locate) -> str:
+    place = locate(cause)
+    policy = f"{cause.manifest.resource}: " if cause.manifest else ""
+    return f"{f'{place}: ' if place else ''}{policy}{cause.text}"
+
+
+def _by_verdict(spans: Iterable[Span]) -> list[tuple[Verdict, list[Span]]]:
+    groups: list[tuple[Verdict, list[Span]]] = []
+    for span in spans:
+        same = next((ports for verdict, ports in groups if verdict == span.verdict), None)
+        if same is None:
+            groups.append((span.verdict, [span]))
+        else:
+            same.append(span)
+    return groups
+
+
+def format_ports(spans: Sequence[Span]) -> str:
+    """Format ports: `all ports`, `all TCP ports`, or `TCP 22, TCP 80-90`. Without spans, return `none`."""
+    whole = {span.protocol for span in spans if (span.first, span.last) == (1, 65_535)}
+    if whole >= set(_CONNECTED):
+        return "all ports"
+    return ", ".join(_ports(spans)) or "none"
+
+
+def _ports(spans: Iterable[Span]) -> list[str]:
+    texts = []
+    for span in spans:
+        ports = f"{span.first}-{span.last}" if span.last > span.first else f"{span.first}"
+        whole = (span.first, span.last) == (1, 65_535)
+        texts.append(f"all {span.protocol} ports" if whole else f"{span.protocol} {ports}")
+    return texts
+
+
+def facts(connections: Iterable[Connection], locate: Locate) -> list[dict[str, Any]]:
+    """Return the answers as JSON data. `reached` is null if the verdict is unknown."""
+    return [
+        {
+            "from": connection.source.name,
+            "to": connection.to.name,
+            "ports": [
+                {
+                    "protocol": span.protocol,
+                    "first": span.first,
+                    "last": span.last,
+                    "reached": span.verdict.allowed,
+                    "because": [_cause_facts(cause, locate) for cause in span.verdict.causes],
+                }
+                for span in connection.spans
+            ],
+        }
+        for connection in connections
+    ]
+
+
+def _cause_facts(cause: Cause, locate: Locate) -> Mapping[str, str]:
+    return {
+        "text": cause.text,
+        "object": cause.manifest.resource if cause.manifest else "",
+        "path": format_path(cause.path, root="$") if cause.manifest else "",
+        "place": locate(cause),
+    }
+
+
+class Row(NamedTuple):
+    """A row of the matrix.
+
+    Attributes:
+        source: the peer that connects.
+        to: the peer that it reaches.
+        ports: the ports that it reaches.
+        by: the policies that decide.
+    """
+
+    source: str
+    to: str
+    ports: str
+    by: str
+
+
+def matrix(cluster: Cluster) -> list[tuple[list[str], list[Row]]]:
+    """Return the rows of each team's namespace. Namespaces with the same rows are one entry."""
+    groups: dict[tuple[Row, ...], list[str]] = {}
+    decided: dict[object, tuple[Row, ...]] = {}
+    for namespace, reached in cluster.reached_teams().items():
+        key = namespace if reached else cluster.shape(namespace)
+        if key not in decided:
+            decided[key] = tuple(_rows(cluster, namespace, reached))
+        rows = decided[key]
+        groups.setdefault(rows, []).append(namespace)
+    return [(names, list(rows)) for rows, names in groups.items()]
+
+
+def _rows(cluster: Cluster, namespace: str, reached: Sequence[tuple[str, Sequence[Span]]]) -> Iterator[Row]:
+    ranks = cluster.ranks(namespace) or [cluster.pods_of(namespace)]
+    yield _row(cluster, "ranks", "ranks", [(one, other) for one in ranks for other in ranks])
+    other = next((name for name, team in cluster.teams.items() if team != cluster.teams[namespace]), "")
+    if other and not reached:
+        yield _row(cluster, "ranks", "other teams", [(one, pods) for one in ranks for pods in cluster.ends(other)])
+    for spans in dict.fromkeys(_summary(spans) for _, spans in reached):
+        names = [name for name, others in reached if _summary(others) == spans]
+        yield Row("ranks", listed(names).replace("`", ""), *spans)
+    yield _row(cluster, "ranks", "DNS", [(one, cluster.dns()[0]) for one in ranks])
+    yield _row(cluster, "ranks", "Internet", [(one, INTERNET) for one in ranks])
+    for network in cluster.policies.networks(ranks):
+        yield _row(cluster, "ranks", str(network), [(one, Peer(str(network), address=network)) for one in ranks])
+    yield _row(cluster, "ranks", "API server", [(one, API_SERVER) for one in ranks])
+    for source in cluster.named_peers(namespace, INGRESS):
+        yield _row(cluster, source, "ranks", [(cluster.pods_of(source), one) for one in ranks])
+    yield _row(cluster, "other namespaces", "ranks", [(cluster.stranger, one) for one in ranks])
+
+
+INTERNET = Peer("the Internet", is_internet=True)
+API_SERVER = Peer("the API server")
+
+
+def _row(cluster: Cluster, source: str, to: str, pairs: Iterable[tuple[Peer, Peer]]) -> Row:
+    spans = [span for pair in pairs for span in cluster.policies.spans(*pair, _CONNECTED)]
+    return Row(source, to, *_summary(spans))
+
+
+def _summary(spans: Sequence[Span]) -> tuple[str, str]:
+    """Return the ports that are reached, and the names of the policies that decide.
+
+    If no port is certainly reached, the ports are `unknown: …` or `none`.
+    """
+    for allowed, word in ((True, ""), (None, "unknown: ")):
+        reached = [span for span in spans if span.verdict.allowed is allowed]
+        if reached:
+            doubts = any(span.verdict.allowed is None for span in spans) and allowed
+            unique = list({span[:3]: span for span in reached}.values())
+            return f"{word}{format_ports(unique)}{', others unknown' if doubts else ''}", _names(reached)
+    return "none", _names(spans)
+
+
+def _names(spans: Iterable[Span]) -> str:
+    names = dict.fromkeys(_name(cause) for span in spans for cause in span.verdict.causes)
+    return ", ".join(name for name in names if name) or "no policy"
+
+
+def _name(cause: Cause) -> str:
+    if cause.manifest is None:
+        return ""
+    return cause.manifest.name if cause.manifest.namespace else cause.manifest.kind
+
+
+def matrix_text(groups: Iterable[tuple[Sequence[str], Sequence[Row]]], width: int | None) -> Iterator[str]:
+    """Yield a table for each group of namespaces."""
+    for number, (names, rows) in enumerate(groups):
+        if number:
+            yield ""
+        yield escape_control(f"{'namespace' if len(names) == 1 else 'namespaces'} {listed(names, 5)}:")
+        yield from table.table(_MATRIX, rows, width)
+
+
+def matrix_facts(groups: Iterable[tuple[Sequence[str], Sequence[Row]]]) -> list[dict[str, Any]]:
+    """Return the matrix as JSON data."""
+    return [
+        {
+            "namespaces": [*names],
+            "connections": [{"from": row.source, "to": row.to, "ports": row.ports, "by": row.by} for row in rows],
+        }
+        for names, rows in groups
+    ]
+
+
+def all_spans(cluster: Cluster, pairs: Iterable[tuple[Peer, Peer]], port: tuple[str, int] | None) -> list[Connection]:
+    """Return the verdicts for pairs of peers, on one port or on all ports."""
+    policies = cluster.policies
+    return [
+        Connection(
+            source,
+            to,
+            [Span(port[0], port[1], port[1], policies.decide(source, to, *port))]
+            if port
+            else policies.spans(source, to, PROTOCOLS),
+        )
+        for source, to in pairs
+    ]

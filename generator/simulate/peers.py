@@ -1,0 +1,387 @@
+"""The pods and namespaces in files that network policies connect: the ranks of teams, workloads, and DNS."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from generator.errors import SimulationError
+from generator.facts.names import DNS_PODS, METADATA_NAME, PARAMETER, TENANT_LABEL
+from generator.manifests import Body, Manifest
+from generator.objects.fields import integer, mapping, mappings, string, string_map, strings
+from generator.objects.namespace import is_namespace
+from generator.objects.pods import KINDS, RUNTIMES, PodTemplate, pod_templates
+from generator.objects.selectors import Labels, selector_requirements
+from generator.simulate.network import EGRESS, INGRESS, PROTOCOLS, Peer, Policies, Port, Rule, Span
+
+_CONTROLLED = (
+    *("jobset.sigs.k8s.io/", "batch.kubernetes.io/", "job-name", "controller-uid"),
+    *("kueue.x-k8s.io/", "trainer.kubeflow.org/"),
+)
+"""Prefixes of labels that controllers set on the pods of a job, with values that differ by job."""
+
+
+def _with_placeholders(node: object, names: Mapping[str, str], *, is_selector: bool = False) -> object:
+    """Return a spec in which the values of selectors of namespaces are placeholders if they are in `names`."""
+    if isinstance(node, dict):
+        return {
+            key: _with_placeholders(value, names, is_selector=is_selector or key in ("namespaces", "namespaceSelector"))
+            for key, value in node.items()
+        }
+    if isinstance(node, list):
+        return [_with_placeholders(value, names, is_selector=is_selector) for value in node]
+    return names.get(node, node) if is_selector and isinstance(node, str) else node
+
+
+def _known_labels(namespace: str, manifest: Manifest | None) -> Labels:
+    """Return the labels of a namespace. The API server sets the label with the name.
+
+    Without a `manifest`, all other labels are unknown, except that the namespace has no label of mpigen.
+    """
+    name = {METADATA_NAME: namespace}
+    return Labels({**string_map(manifest.labels), **name}) if manifest else Labels(name, ("",), (PARAMETER,))
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """The policies, namespaces and pods of the files.
+
+    Attributes:
+        policies: the policies.
+        namespaces: name → Namespace.
+        runtimes: the runtimes.
+        workloads: TrainJobs, Pods, and other objects with pods.
+        queued: the namespaces with a LocalQueue.
+    """
+
+    policies: Policies
+    namespaces: Mapping[str, Manifest]
+    runtimes: Sequence[Manifest]
+    workloads: Sequence[Manifest]
+    queued: frozenset[str]
+
+    @classmethod
+    def read(cls, manifests: Iterable[Manifest]) -> Cluster:
+        """Read the objects that decide connections, and the pods.
+
+        Raises:
+            SimulationError: two policies of the same name differ.
+        """
+        objects = list(manifests)
+        return cls(
+            Policies.read(objects),
+            {manifest.name: manifest for manifest in objects if is_namespace(manifest)},
+            [manifest for manifest in objects if manifest.kind in RUNTIMES],
+            [manifest for manifest in objects if manifest.kind in KINDS - set(RUNTIMES)],
+            frozenset(manifest.namespace for manifest in objects if manifest.kind == "LocalQueue"),
+        )
+
+    @cached_property
+    def tenants(self) -> Mapping[str, Sequence[str]]:
+        """Tenant → its namespaces."""
+        tenants: dict[str, list[str]] = {}
+        for name, manifest in self.namespaces.items():
+            if tenant := string(manifest.labels.get(TENANT_LABEL)):
+                tenants.setdefault(tenant, []).append(name)
+        return tenants
+
+    def labels_of(self, namespace: str) -> Labels:
+        """Return the labels of a namespace. For a namespace outside the files, only the name is known."""
+        if namespace not in self._labels:
+            self._labels[namespace] = _known_labels(namespace, self.namespaces.get(namespace))
+        return self._labels[namespace]
+
+    @cached_property
+    def _labels(self) -> dict[str, Labels]:
+        return {}
+
+    def pods_of(self, namespace: str, name: str = "") -> Peer:
+        """Return a peer for any pod of a namespace: all its labels are unknown."""
+        text = name or f"pods of `{namespace}`"
+        return Peer(text, namespace, Labels({}, ("",)), self.labels_of(namespace), ports=None)
+
+    def bare_pods(self, namespace: str) -> Peer:
+        """Return a pod of a namespace without labels."""
+        return Peer("pods without labels", namespace, Labels({}), self.labels_of(namespace))
+
+    def runtimes_of(self, namespace: str) -> list[Manifest]:
+        """Return the runtimes that jobs in a namespace can use."""
+        return [
+            manifest
+            for manifest in self.runtimes
+            if manifest.kind == "ClusterTrainingRuntime" or manifest.namespace == namespace
+        ]
+
+    def ranks(self, namespace: str, runtime: str = "") -> list[Peer]:
+        """Return the launchers and ranks of jobs in a namespace; empty if it has no runtime.
+
+        Pods that no policy distinguishes are one peer.
+
+        Args:
+            namespace: the namespace.
+            runtime: the name of the only runtime; empty for all runtimes of the namespace.
+        """
+        if (namespace, runtime) in self._ranks:
+            return self._ranks[namespace, runtime]
+        named: dict[object, tuple[list[str], PodTemplate]] = {}
+        for manifest in self.runtimes_of(namespace):
+            for pods in pod_templates(manifest) if runtime in ("", manifest.name) else ():
+                if pods.role not in _INITIALIZERS:
+                    names, _ = named.setdefault(self._signature(pods), ([], pods))
+                    names += [manifest.name] if manifest.name not in names else []
+        text = f"ranks of `{namespace}`"
+        self._ranks[namespace, runtime] = [
+            self._peer(pods, namespace, f"{text} ({', '.join(names)})" if len(named) > 1 else text)
+            for names, pods in named.values()
+        ]
+        return self._ranks[namespace, runtime]
+
+    @cached_property
+    def _ranks(self) -> dict[tuple[str, str], list[Peer]]:
+        return {}
+
+    def _peer(self, pods: PodTemplate, namespace: str, name: str) -> Peer:
+        labels = Labels(string_map(mapping(pods.body, "metadata", "labels")), _CONTROLLED)
+        return Peer(name, namespace, labels, self.labels_of(namespace), *_network_of(pods))
+
+    def _signature(self, pods: PodTemplate) -> object:
+        """Return a key that is equal for pods that no policy distinguishes."""
+        key = id(pods.body)
+        if key not in self._signatures:
+            labels = Labels(string_map(mapping(pods.body, "metadata", "labels")), _CONTROLLED)
+            matches = tuple(labels.match(selector) for selector in self._selectors)
+            self._signatures[key] = (matches, *_network_of(pods))
+        return self._signatures[key]
+
+    @cached_property
+    def _signatures(self) -> dict[int, object]:
+        return {}
+
+    @cached_property
+    def _selectors(self) -> Sequence[Body]:
+        """The different selectors of pods."""
+        policies = self.policies.all()
+        entries = [entry.pods for policy in policies for entry in policy.entries()]
+        selectors = [selector for selector in (*(policy.pods for policy in policies), *entries) if selector]
+        return list({json.dumps(selector, sort_keys=True, default=str): selector for selector in selectors}.values())
+
+    @cached_property
+    def is_openshift(self) -> bool:
+        """True if the labels of a namespace are for OpenShift, or a policy names the namespace of its DNS pods."""
+        keys = [str(key) for manifest in self.namespaces.values() for key in manifest.labels]
+        named = (name for namespace in self.policies.standard for name in self.named_peers(namespace))
+        return any(key.partition("/")[0].endswith("openshift.io") for key in keys) or DNS_PODS[1][0] in named
+
+    def dns(self) -> tuple[Peer, int]:
+        """Return the DNS pods of the cluster, and their port."""
+        return self.dns_pods[self.is_openshift]
+
+    @cached_property
+    def dns_pods(self) -> Sequence[tuple[Peer, int]]:
+        """The DNS pods of Kubernetes and of OpenShift, with their ports."""
+        return [
+            (Peer(f"DNS (`{namespace}`)", namespace, Labels(labels, ("",)), self.labels_of(namespace), None), port)
+            for namespace, labels, port in DNS_PODS
+        ]
+
+    @cached_property
+    def stranger(self) -> Peer:
+        """A pod without labels, in a namespace without labels that is not in the files."""
+        name = "pods of other namespaces"
+        return Peer(name, "-", Labels({}), Labels({METADATA_NAME: "-"}))
+
+    def named_peers(self, namespace: str, *directions: str) -> list[str]:
+        """Return the other namespaces that rules of the policies in a namespace name; by default in both directions."""
+        entries = [
+            entry
+            for policy in self.policies.standard.get(namespace, ())
+            for direction in directions or (INGRESS, EGRESS)
+            for rule in policy.rules.get(direction, ())
+            for entry in rule.peers
+        ]
+        names = {
+            name
+            for entry in entries
+            for requirement in selector_requirements(entry.namespaces or {})
+            if requirement.get("key") == METADATA_NAME and requirement.get("operator") == "In"
+            for name in strings(requirement.get("values"))
+        }
+        return sorted(names - {namespace})
+
+    def _ingress_rules(self, namespace: str) -> Iterator[Rule]:
+        for policy in self.policies.standard.get(namespace, ()):
+            yield from policy.rules.get(INGRESS, ())
+
+    @cached_property
+    def teams(self) -> Mapping[str, str]:
+        """Namespace → its team: the tenant, or the namespace itself if it has only a LocalQueue."""
+        teams = {name: tenant for tenant, names in self.tenants.items() for name in names}
+        return {name: teams.get(name, name) for name in self.namespaces if name in teams or name in self.queued}
+
+    def reached_teams(self) -> dict[str, list[tuple[str, list[Span]]]]:
+        """Return namespace of a team → the namespaces of other teams whose ranks its ranks reach, or may reach.
+
+        Namespaces with equal policies and labels are decided once.
+        """
+        reached: dict[str, list[tuple[str, list[Span]]]] = {name: [] for name in self.teams}
+        decided: dict[object, list[Span]] = {}
+        for to in self.teams:
+            for source in self.sources(to):
+                key = (self.shape(source), self.shape(to))
+                if key not in decided:
+                    pairs = [(one, other) for one in self.ends(source) for other in self.ends(to)]
+                    spans = [span for pair in pairs for span in self.policies.spans(*pair, PROTOCOLS[:2])]
+                    decided[key] = [span for span in spans if span.verdict.allowed is not False]
+                if decided[key]:
+                    reached[source].append((to, decided[key]))
+        return reached
+
+    @cached_property
+    def known_namespaces(self) -> frozenset[str]:
+        """The namespaces that the files define, or that their policies and workloads name."""
+        named = {manifest.namespace for manifest in self.workloads} | {*self.policies.standard, *self.queued}
+        return frozenset(named | self.namespaces.keys()) - {""}
+
+    def ends(self, namespace: str) -> list[Peer]:
+        """Return the ranks of a namespace; without runtimes any pod of the namespace."""
+        return self.ranks(namespace) or [self.pods_of(namespace)]
+
+    def sources(self, to: str) -> Iterator[str]:
+        """Yield the namespaces of other teams that the ingress rules of a namespace may allow."""
+        others = [name for name, team in self.teams.items() if team != self.teams[to]]
+        if not all(self.policies.isolating(pods, INGRESS) for pods in self.ends(to)):
+            yield from others
+            return
+        rules = list(self._ingress_rules(to))
+        if any(not rule.peers or any(entry.network for entry in rule.peers) for rule in rules):
+            yield from others
+            return
+        matched = [self._matched(entry.namespaces) for rule in rules for entry in rule.peers if not entry.namespace]
+        names = frozenset[str]().union(*matched)
+        yield from (name for name in others if name in names)
+
+    def _matched(self, selector: Body | None) -> frozenset[str]:
+        """Return the namespaces of teams that a selector matches."""
+        key = json.dumps(selector, sort_keys=True, default=str)
+        if key not in self._matches:
+            labels = {name: self.labels_of(name) for name in self.teams}
+            self._matches[key] = frozenset(name for name in labels if labels[name].match(selector or {}) is not False)
+        return self._matches[key]
+
+    @cached_property
+    def _matches(self) -> dict[str, frozenset[str]]:
+        return {}
+
+    def shape(self, namespace: str) -> object:
+        """Return a key that is equal for namespaces of teams whose policies differ only by the names of the teams.
+
+        A namespace has its own key if it has runtimes of its own, if another team's policy names it, or if a policy
+        that mpigen does not evaluate may apply.
+        """
+        if namespace not in self._shapes:
+            names = self._own_names(namespace)
+            others = any(manifest.namespace in ("", namespace) for manifest in self.policies.others)
+            is_special = others or any(manifest.namespace == namespace for manifest in self.runtimes)
+            labels = self.labels_of(namespace)
+            policies = [*self.policies.standard.get(namespace, ()), *self.policies.of_admins(labels)]
+            texts = [_with_placeholders(policy.manifest.body.get("spec"), names) for policy in policies]
+            key = (
+                namespace if is_special or names.keys() & self._named_by_others else "",
+                *sorted(json.dumps(text, sort_keys=True, default=str) for text in texts),
+                *sorted((key, names.get(value, value)) for key, value in labels.values.items() if key in self._keys),
+            )
+            self._shapes[namespace] = self._numbers.setdefault(key, len(self._numbers))
+        return self._shapes[namespace]
+
+    def _own_names(self, namespace: str) -> dict[str, str]:
+        """Return the values of labels that name a namespace and its tenant → placeholders."""
+        tenant = self.labels_of(namespace).values.get(TENANT_LABEL, namespace)
+        return {tenant: "<tenant>", namespace: "<namespace>"}
+
+    @cached_property
+    def _named_by_others(self) -> frozenset[str]:
+        """The values in selectors of namespaces, apart from the names of the team whose policy it is."""
+        named: set[str] = set()
+        for policy in self.policies.all():
+            selectors = [entry.namespaces for entry in policy.entries() if entry.namespaces]
+            subject = mapping(policy.namespaces, "matchLabels").get(TENANT_LABEL)
+            own = self._own_names(policy.manifest.namespace).keys() if policy.manifest.namespace else {subject}
+            for requirement in (one for selector in selectors for one in selector_requirements(selector)):
+                named.update(value for value in strings(requirement.get("values")) if value not in own)
+        return frozenset(named)
+
+    @cached_property
+    def _keys(self) -> frozenset[object]:
+        """The keys in selectors of namespaces."""
+        policies = self.policies.all()
+        selectors = [entry.namespaces for policy in policies for entry in policy.entries() if entry.namespaces]
+        selectors += [policy.namespaces for policy in policies if policy.namespaces]
+        return frozenset(
+            requirement.get("key") for selector in selectors for requirement in selector_requirements(selector)
+        )
+
+    @cached_property
+    def _shapes(self) -> dict[str, int]:
+        return {}
+
+    @cached_property
+    def _numbers(self) -> dict[object, int]:
+        return {}
+
+    def workload(self, namespace: str, name: str, targets: Mapping[str, str]) -> list[Peer]:
+        """Return the pods of an object in a namespace; empty if no object has the name.
+
+        Args:
+            namespace: the namespace.
+            name: the name of a runtime, a TrainJob, a Pod, or another object with pods.
+            targets: component → minor version, for the pods of a TrainJob.
+
+        Raises:
+            SimulationError: Trainer or JobSet rejects the TrainJob.
+            NotModelledError: the pods of the TrainJob are unknown.
+        """
+        peers: list[Peer] = []
+        for manifest in self.workloads:
+            if (manifest.namespace, manifest.name) == (namespace, name):
+                for pods in self._pods(manifest, targets):
+                    text = f"`{namespace}/{name}`" if len(peers) == 0 else f"`{namespace}/{name}` ({pods.role})"
+                    peers.append(self._peer(pods, namespace, text))
+        return peers or self.ranks(namespace, name)
+
+    def _pods(self, manifest: Manifest, targets: Mapping[str, str]) -> Iterator[PodTemplate]:
+        """Yield the pod templates of a workload; of a TrainJob, one pod for each group that no policy distinguishes.
+
+        Raises:
+            SimulationError: the runtime of a TrainJob is not among the manifests.
+        """
+        if manifest.kind != "TrainJob":
+            yield from pod_templates(manifest)
+            return
+        from generator.simulate.compile import Fault, compile_job, find_runtime
+
+        runtime = find_runtime(manifest, self.runtimes)
+        if isinstance(runtime, Fault):
+            raise SimulationError((runtime.problem,))
+        seen = set()
+        for number, body in compile_job(manifest, runtime, targets).pods:
+            pods = PodTemplate(manifest, f"job {number}", (), body)
+            if (signature := self._signature(pods)) not in seen:
+                seen.add(signature)
+                yield pods
+
+
+_INITIALIZERS = ("dataset-initializer", "model-initializer")
+
+
+def _network_of(pods: PodTemplate) -> tuple[tuple[Port, ...], None, bool]:
+    """Return the named ports of pods, no address, and True if the pods use the host network."""
+    containers = (*pods.containers, *pods.init_containers)
+    ports = [port for container in containers for port in mappings(container.body.get("ports"))]
+    named = sorted(
+        Port(name, string(port.get("protocol"), "TCP"), integer(port.get("containerPort"), 0))
+        for port in ports
+        if (name := string(port.get("name")))
+    )
+    return tuple(named), None, pods.spec.get("hostNetwork") is True

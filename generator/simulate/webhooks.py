@@ -1,0 +1,276 @@
+"""Webhooks for the TrainJob (Kueue) and its objects (JobSet, Kueue), and rules of the API server for pods.
+
+Source: trainer v2.3.0 pkg/runtime/framework/plugins; kueue v0.19.2 pkg/controller/jobframework/validation.go
+ValidateJobOnCreate, tas_validation.go ValidateTASPodSetRequest; jobset v0.12.0 pkg/webhooks/jobset_webhook.go
+ValidateCreate; kubernetes v1.34.2 pkg/apis/core/validation/validation.go
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from generator.documents.load import Path
+from generator.facts.names import QUEUE_NAME
+from generator.manifests import Body, Manifest
+from generator.objects.fields import indexed_mappings, integer, mapping, mappings, string, strings
+from generator.objects.pods import JOB_SET
+from generator.objects.training import AMOUNTS, DEFAULT_QUEUE
+from generator.quantities import amount_of
+from generator.simulate.compile import Compiled, Fault, Origin
+from generator.simulate.compile.webhooks import containers_of, replicated_jobs
+
+_KUEUE = QUEUE_NAME.partition("/")[0]
+_TOPOLOGIES = tuple(f"{_KUEUE}/podset-{kind}-topology" for kind in ("required", "preferred", "unconstrained"))
+_LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+_LABEL_OR_DIGIT = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_LONGEST = 63
+_INT32 = 2**31 - 1
+_RULE_NAME = re.compile(r"(?=.{1,128}$)[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
+_FAILURE_REASONS = (
+    *("BackoffLimitExceeded", "DeadlineExceeded", "FailedIndexes", "MaxFailedIndexesExceeded"),
+    "PodFailurePolicy",
+)
+_DOMAIN_PATH = re.compile(
+    r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"
+)
+
+
+def set_queue(job: Body, *, has_default: bool) -> Body:
+    """Return a TrainJob after the webhook of Kueue: with a queue, and suspended if it has one.
+
+    Args:
+        job: the TrainJob.
+        has_default: True if its namespace has the LocalQueue `default`.
+
+    Source: kueue v0.19.2 pkg/controller/jobframework/defaults.go ApplyDefaultLocalQueue, ApplyDefaultForSuspend
+    """
+    metadata = mapping(job, "metadata")
+    labels = mapping(metadata, "labels")
+    if has_default and not labels.get(QUEUE_NAME):
+        labels = {**labels, QUEUE_NAME: DEFAULT_QUEUE}
+    if QUEUE_NAME not in labels:
+        return job
+    return {**job, "metadata": {**metadata, "labels": labels}, "spec": {**mapping(job, "spec"), "suspend": True}}
+
+
+def find_topology_conflicts(compiled: Compiled, runtime: Manifest) -> Iterator[Fault]:
+    """Yield pods with several topology annotations, because of which Kueue's webhook rejects the TrainJob."""
+    for item in replicated_jobs(compiled.job_set, ("spec",)):
+        annotations = mapping(item, "template", "spec", "template", "metadata", "annotations")
+        if len(set_ := [key for key in _TOPOLOGIES if key in annotations]) > 1:
+            message = f"the pods `{item.get('name')}` have more than one topology annotation: {', '.join(set_)}"
+            yield Fault(Origin(runtime, JOB_SET), message, "keep one of the annotations")
+
+
+def find_broken_objects(compiled: Compiled, runtime: Manifest) -> Iterator[Fault]:
+    """Yield the reasons why JobSet or the API server rejects the objects of a TrainJob."""
+    spec, jobs = mapping(compiled.job_set, "spec"), mappings(mapping(compiled.job_set, "spec").get("replicatedJobs"))
+    for path, message, _ in find_job_set_faults(spec):
+        yield Fault(Origin(runtime, (*JOB_SET, *path)), message, "use another runtime")
+    for item in jobs:
+        yield from _of_names(compiled.job, item)
+        yield from _of_resources(compiled.job, item)
+
+
+def find_job_set_faults(spec: Body) -> Iterator[tuple[Path, str, str]]:
+    """Yield (path below the spec, message, fix) for each reason why the webhook of JobSet rejects a JobSet.
+
+    The feature gates of JobSet are unknown, so restart strategies and actions behind a gate are accepted. The names of
+    Jobs and pods depend on the name of the JobSet: see `find_name_faults`.
+
+    Source: jobset v0.12.0 pkg/webhooks/jobset_webhook.go ValidateCreate, validateFailurePolicy, validateCoordinator
+    """
+    jobs = indexed_mappings(spec.get("replicatedJobs"))
+    names = [string(item.get("name")) for _, item in jobs]
+    if jobs and jobs[0][1].get("dependsOn") is not None:
+        message = f"the first replicated job `{names[0]}` sets `dependsOn`"
+        yield ("replicatedJobs", jobs[0][0], "dependsOn"), message, "list the replicated job below its dependencies"
+    for path, absent in _find_dangling(spec, names):
+        field = path[0] if path[0] != "replicatedJobs" else "dependsOn"
+        message = f"`{field}` of the JobSet names the replicated job `{absent}`, which does not exist"
+        if absent in names:
+            message = f"`{field}` of the JobSet names the replicated job `{absent}`, which comes later"
+        yield path, message, "name a replicated job" + (" that comes earlier" if field == "dependsOn" else "")
+    subdomain = string(mapping(spec, "network").get("subdomain"))
+    if subdomain and not is_label(subdomain):
+        message = f"the subdomain `{subdomain}` of the JobSet is not a DNS label"
+        yield ("network", "subdomain"), message, "write a letter, then letters, digits and hyphens in lower case"
+    if problem := find_manager_problem(spec.get("managedBy")):
+        yield ("managedBy",), *problem
+    for number, item in jobs:
+        yield from _find_faults_of_job(("replicatedJobs", number), item)
+    yield from _find_faults_of_rules(spec)
+    yield from _find_faults_of_coordinator(spec, [item for _, item in jobs])
+
+
+def _find_dangling(spec: Mapping[str, Any], names: list[str]) -> Iterator[tuple[Path, str]]:
+    """Yield (path, name) of the references to replicated jobs that do not exist, or that come later."""
+    jobs = enumerate(indexed_mappings(spec.get("replicatedJobs")), start=1)
+    for position, (number, item) in list(jobs)[1:]:
+        for place, entry in indexed_mappings(item.get("dependsOn")):
+            if (named := string(entry.get("name"))) not in names[:position]:
+                yield ("replicatedJobs", number, "dependsOn", place, "name"), named
+    policies: list[tuple[Path, Mapping[str, Any]]] = [(("successPolicy",), mapping(spec, "successPolicy"))]
+    rules = indexed_mappings(mapping(spec, "failurePolicy").get("rules"))
+    policies += [(("failurePolicy", "rules", number), rule) for number, rule in rules]
+    for path, policy in policies:
+        for place, named in enumerate(strings(policy.get("targetReplicatedJobs"))):
+            if named not in names:
+                yield (*path, "targetReplicatedJobs", place), named
+    coordinator = mapping(spec, "coordinator")
+    if coordinator and coordinator.get("replicatedJob") not in names:
+        yield ("coordinator", "replicatedJob"), string(coordinator.get("replicatedJob"))
+
+
+def _find_faults_of_job(path: Path, item: Mapping[str, Any]) -> Iterator[tuple[Path, str, str]]:
+    spec, replicas = mapping(item, "template", "spec"), integer(item.get("replicas"), 1)
+    if (group := item.get("groupName", "default")) is not None and not is_label(str(group)):
+        message = f"the group name `{group}` is not a DNS label"
+        yield (*path, "groupName"), message, "write a letter, then letters, digits and hyphens in lower case"
+    if replicas * integer(spec.get("parallelism"), 1) > _INT32:
+        yield (*path, "replicas"), f"`replicas` times `parallelism` exceeds {_INT32}", "set fewer replicas"
+
+
+def find_name_faults(spec: Body, name: str) -> Iterator[tuple[Path, str, str]]:
+    """Yield (path below the spec, message, fix) for each replicated job of a JobSet with invalid names of Jobs or pods.
+
+    Args:
+        spec: the spec of the JobSet.
+        name: the name of the JobSet.
+
+    Source: jobset v0.12.0 pkg/webhooks/jobset_webhook.go ValidateCreate; pkg/util/placement GenJobName, GenPodName
+    """
+    for number, item in indexed_mappings(spec.get("replicatedJobs")):
+        longest = _longest_name(name, item)
+        if not is_label(longest):
+            problem = f"exceed {_LONGEST} characters" if len(longest) > _LONGEST else "are not DNS labels"
+            message = f"the names of the pods `{item.get('name')}`, such as `{longest}`, {problem}"
+            fix = "choose shorter names" if len(longest) > _LONGEST else "use lower-case letters, digits and hyphens"
+            yield ("replicatedJobs", number, "name"), message, fix
+
+
+def _longest_name(name: str, item: Mapping[str, Any]) -> str:
+    """Return the longest name of a Job or pod of a replicated job (GenJobName, GenPodName)."""
+    spec = mapping(item, "template", "spec")
+    longest = f"{name}-{item.get('name')}-{integer(item.get('replicas'), 1) - 1}"
+    if "completions" in spec and spec.get("completionMode", "Indexed") == "Indexed":
+        longest += f"-{integer(spec['completions'], 1) - 1}-abcde"
+    return longest
+
+
+def _find_faults_of_rules(spec: Mapping[str, Any]) -> Iterator[tuple[Path, str, str]]:
+    """Yield the mistakes in the rules of the failure policy."""
+    used: set[str] = set()
+    for number, rule in indexed_mappings(mapping(spec, "failurePolicy").get("rules")):
+        path: Path = ("failurePolicy", "rules", number)
+        name = string(rule.get("name"), f"failurePolicyRule{number}")
+        if not _RULE_NAME.fullmatch(name):
+            fix = "write a letter, then letters, digits and inner `_`, `,` and `:`, at most 128 characters"
+            yield (*path, "name"), f"the rule has the invalid name `{name}`", fix
+        elif name in used:
+            yield (*path, "name"), f"another rule has the name `{name}` too", "rename one of the rules"
+        used.add(name)
+        for place, reason in enumerate(strings(rule.get("onJobFailureReasons"))):
+            if reason not in _FAILURE_REASONS:
+                message = f"no Job fails with the reason `{reason}`"
+                yield (*path, "onJobFailureReasons", place), message, f"use one of {', '.join(_FAILURE_REASONS)}"
+
+
+def _find_faults_of_coordinator(spec: Mapping[str, Any], jobs: list[dict[str, Any]]) -> Iterator[tuple[Path, str, str]]:
+    """Yield an index of the coordinator that no Job or pod has."""
+    coordinator = mapping(spec, "coordinator")
+    job = next((item for item in jobs if coordinator and item.get("name") == coordinator.get("replicatedJob")), None)
+    if job is None:
+        return
+    template = mapping(job, "template", "spec")
+    replicas, completions = integer(job.get("replicas"), 1), integer(template.get("completions"), -1)
+    index, pod = (integer(coordinator.get(key), 0) for key in ("jobIndex", "podIndex"))
+    if not 0 <= index < replicas:
+        message = f"`jobIndex` of the coordinator is {index}, but `{job.get('name')}` has {replicas} replicas"
+        yield ("coordinator", "jobIndex"), message, f"set a number from 0 to {replicas - 1}"
+    elif completions < 0 or template.get("completionMode", "Indexed") != "Indexed":
+        message = f"the coordinator is in `{job.get('name')}`, whose Jobs have no `completions` or no indexes"
+        yield ("coordinator", "replicatedJob"), message, "set `completions` of these Jobs"
+    elif not 0 <= pod < completions:
+        message = f"`podIndex` of the coordinator is {pod}, but the Jobs have {completions} completions"
+        yield ("coordinator", "podIndex"), message, f"set a number from 0 to {completions - 1}"
+
+
+def find_manager_problem(value: object) -> tuple[str, str] | None:
+    """Return the message and the fix for a `managedBy` of a Job or JobSet that is invalid; None if it is valid.
+
+    Source: k8s.io/apimachinery v0.34.2 pkg/util/validation/validation.go IsDomainPrefixedPath; kubernetes v1.34.2
+    pkg/apis/batch/validation/validation.go maxManagedByLength
+    """
+    if not isinstance(value, str) or (_DOMAIN_PATH.fullmatch(value) and len(value) <= _LONGEST):
+        return None
+    fix = f"write a domain and a path, such as `kueue.x-k8s.io/multikueue`, in at most {_LONGEST} characters"
+    return f"`managedBy` is `{value}`, which is not a domain and a path", fix
+
+
+def _of_names(job: Manifest, item: Body) -> Iterator[Fault]:
+    """Yield a name of Jobs or pods that is too long."""
+    longest = _longest_name(job.name, item)
+    if not is_label(longest):
+        problem = f"exceed {_LONGEST} characters" if len(longest) > _LONGEST else "are not DNS labels"
+        message = f"the names of the pods `{item.get('name')}`, such as `{longest}`, {problem}"
+        yield Fault(
+            Origin(job, ("metadata", "name")),
+            message,
+            "choose a shorter name" if len(longest) > _LONGEST else "rename it",
+        )
+
+
+def is_label(name: str, *, starts_with_letter: bool = True) -> bool:
+    """Return True if a name is a DNS label: of RFC 1035, or of RFC 1123, which can start with a digit."""
+    pattern = _LABEL if starts_with_letter else _LABEL_OR_DIGIT
+    return len(name) <= _LONGEST and pattern.fullmatch(name) is not None
+
+
+def _of_resources(job: Manifest, item: Body) -> Iterator[Fault]:
+    """Yield devices and huge pages whose request and limit differ (ValidateContainerResourceRequirements)."""
+    for name, container in containers_of([item], item.get("name")).items():
+        limits, requests = (mapping(container, "resources", key) for key in AMOUNTS)
+        for key, request in requests.items():
+            if ("/" in key or key.startswith("hugepages-")) and amount_of(request) != amount_of(limits.get(key)):
+                limit = f"the limit `{limits[key]}`" if key in limits else "no limit"
+                message = f"the container `{name}` requests `{key}: {request}` with {limit}"
+                fix = f"set `{key}` in both `limits` and `requests`"
+                yield Fault(Origin(job, ("spec", "trainer", "resourcesPerNode")), message, fix)
+
+
+def find_exceeded_limits(job_set: Body) -> Iterator[str]:
+    """Yield the requests above their limits, because of which Kueue admits no workload.
+
+    Source: kueue v0.19.2 pkg/workload/resources.go ValidateResources
+    """
+    for item in mappings(mapping(job_set, "spec").get("replicatedJobs")):
+        for name, container in containers_of([item], item.get("name")).items():
+            limits, requests = (mapping(container, "resources", key) for key in AMOUNTS)
+            for key, request in requests.items():
+                amount, limit = amount_of(request), amount_of(limits.get(key))
+                if amount is not None and limit is not None and amount > limit:
+                    yield f"the container `{name}` requests `{key}: {request}`, above its limit `{limits[key]}`"
+
+
+def find_exceeded_ratios(job_set: Body, manifests: Iterable[Manifest], namespace: str) -> Iterator[str]:
+    """Yield a sentence for each container limit above `maxLimitRequestRatio` times its request.
+
+    The API server rejects such pods.
+
+    Source: kubernetes v1.34.2 plugin/pkg/admission/limitranger/admission.go limitRequestRatioConstraint
+    """
+    ranges = [item for item in manifests if item.kind == "LimitRange" and item.namespace == namespace]
+    items = [entry for limit_range in ranges for entry in mappings(mapping(limit_range.body, "spec").get("limits"))]
+    ratios = [mapping(entry, "maxLimitRequestRatio") for entry in items if entry.get("type") == "Container"]
+    jobs = mappings(mapping(job_set, "spec").get("replicatedJobs"))
+    containers = [pair for item in jobs for pair in containers_of([item], item.get("name")).items()]
+    for name, container in containers:
+        limits, requests = (mapping(container, "resources", key) for key in AMOUNTS)
+        for key, most in ((key, most) for ratio in ratios for key, most in ratio.items()):
+            limit, request = amount_of(limits.get(key)), amount_of(requests.get(key))
+            if limit and request and limit / request > (amount_of(most) or 0):
+                ratio = f"more than {most} times its request, the ratio of a LimitRange"
+                yield f"the limit of `{key}` of the container `{name}` is {ratio}"

@@ -1,0 +1,71 @@
+"""Test that the Git diff of a release shows only the lines that the change of the platform concerns."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import EXAMPLES, Run
+
+TEAM = """\
+tenants:
+  - name: newcomers
+    quota: {cpu: 2}
+    access: {submit: [group:newcomers]}
+"""
+
+QUOTA = "  - name: robotics\n    cohort: systems\n    quota: {mi300x: 1, cpu: 5}\n"
+
+
+def git(folder: Path, *arguments: str) -> str:
+    who = ["-c", "user.name=tests", "-c", "user.email=tests@example.com", "-c", "commit.gpgsign=false"]
+    ran = subprocess.run(["git", *who, *arguments], cwd=folder, check=True, capture_output=True, text=True)
+    return ran.stdout
+
+
+@pytest.fixture
+def repository(tmp_path: Path, mpigen: Run) -> Path:
+    """Return a repository with the committed release of the example `university`."""
+    (tmp_path / "platform.yaml").write_text(EXAMPLES["university"].read_text())
+    git(tmp_path, "init", "--quiet", "--initial-branch=main")
+    assert mpigen("synth", "platform.yaml").returncode == 0
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "--quiet", "--message", "start")
+    return tmp_path
+
+
+def changed(repository: Path, mpigen: Run, **texts: str) -> dict[str, tuple[int, int]]:
+    """Replace texts in the platform file and render it. Return changed file → number of added and removed lines."""
+    file = repository / "platform.yaml"
+    text = file.read_text()
+    for old, new in texts.items():
+        assert text.count(old) == 1
+        text = text.replace(old, new)
+    file.write_text(text)
+    ran = mpigen("synth", "platform.yaml")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    git(repository, "add", "--all")
+    rows = [row.split("\t") for row in git(repository, "diff", "--cached", "--numstat", "--", "output").splitlines()]
+    return {path.removeprefix("output/university/"): (int(added), int(removed)) for added, removed, path in rows}
+
+
+def test_one_more_team_adds_its_own_files_and_its_own_lines(repository: Path, mpigen: Run) -> None:
+    rows = changed(repository, mpigen, **{"tenants:\n": TEAM, "release: 1.0.0": "release: 1.1.0"})
+    own = {path: rows.pop(path) for path in list(rows) if path.startswith("tenants/newcomers/")}
+    assert {path.rpartition("/")[2] for path in own} == {
+        "access.yaml",
+        "isolation.yaml",
+        "namespace.yaml",
+        "queue.yaml",
+        "quota.yaml",
+    }
+    assert rows.pop("release.json") == (len(own) + 2 + len(rows), 2 + len(rows))  # the version, the inputs, the digests
+    assert sum(added + removed for added, removed in rows.values()) <= 20  # in files that all teams share
+
+
+def test_one_changed_quota_is_a_diff_of_a_few_lines(repository: Path, mpigen: Run) -> None:
+    rows = changed(repository, mpigen, **{QUOTA: QUOTA.replace("5", "6"), "release: 1.0.0": "release: 1.1.0"})
+    assert {path.partition("/")[0] for path in rows} <= {"release.json", "tenants", "cluster"}
+    assert sum(added + removed for added, removed in rows.values()) < 20
