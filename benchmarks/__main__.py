@@ -22,6 +22,19 @@ MPIGEN = BIN / "mpigen"
 BUDGETED = 500  # tenants
 SIZES = (100, BUDGETED, 1000)
 Row = tuple[str, str, str]
+_RELEASE = Path(__file__).parent.parent / "output/openshift-h100"
+_JOB = """\
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainJob
+metadata:
+  name: train
+  namespace: team-nlp
+  annotations: {mpigen.dev/owner: ada}
+  labels: {kueue.x-k8s.io/queue-name: default}
+spec:
+  runtimeRef: {name: openmpi-h100}
+  trainer: {numNodes: 14, command: [mpirun, python, train.py]}
+"""
 
 
 def main() -> None:
@@ -104,6 +117,17 @@ def _small_commands(scratch: Path) -> Iterator[Row]:
         ("mpigen validate, one file", [MPIGEN, "validate", file], "< 300 ms"),
     ):
         yield name, f"{measure(command, 15, environment).seconds * 1000:.0f} ms", budget
+    yield from _check_job(scratch, environment)
+
+
+def _check_job(scratch: Path, environment: dict[str, str]) -> Iterator[Row]:
+    """Yield the processor time of `check-job` beyond the start of mpigen, on an example with all its policies."""
+    job = scratch / "job.yaml"
+    job.write_text(_JOB, encoding="utf-8")
+    start = measure([MPIGEN, "--help"], 7, environment)
+    answer = measure([MPIGEN, "check-job", job, "--release", _RELEASE], 7, environment)
+    seconds = answer.of_processors - start.of_processors
+    yield "mpigen check-job, processors beyond --help", f"{seconds * 1000:.0f} ms", "< 500 ms"
 
 
 def _seconds(timing: Timing) -> str:

@@ -31,12 +31,8 @@ from generator import manifests
 from generator.adoption.adoption import Adoption, Outcome, Run
 from generator.checks.files import Older, Search, compare_rendered, compare_with_older, manifest_files
 from generator.checks.finding import Finding, Severity, place_findings
-from generator.checks.foreign import describe_skipped
-from generator.checks.kubeconform import check_by_kubeconform
 from generator.checks.registry import Suite
 from generator.checks.run import Checked, check_rendered, check_text, judge_together
-from generator.checks.sources import Sources, find_sources
-from generator.checks.validation import STDIN, check_parts, combine_engines, group_by_targets, pass_missing_schemas
 from generator.documents.files import read_file
 from generator.errors import InputError, OutputError, Problem
 from generator.report.result import reaches
@@ -44,6 +40,7 @@ from generator.schemas.catalog import Catalog
 from generator.schemas.embedded import Engine
 
 if TYPE_CHECKING:
+    from generator.checks.sources import Sources
     from generator.checks.submission import Destination, Submission
     from generator.components.app import App
     from generator.config.platform import Platform
@@ -350,6 +347,10 @@ def validate(subject: Subject, engine: str, cache: Path) -> Validation:
             new releases do not match by platform.
         EngineError: kubeconform cannot be built or run.
     """
+    from generator.checks.foreign import describe_skipped
+    from generator.checks.sources import find_sources
+    from generator.checks.validation import STDIN, combine_engines, pass_missing_schemas
+
     search = manifest_files(subject.paths)
     if not (search.files or search.refused) and subject.stdin is None:
         folders = ", ".join(map(str, subject.paths))
@@ -382,10 +383,14 @@ def _run_engines(
     subject: Subject, sources: Sources, refused: Sequence[Problem], engine: str, cache: Path
 ) -> Iterator[tuple[str, Checked]]:
     """Yield the name and the result of each engine."""
+    from generator.checks.validation import check_parts, group_by_targets
+
     parts = group_by_targets(sources, subject.stdin, subject.targets, subject.schema_locations)
     if engine != "kubeconform":
         yield "embedded", check_parts(parts, refused, subject.today, subject.suite)
     if engine != "embedded":
+        from generator.checks.kubeconform import check_by_kubeconform
+
         yield "kubeconform", check_by_kubeconform(parts, refused, cache)
 
 
@@ -428,13 +433,13 @@ def check_jobs(texts: Mapping[str, bytes], destination: Destination, suite: Suit
 
     suite = suite or Suite()
     jobs = read_jobs(texts, destination.namespace)
-    catalog = Catalog.bundled(destination.targets)
+    engine = Engine(Catalog.bundled(destination.targets))
     near = [item for item in destination.world if item.namespace in ("", *(job.namespace for job in jobs))]
-    checked = Checked.total(check_text(text, file, Engine(catalog), suite) for file, text in texts.items())
-    submissions = submit(jobs, destination, catalog)
+    checked = Checked.total(check_text(text, file, engine, suite) for file, text in texts.items())
+    submissions = submit(jobs, destination, engine)
     together = judge_together(
         [*near, *jobs],
-        catalog.targets,
+        engine.targets,
         files=() if destination.is_complete else None,
         suite=suite,
         left_out=["policy/rejects-own-object"],  # `submit` evaluates the policies for the user

@@ -16,6 +16,7 @@ from generator.checks.submission import Destination, Submission, submit
 from generator.manifests import Body, Manifest
 from generator.pipeline import render
 from generator.schemas.catalog import Catalog
+from generator.schemas.embedded import Engine
 from generator.simulate.access import Requester, parse_requester
 from tests.cluster.nodes import nodes
 from tests.conftest import ROOT
@@ -174,7 +175,8 @@ def check(group: Sequence[Case], verdicts: Verdicts) -> Mapping[str, Answer]:
     """Return the answers of mpigen for TrainJobs that one user submits in their order."""
     catalog = Catalog.bundled()
     destination = Destination(verdicts.world, catalog.targets, group[0].requester, is_complete=True)
-    submissions = submit([Manifest(copy.deepcopy(case.body), case.name) for case in group], destination, catalog)
+    jobs = [Manifest(copy.deepcopy(case.body), case.name) for case in group]
+    submissions = submit(jobs, destination, Engine(catalog))
     return {case.name: _answer(submission) for case, submission in zip(group, submissions, strict=True)}
 
 

@@ -21,7 +21,6 @@ from generator.objects.fields import mapping, mappings, string
 from generator.objects.namespace import is_namespace, is_openshift
 from generator.objects.queue import LocalQueue
 from generator.objects.training import DEFAULT_QUEUE, GROUP, KUEUE, QUEUE, TrainJob, queue_of
-from generator.schemas.catalog import Catalog
 from generator.schemas.embedded import Engine
 from generator.simulate.access import AccessRequest, Requester
 from generator.simulate.admission.pod_security import find_violations, read_level
@@ -157,18 +156,18 @@ class Destination:
     is_complete: bool = False
 
 
-def submit(jobs: Sequence[Manifest], destination: Destination, catalog: Catalog) -> list[Submission]:
+def submit(jobs: Sequence[Manifest], destination: Destination, engine: Engine) -> list[Submission]:
     """Return the results of TrainJobs that a user submits in this order, while no other job runs.
 
     Args:
         jobs: the TrainJobs.
         destination: the cluster and the user.
-        catalog: the schemas of the target versions.
+        engine: the schemas of the target versions.
 
     Raises:
         SimulationError: an object of the cluster is invalid: an amount is not a quantity, or two objects differ.
     """
-    world, engine = destination.world, Engine(catalog)
+    world, catalog = destination.world, engine.catalog
     cluster, tree = PolicyCluster(world, catalog), read_queue_tree(world, catalog.targets["kueue"])
     submissions = [Submission(job, is_invalid=any(schema_breaches(job, engine))) for job in jobs]
     namespaces = {*_NAMESPACES, *(item.name for item in world if item.kind == "Namespace")}

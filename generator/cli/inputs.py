@@ -102,8 +102,8 @@ def _is_platform(text: bytes) -> bool:
 
 def is_complete(paths: Sequence[Path]) -> bool:
     """Return True if one of the readable paths is a platform file, or the folder of a release."""
+    from generator.checks.files import LOCK
     from generator.documents.files import read_file
-    from generator.release import LOCK
 
     return any(
         (path / LOCK).is_file() or path.suffix == ".py" or (path.is_file() and _is_platform(read_file(path)))

@@ -31,21 +31,21 @@ class Engine:
     """The embedded validation engine. It compiles the schema of a kind on first use."""
 
     def __init__(self, catalog: Catalog) -> None:
-        self._catalog = catalog
+        self.catalog = catalog
         self._judges: dict[tuple[str, str], _Judge | None] = {}
 
     @property
     def targets(self) -> Mapping[str, str]:
         """Component → minor version of the schemas."""
-        return self._catalog.targets
+        return self.catalog.targets
 
     def has_schema(self, api_version: str, kind: str) -> bool:
         """Return True if a kind of the target versions has a schema."""
-        return self._catalog.has(api_version, kind)
+        return self.catalog.has(api_version, kind)
 
     def explain_unusable(self, api_version: str, kind: str) -> str:
         """Return why mpigen cannot use the CustomResourceDefinition of a kind in the files; empty if there is none."""
-        return self._catalog.explain_unusable(api_version, kind)
+        return self.catalog.explain_unusable(api_version, kind)
 
     def violations(self, body: dict[str, Any]) -> list[Violation] | None:
         """Return the violations of the schema of an object's kind; None if its kind has no schema.
@@ -85,8 +85,8 @@ class Engine:
     def _compile(self, api_version: Any, kind: Any) -> _Judge | None:
         if not isinstance(api_version, str) or not isinstance(kind, str):
             return None
-        text = self._catalog.read(api_version, kind)
-        return _Judge(text, is_custom=self._catalog.is_custom(api_version, kind)) if text else None
+        text = self.catalog.read(api_version, kind)
+        return _Judge(text, is_custom=self.catalog.is_custom(api_version, kind)) if text else None
 
 
 class _Judge:

@@ -210,11 +210,15 @@ class Scope:
 def compile_expression(text: str, scope: Scope, returns: Collection[str] = ()) -> Expression:
     """Compile an expression. A compile error becomes `problem` of the result, so the function raises none.
 
+    The environment of the expression declares only the variables that it reads, so that expressions share environments.
+
     Args:
         text: the source text.
         scope: the variables and functions that the expression can use.
         returns: the types that the result can have; empty for any type.
     """
+    read = {item.fields[0] for item in find_readings(text) if item.root == "variables" and item.fields}
+    scope = replace(scope, variables={name: scope.variables[name] for name in scope.variables if name in read})
     if any(token.text in GRANT_FUNCTIONS for token in tokenize(text)):
         return _compile(text, scope, tuple(returns))
     variables = tuple(scope.variables.items())

@@ -5,9 +5,9 @@ Source: k8s.io/api v0.34.2 admissionregistration/v1/types.go.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 from generator.documents.load import Path
 from generator.errors import NotModelledError, Problem
@@ -29,14 +29,19 @@ class Validation:
     Attributes:
         expression: the condition that requests must meet.
         message: `message`; empty without one.
-        message_expression: `messageExpression`; None without one.
         reason: the reason of a rejection.
+        compile_message: compiles `messageExpression`, which only a rejection reads; returns None without one.
     """
 
     expression: Expression
     message: str
-    message_expression: Expression | None
     reason: str
+    compile_message: Callable[[], Expression | None]
+
+    @property
+    def message_expression(self) -> Expression | None:
+        """`messageExpression`; None without one."""
+        return self.compile_message()
 
 
 @dataclass(frozen=True)
@@ -100,10 +105,7 @@ class Policy(_Object):
     @cached_property
     def variables(self) -> Mapping[str, Expression]:
         """`spec.variables` by name. Each variable can read the variables before it."""
-        variables: dict[str, Expression] = {}
-        for row in mappings(self.spec.get("variables")):
-            variables[string(row.get("name"))] = self._compile(row.get("expression"), dict(variables))
-        return variables
+        return _Variables(self)
 
     @cached_property
     def conditions(self) -> tuple[Expression, ...]:
@@ -118,10 +120,8 @@ class Policy(_Object):
             Validation(
                 self._compile(row.get("expression"), self.variables, ("bool",)),
                 string(row.get("message")),
-                self._compile(text, self.variables, ("string",), has_authorizer=False)
-                if (text := string(row.get("messageExpression")))
-                else None,
                 string(row.get("reason"), "Invalid"),
+                partial(self._compile_message, string(row.get("messageExpression"))),
             )
             for row in mappings(self.spec.get("validations"))
         )
@@ -145,6 +145,13 @@ class Policy(_Object):
         for index, annotation in enumerate(self.annotations):
             yield ("spec", "auditAnnotations", index, "valueExpression"), annotation
 
+    def _compile_message(self, text: str) -> Expression | None:
+        return self._compile(text, self.variables, ("string",), has_authorizer=False) if text else None
+
+    def compile_variable(self, text: str, earlier: Mapping[str, Expression]) -> Expression:
+        """Compile the expression of a variable, which can read the variables in `earlier`."""
+        return self._compile(text, earlier)
+
     def _compile(
         self,
         text: object,
@@ -155,6 +162,31 @@ class Policy(_Object):
     ) -> Expression:
         scope = Scope(self.minor, self.param_kind is not None, variables, has_authorizer, self.access)
         return compile_expression(string(text), scope, returns)
+
+
+class _Variables(Mapping[str, Expression]):
+    """The variables of a policy by name. Each is compiled when an expression first reads it."""
+
+    def __init__(self, policy: Policy, last: int | None = None, compiled: dict[int, Expression] | None = None) -> None:
+        """Select the first `last` variables of a policy; all by default. `compiled` is shared by all selections."""
+        self._policy = policy
+        self._compiled = {} if compiled is None else compiled
+        self._rows = mappings(policy.spec.get("variables"))[:last]
+        self._numbers = {string(row.get("name")): number for number, row in enumerate(self._rows)}
+
+    def __getitem__(self, name: str) -> Expression:
+        number = self._numbers[name]
+        if number not in self._compiled:
+            earlier = _Variables(self._policy, number, self._compiled)
+            text = string(self._rows[number].get("expression"))
+            self._compiled[number] = self._policy.compile_variable(text, earlier)
+        return self._compiled[number]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._numbers)
+
+    def __len__(self) -> int:
+        return len(self._numbers)
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL | re.ASCII,
 )
-_CACHED = 64  # expressions; several functions read the same expression one after the other
+_CACHED = 512  # expressions; several functions read the same expression, and a release has fewer
 _CONVERSIONS = {"string", "int", "uint", "double", "bool", "bytes", "duration", "timestamp"}
 
 
@@ -67,8 +67,13 @@ def tokenize(expression: str) -> tuple[Token, ...]:
     return tuple(token for token in tokens if token.kind != "space")
 
 
-def find_readings(expression: str) -> Iterator[Reading]:
-    """Yield the reads of variables in an expression, including the variables of its comprehensions."""
+@lru_cache(_CACHED)
+def find_readings(expression: str) -> tuple[Reading, ...]:
+    """Return the reads of variables in an expression, including the variables of its comprehensions."""
+    return tuple(_find_readings(expression))
+
+
+def _find_readings(expression: str) -> Iterator[Reading]:
     tokens = tokenize(expression)
     for index, token in enumerate(tokens):
         before = _text(tokens, index - 1)
