@@ -15,7 +15,7 @@ from re import compile as pattern
 from generator.checks.finding import Severity
 from generator.checks.registry import Check, Stage, registered_in
 from generator.documents.files import find_read_problem
-from generator.documents.python import run_python
+from generator.documents.python import find_forbidden, run_python
 from generator.errors import ConfigError, Problem
 
 _NAME = "__mpigen_checks__"
@@ -65,6 +65,9 @@ def load_own_checks(files: Sequence[CheckFile], known: Collection[str]) -> tuple
 
 
 def _checks_in(named: CheckFile) -> list[Check]:
+    if forbidden := find_forbidden(named.file):
+        message = f"{named.file}: {forbidden.message}"
+        raise ConfigError((replace(named.named_at, message=message, fix=forbidden.fix),))
     if refused := find_read_problem(named.file):
         raise ConfigError((replace(named.named_at, message=f"{named.file}: {refused.message}"),))
     checks = list(registered_in(run_python(named.file, _NAME, _FIX), _NAME))

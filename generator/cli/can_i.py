@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from generator.cli.inputs import no_python_option
 from generator.cli.output import format_option, progress, show, table_width
 from generator.documents.messages import shorten
 from generator.errors import ExitCode
@@ -43,6 +44,7 @@ _WORDS = "[WHO [VERB RESOURCE]] PATH"
 )
 @click.option("--subresource", default="", metavar="NAME", help="A subresource of RESOURCE, such as log or status.")
 @click.option("--group", "groups", multiple=True, metavar="NAME", help="A group of WHO. May be repeated.")
+@no_python_option
 @format_option
 def can_i(words: tuple[str, ...], *, namespace: str, subresource: str, groups: tuple[str, ...], form: str) -> int:
     """Answer if RBAC allows a request of WHO, by the Roles and bindings in PATH.

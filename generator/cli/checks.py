@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from generator.cli.findings import config_option, read_settings
+from generator.cli.inputs import no_python_option
 from generator.cli.output import format_option, printing, table_width
 from generator.errors import ConfigError, Problem, suggest
 
@@ -32,6 +33,7 @@ def _complete(_context: click.Context, _option: click.Parameter, begun: str) -> 
 @click.argument("family", default="", shell_complete=_complete)
 @format_option
 @config_option
+@no_python_option
 def list_checks(family: str, form: str, config: Path | None) -> None:
     """List all checks, or the checks of FAMILY.
 
@@ -74,6 +76,7 @@ def list_checks(family: str, form: str, config: Path | None) -> None:
 @click.command(epilog="Example: mpigen explain quota/lends-nobody")
 @click.argument("check", shell_complete=_complete)
 @config_option
+@no_python_option
 def explain(check: str, config: Path | None) -> None:
     """Print the page of CHECK: what it reports, why, an example, and what to use instead.
 

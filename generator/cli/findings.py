@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from generator.cli.inputs import read_today
+from generator.cli.inputs import no_python_option, read_today
 from generator.cli.output import counted, emit, has_color
 from generator.errors import ConfigError, ExitCode, InputError, Problem, suggest
 from generator.report.result import RENDERERS, SEVERITIES, Result
@@ -205,6 +205,7 @@ _OPTIONS = (
         help="Report only findings in files that changed since the merge base with REV.",
     ),
     config_option,
+    no_python_option,
     click.option("--profile", is_flag=True, help="Print the seconds of each check to standard error."),
 )
 

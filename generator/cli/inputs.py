@@ -178,6 +178,27 @@ def target_option(command: _Command) -> _Command:
     )(command)
 
 
+def _forbid_python(context: click.Context, _option: click.Parameter, is_forbidden: bool) -> None:
+    if is_forbidden and not context.resilient_parsing:
+        from generator.documents.python import forbid_python
+
+        context.with_resource(forbid_python())
+
+
+def no_python_option(command: _Command) -> _Command:
+    """Add `--no-python` to a command, which then refuses to run Python files of the user."""
+    return click.option(
+        "--no-python",
+        is_flag=True,
+        envvar="MPIGEN_NO_PYTHON",
+        show_envvar=True,
+        expose_value=False,
+        callback=_forbid_python,
+        help="Run no Python of the repository: fail on a platform in Python, and on your own checks. mpigen runs both "
+        "by default. Use it for pull requests that you do not trust.",
+    )(command)
+
+
 _EPOCH = "SOURCE_DATE_EPOCH"
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from generator.cli.inputs import no_python_option
 from generator.cli.output import format_option, progress, show, table_width
 from generator.errors import ExitCode
 
@@ -39,6 +40,7 @@ _MOST_PORT = 65_535
     "--port", default="", metavar="PORT/PROTOCOL", help="The port of TO, such as 2222 or 53/UDP. Default: all ports."
 )
 @click.option("--matrix", "is_matrix", is_flag=True, help="List the connections of each team instead.")
+@no_python_option
 @format_option
 def reach(words: tuple[str, ...], *, port: str, is_matrix: bool, form: str) -> int:
     """Answer if FROM reaches TO over the pod network, by the network policies in PATH.

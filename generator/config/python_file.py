@@ -17,7 +17,7 @@ from generator.config.platform import Platform
 from generator.documents.credentials import find_exposures
 from generator.documents.files import find_read_problem, read_file
 from generator.documents.messages import format_path
-from generator.documents.python import find_line, run_python
+from generator.documents.python import find_forbidden, find_line, run_python
 from generator.errors import ConfigError, Problem
 
 _SECTIONS = {section.__name__: section for section in Section.__subclasses__()}
@@ -44,11 +44,13 @@ def run_platform_file(file: Path) -> dict[str, Any]:
 
 
 def check_platform_file(file: Path) -> None:
-    """Reject a path that is not a file of limited size, without opening it.
+    """Reject a path that is not a file of limited size, or that mpigen may not run, without opening it.
 
     Raises:
-        ConfigError: the file is missing, not a regular file, or too large.
+        ConfigError: the file is missing, not a regular file, or too large, or `forbid_python` forbids it.
     """
+    if forbidden := find_forbidden(file):
+        raise ConfigError((forbidden,))
     if refused := find_read_problem(file):
         raise ConfigError((replace(refused, fix="name a platform.yaml or mpigen_platform.py"),))
 

@@ -1,4 +1,7 @@
-"""Run a Python file of the user, and report its failures with the line of that file."""
+"""Run a Python file of the user, and report its failures with the line of that file.
+
+All Python of the user runs by `run_python`, so that `forbid_python` refuses all of it.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,31 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
 from generator.errors import ConfigError, MpigenError, Problem
+
+_IS_FORBIDDEN = ContextVar("python_is_forbidden", default=False)
+
+
+@contextmanager
+def forbid_python() -> Iterator[None]:
+    """Refuse to run any Python file of the user while the body runs."""
+    token = _IS_FORBIDDEN.set(True)
+    try:
+        yield
+    finally:
+        _IS_FORBIDDEN.reset(token)
+
+
+def find_forbidden(file: Path) -> Problem | None:
+    """Return the problem that the user's Python is forbidden; None if mpigen may run the file."""
+    if not _IS_FORBIDDEN.get():
+        return None
+    message = "mpigen would run this Python file, and `--no-python` or the variable MPIGEN_NO_PYTHON forbids it"
+    return Problem(message, "remove the option and the variable if you trust the file", str(file))
 
 
 def run_python(file: Path, name: str, fix: str, passed: type[Exception] = MpigenError) -> dict[str, Any]:
@@ -23,9 +47,11 @@ def run_python(file: Path, name: str, fix: str, passed: type[Exception] = Mpigen
         passed: a class of exceptions that reach the caller unchanged.
 
     Raises:
-        ConfigError: the code fails; with the line in the user's own file.
+        ConfigError: `forbid_python` forbids it, or the code fails; with the line in the user's own file.
         MpigenError: the code itself raises an error of mpigen.
     """
+    if forbidden := find_forbidden(file):
+        raise ConfigError((forbidden,))
     try:
         with _siblings_importable(file), redirect_stdout(sys.stderr):  # noqa: TID251 - the result goes to standard output
             return runpy.run_path(str(file), run_name=name)

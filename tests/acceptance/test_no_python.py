@@ -1,0 +1,122 @@
+"""`--no-python` and MPIGEN_NO_PYTHON keep every command from running Python of the repository."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from generator.cli.main import mpigen as commands
+from tests.conftest import EXAMPLES, Run
+
+MARK = "from pathlib import Path\nPath({!r}).touch()\n"
+"""Python that leaves a file behind, so that a test sees that it ran."""
+JOB = """\
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainJob
+metadata: {name: train, namespace: team-a}
+spec: {runtimeRef: {name: openmpi}}
+"""
+READERS = {
+    "synth": ("synth", "mpigen_platform.py"),
+    "queues": ("queues", "mpigen_platform.py"),
+    "runtimes": ("runtimes", "mpigen_platform.py"),
+    "runtimes list": ("runtimes", "list", "mpigen_platform.py"),
+    "runtimes show": ("runtimes", "show", "openmpi", "mpigen_platform.py"),
+    "fabrics": ("fabrics", "mpigen_platform.py"),
+    "can-i": ("can-i", "user:ada", "get", "pods", "mpigen_platform.py"),
+    "reach": ("reach", "--matrix", "mpigen_platform.py"),
+    "policy test": ("policy", "test", "mpigen_platform.py"),
+    "check-job": ("check-job", "job.yaml", "--release", "mpigen_platform.py"),
+    "compile": ("compile", "job.yaml", "--release", "mpigen_platform.py"),
+    "job new": ("job", "new", "mpigen_platform.py", "--runtime", "openmpi"),
+}
+"""Command → its arguments with a platform in Python."""
+WITH_OWN_CHECKS = {
+    "synth": ("synth", EXAMPLES["cpu-kubernetes"]),
+    "validate": ("validate", "job.yaml"),
+    "policy test": ("policy", "test", "job.yaml"),
+    "check-job": ("check-job", "job.yaml", "--release", EXAMPLES["cpu-kubernetes"]),
+    "checks": ("checks",),
+    "explain": ("explain", "schema/unknown-field"),
+}
+"""Command → its arguments in a repository whose settings name own checks."""
+RUNS_NO_PYTHON = {
+    *("init", "verify", "schema", "schemas list", "schemas locations", "schemas compile", "completion"),
+}
+"""The commands that read neither a platform nor the settings."""
+
+
+@pytest.fixture
+def ran(tmp_path: Path) -> Path:
+    """The file that the Python of the repository creates."""
+    mark = tmp_path / "ran"
+    (tmp_path / "mpigen_platform.py").write_text(MARK.format(str(mark)))
+    (tmp_path / "own.py").write_text(MARK.format(str(mark)))
+    (tmp_path / "job.yaml").write_text(JOB)
+    return mark
+
+
+def leaves(group: click.Group, prefix: str = "") -> Iterator[tuple[str, click.Command]]:
+    """Yield the full name of each command that is not a group."""
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from leaves(command, f"{prefix}{name} ")
+        else:
+            yield f"{prefix}{name}", command
+
+
+def test_every_command_that_runs_python_has_the_option() -> None:
+    with_option = {
+        name for name, command in leaves(commands) if any(option.name == "no_python" for option in command.params)
+    }
+    assert {name for name, _ in leaves(commands)} - with_option == RUNS_NO_PYTHON
+    assert with_option - READERS.keys() - WITH_OWN_CHECKS.keys() == set()
+
+
+@pytest.mark.parametrize("command", READERS)
+def test_a_platform_in_python_is_refused(mpigen: Run, ran: Path, command: str) -> None:
+    for arguments, variables in (
+        ((*READERS[command], "--no-python"), {}),
+        (READERS[command], {"MPIGEN_NO_PYTHON": "1"}),
+    ):
+        done = mpigen(*arguments, **variables)
+        assert done.returncode == 2, done.stderr
+        assert "mpigen_platform.py: mpigen would run this Python file, and `--no-python`" in done.stderr
+        assert done.stdout == ""
+        assert not ran.exists()
+    mpigen(*READERS[command], MPIGEN_NO_PYTHON="0")
+    assert ran.exists()
+
+
+@pytest.mark.parametrize("command", WITH_OWN_CHECKS)
+def test_own_checks_are_refused(mpigen: Run, ran: Path, tmp_path: Path, command: str) -> None:
+    (tmp_path / "mpigen.toml").write_text('checks = ["own.py"]\n')
+    done = mpigen(*WITH_OWN_CHECKS[command], "--no-python")
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: mpigen.toml:1:12: ")
+    assert "own.py: mpigen would run this Python file, and `--no-python`" in done.stderr
+    assert not ran.exists()
+    mpigen(*WITH_OWN_CHECKS[command])
+    assert ran.exists()
+
+
+def test_job_new_refuses_own_checks_before_it_writes_the_job(mpigen: Run, ran: Path, tmp_path: Path) -> None:
+    (tmp_path / "mpigen.toml").write_text('checks = ["own.py"]\n')
+    arguments = ("job", "new", EXAMPLES["cpu-kubernetes"], "--runtime", "openmpi", "--output", "new.yaml")
+    done = mpigen(*arguments, "--no-python", "--", "mpirun", "./a")
+    assert (done.returncode, done.stdout, (tmp_path / "new.yaml").exists()) == (2, "", False)
+    assert not ran.exists()
+
+
+def test_yaml_needs_no_python(mpigen: Run) -> None:
+    assert mpigen("synth", EXAMPLES["cpu-kubernetes"], "--no-python").returncode == 0
+    assert mpigen("validate", "output", MPIGEN_NO_PYTHON="true").returncode == 0
+
+
+def test_a_misspelt_variable_is_refused(mpigen: Run, ran: Path) -> None:
+    done = mpigen("queues", "mpigen_platform.py", MPIGEN_NO_PYTHON="maybe")
+    assert (done.returncode, ran.exists()) == (2, False)
+    assert "'maybe' is not a valid boolean" in done.stderr
