@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import venv
@@ -30,9 +31,10 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def constraints(folder: Path) -> Path:
-    """Return the locked versions without hashes, because a new wheel has none and pip requires all or none."""
+    """Return the locked versions without hashes, which a new wheel lacks, and extras, which pip refuses in constraints."""
     lines = (ROOT / "requirements" / "dev.lock").read_text().splitlines()
     pins = [line.removesuffix(" \\") for line in lines if "==" in line and not line.startswith((" ", "#"))]
+    pins = [re.sub(r"\[[^]]*\]", "", pin) for pin in pins]
     file = folder / "constraints.txt"
     file.write_text("\n".join(pins))
     return file
