@@ -31,7 +31,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def constraints(folder: Path) -> Path:
-    """Return the locked versions without hashes, which a new wheel lacks, and extras, which pip refuses in constraints."""
+    """Return the locked versions without hashes, which a new wheel lacks, or extras, which pip refuses here."""
     lines = (ROOT / "requirements" / "dev.lock").read_text().splitlines()
     pins = [line.removesuffix(" \\") for line in lines if "==" in line and not line.startswith((" ", "#"))]
     pins = [re.sub(r"\[[^]]*\]", "", pin) for pin in pins]
