@@ -15,7 +15,7 @@ from generator.pipeline import render
 from tests.cluster.client import Body, Client, wait_until
 from tests.cluster.control_plane import Cluster
 from tests.cluster.nodes import add_nodes
-from tests.cluster.training import JOB
+from tests.cluster.training import JOB, wait_for_queue
 from tests.random_platforms import random_platform
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
@@ -52,6 +52,7 @@ def _submit(admin: Client, platform: Platform, tenant: Tenant, runtime: Runtime,
         admin.apply(found.body, "tests")
     job = new_job(platform, Request(runtime.name, tenant.name, "largest", nodes)).body
     (edit,) = tenant.access.edit
+    wait_for_queue(admin, tenant.name)
     admin.as_group(edit.removeprefix("group:")).create(job)
     return job, nodes + runtime.has_separate_launcher
 

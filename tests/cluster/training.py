@@ -9,7 +9,8 @@ from generator import Platform
 from generator.config.model.pools import Pool
 from generator.config.model.runtimes import Runtime
 from generator.config.model.tenants import Tenant
-from tests.cluster.client import Body, Client
+from generator.facts.names import LOCAL_QUEUE
+from tests.cluster.client import Body, Client, wait_until
 
 COMMAND = ["mpirun", "hostname"]
 JOB = "jobset.sigs.k8s.io/jobset-name"
@@ -70,6 +71,7 @@ class Training:
             RefusedError: they may not, or a webhook said no.
         """
         group = next(subject for subject in self.tenant.access.edit if subject.startswith("group:"))
+        wait_for_queue(admin, self.tenant.name)
         admin.as_group(group.removeprefix("group:")).create(self.body)
 
     def pods(self, admin: Client) -> list[Body]:
@@ -128,6 +130,16 @@ def trainings(platform: Platform, nodes: int = 2) -> Iterator[Training]:
             has_runtime = not runtime.tenants or tenant.name in runtime.tenants
             if has_quota and has_runtime and tenant.access.edit:
                 yield Training(tenant, runtime, pool, nodes)
+
+
+def wait_for_queue(admin: Client, namespace: str) -> None:
+    """Wait until Kueue reports on the default LocalQueue; before that, its webhook sets no queue label on a TrainJob.
+
+    Source: kueue v0.19.2 pkg/controller/core/localqueue_controller.go (Create adds it to the queues, Reconcile reports).
+    """
+    metadata = {"name": LOCAL_QUEUE, "namespace": namespace}
+    queue = {"apiVersion": _KUEUE, "kind": "LocalQueue", "metadata": metadata}
+    wait_until(f"Kueue knows the queue of {namespace}", lambda: bool(conditions(admin.read(queue))))
 
 
 def conditions(body: Body) -> list[Body]:
