@@ -122,6 +122,12 @@ GPU_CLIQUE = "nvidia.com/gpu.clique"
 PARAMETER = "mpigen.dev/"
 """Start of all labels and annotations of mpigen, such as the parameters of admission policies on a namespace."""
 
+DESCRIPTION = "mpigen.dev/description"
+"""Annotation of an admission policy: what the policy stops."""
+
+DOCS = "mpigen.dev/docs"
+"""Annotation of an admission policy: the page in mpigen's docs that describes it."""
+
 TENANT_LABEL = "mpigen.dev/tenant"
 """Label of a namespace: the team that owns it, the same in all of the team's namespaces."""
 

@@ -27,7 +27,8 @@ _CLAIMS_MESSAGE = (
 )
 _ASSIGNS_VARIABLE = (  # `-env` and `-genv` are options of Hydra, `--mca` and `-mca` of Open MPI
     r"variables.line.matches(r'\b' + name + r'=|\b(env|genv|unset)\s+' + name + r'\b')"
-    r" || (name.startsWith('OMPI_MCA_') && variables.line.matches(r'-mca\s+' + name.substring(9) + r'\s'))"
+    "\n  || "
+    r"(name.startsWith('OMPI_MCA_') && variables.line.matches(r'-mca\s+' + name.substring(9) + r'\s'))"
 )
 
 
@@ -54,25 +55,31 @@ def fabric(trainer: str) -> Rule:
     *others, last = ((f"variables.{name}", message) for name, (_, message) in violations.items())
     return Rule(
         name="fabric",
+        description=(
+            "Stops TrainJobs that drop the devices or the variables of the runtime's fabric. Their ranks would use TCP,"
+            " many times slower, and report no error."
+        ),
         resource_rules=[TRAINJOBS],
         variables={
             "runtime": RUNTIME,
             # [runtime, resource, amount] and names, from annotations of the namespace
-            "devices": f"{_of_runtime('fabrics')}.map(each, each.split('='))",
-            "changed": f"variables.devices.filter(device, device[2] != '{CLAIM}' && !({_keeps_device(replaces)}))"
-            ".map(device, device[1] + ': ' + device[2] + ' (here limits: ' + string("
-            f"{_LIMIT}.orValue(dyn('none'))) + ', requests: ' + string({_REQUEST}.orValue(dyn('none'))) + ')')",
-            "reserved": f"{_of_runtime('fabric-variables')}.map(each, each.split('=')[1])",
+            "devices": f"{_of_runtime('fabrics')}\n  .map(each, each.split('='))",
+            "changed": f"variables.devices.filter(device,\n  device[2] != '{CLAIM}'\n"
+            f"  && !(\n    {_keeps_device(replaces)}\n  )\n)"
+            ".map(device,\n  device[1] + ': ' + device[2]"
+            f"\n  + ' (here limits: ' + string({_LIMIT}.orValue(dyn('none')))"
+            f"\n  + ', requests: ' + string({_REQUEST}.orValue(dyn('none'))) + ')'\n)",
+            "reserved": f"{_of_runtime('fabric-variables')}\n  .map(each, each.split('=')[1])",
             "inEnv": "object.spec.?trainer.?env.orValue([]).map(each, each.name)"
-            ".filter(name, name in variables.reserved)",
+            "\n  .filter(name, name in variables.reserved)",
             "line": "(object.spec.?trainer.?command.orValue([]) + object.spec.?trainer.?args.orValue([])).join(' ')",
-            "inCommand": f"variables.reserved.filter(name, {_ASSIGNS_VARIABLE})",
+            "inCommand": f"variables.reserved.filter(name,\n  {_ASSIGNS_VARIABLE}\n)",
             **{name: f"oldObject == null && {violation}" for name, (violation, _) in violations.items()},
         },
         validations=[
             Validation(
-                " && ".join(f"!variables.{name}" for name in violations),
-                "".join(f"{variable} ? {message} : " for variable, message in others) + last[1],
+                "\n&& ".join(f"!variables.{name}" for name in violations),
+                "\n: ".join([*(f"{variable} ? {message}" for variable, message in others), last[1]]),
             )
         ],
     )
@@ -80,7 +87,7 @@ def fabric(trainer: str) -> Rule:
 
 def _of_runtime(parameter: str) -> str:
     """Return CEL that selects the entries of the job's runtime in a parameter of the namespace, such as `fabrics`."""
-    return f"{list_parameter(parameter)}.filter(each, each.startsWith(variables.runtime + '='))"
+    return f"{list_parameter(parameter)}\n  .filter(each, each.startsWith(variables.runtime + '='))"
 
 
 def _keeps_device(replaces: bool) -> str:
@@ -90,9 +97,9 @@ def _keeps_device(replaces: bool) -> str:
         replaces: True if the amounts of a job replace all amounts of its runtime (Trainer 2.2).
     """
     if replaces:  # the API server rejects pods that request a device without a limit
-        return " && ".join([_equals(_LIMIT, default="'0'"), _equals(_REQUEST, default="device[2]")])
+        return "\n    && ".join([_equals(_LIMIT, default="'0'"), _equals(_REQUEST, default="device[2]")])
     is_named = f"({_LIMIT}.hasValue() || {_REQUEST}.hasValue())"
-    return " && ".join([is_named, _equals(_LIMIT, default="device[2]"), _equals(_REQUEST, default="device[2]")])
+    return "\n    && ".join([is_named, _equals(_LIMIT, default="device[2]"), _equals(_REQUEST, default="device[2]")])
 
 
 def _equals(amount: str, default: str) -> str:

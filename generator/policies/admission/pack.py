@@ -85,17 +85,18 @@ def _platform_labels(platform: Platform) -> dict[str, str]:
 
 def _is_no_controller(platform: Platform) -> str:
     """Return CEL that is true unless a controller sends the request. Users could forge owner references."""
-    users, groups = _cel_list(KUBERNETES_USERS), _cel_list(controller_groups(platform))
-    openshift = (
-        f" || (group.startsWith('{OPENSHIFT_GROUPS}') && !(group in {_cel_list(OPENSHIFT_GROUPS_FOR_USERS)}))"
-        if platform.cluster.is_openshift
-        else ""
-    )
-    return (
-        f"!(request.userInfo.username in {users})"
-        f" && !request.userInfo.groups.exists(group, group in {groups}{openshift})"
-    )
+    conditions = [
+        f"!(request.userInfo.username in {_cel_list(KUBERNETES_USERS)})",
+        f"!request.userInfo.groups.exists(group, group in {_cel_list(controller_groups(platform))})",
+    ]
+    if platform.cluster.is_openshift:
+        conditions.append(
+            "!request.userInfo.groups.exists(group,\n"
+            f"  group.startsWith('{OPENSHIFT_GROUPS}') && !(group in {_cel_list(OPENSHIFT_GROUPS_FOR_USERS)})\n)"
+        )
+    return "\n&& ".join(conditions)
 
 
 def _cel_list(names: Iterable[str]) -> str:
-    return "[" + ", ".join(f"'{name}'" for name in names) + "]"
+    """Return a CEL list with one string per line."""
+    return "[\n" + ",\n".join(f"  '{name}'" for name in names) + "\n]"

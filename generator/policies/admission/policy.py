@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from generator.facts.names import PARAMETER, PART_OF, RELAXED, TENANT_LABEL
+from generator.facts.names import DESCRIPTION, DOCS, PARAMETER, PART_OF, RELAXED, TENANT_LABEL
 from generator.manifests import Body, omit_none
 
 _ACTIONS = {"deny": ["Deny"], "warn": ["Warn", "Audit"], "audit": ["Audit"]}
@@ -61,6 +61,7 @@ class Rule:
 
     Attributes:
         name: the name in `policies.admission`, or the name of a rule that always denies.
+        description: what the rule stops.
         validations: the expressions that must be true.
         variables: name → CEL expression, which may read the variables before it.
         conditions: name → CEL expression; the rule ignores a request for which an expression is false.
@@ -72,6 +73,7 @@ class Rule:
     """
 
     name: str
+    description: str
     resource_rules: Sequence[ResourceRule]
     validations: Sequence[Validation]
     variables: Mapping[str, str] = field(default_factory=dict)
@@ -106,7 +108,10 @@ def policy(platform: str, rule: Rule) -> Body:
         {
             "apiVersion": _API,
             "kind": "ValidatingAdmissionPolicy",
-            "metadata": {"name": f"{platform}-{rule.name}"},
+            "metadata": {
+                "name": f"{platform}-{rule.name}",
+                "annotations": {DESCRIPTION: rule.description, DOCS: f"docs/reference/admission-rules.md#{rule.name}"},
+            },
             "spec": {
                 "failurePolicy": "Fail",
                 "matchConstraints": {

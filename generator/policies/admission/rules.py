@@ -1,10 +1,33 @@
-"""Read the admission rules of rules.yaml: each entry becomes a Rule, with its abbreviations expanded to CEL."""
+"""Read the admission rules of rules/: each file becomes a Rule, with its abbreviations expanded to CEL.
+
+A file has these keys:
+
+- `description`: what the rule stops, in one or two plain sentences. It becomes an annotation of the policy.
+- `resources`: TrainJobs by default; `operations`: CREATE and UPDATE by default.
+- `patches`: if true, the variables of patch_variables.yaml precede the variables of the rule.
+- `conditions`: name → CEL. The rule ignores a request for which an expression is false.
+- `variables`: name → CEL, which may read the variables before it.
+- `validations`: the rule rejects a request if an expression is false, with `message`, which is CEL too. With `for`,
+  only a platform with this setting has the validation. The key of an expression says what it must be true for: `expression`
+  for the request; `pods`, `volumes` and `containers` for each `pod`, `volume` or container (`each`) of the patches;
+  `everyContainer` for each container of a Pod; `annotations` for each `key` of an object. Several must all be true.
+
+CEL is a block scalar with one condition per line, and `//` begins a comment. Abbreviations in CEL:
+
+- `$list(NAME)`, `$text(NAME)`: a parameter of the namespace (parameters.py), as a list of strings or as a string.
+- `${NAME}`: a constant of generator/facts/names.py, or a value of `read_rule`.
+
+A ValidatingAdmissionPolicy judges one object at a time, so it cannot count the jobs of a user. The queue of a team
+limits its concurrent usage, and its ResourceQuota the number of its TrainJobs. The rules do not see fields that a job
+leaves to its runtime either: checks compare the runtimes with the limits.
+"""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from textwrap import indent
 
 from generator.config.model.tenants import Limits
 from generator.facts import names
@@ -20,19 +43,18 @@ from generator.policies.admission.policy import (
     parameter,
 )
 
-_POD = "variables.pods.all(pods, pods.all(pod, {}))"
 _SCOPES = {
     "expression": "{0}",
-    "pods": _POD,
-    "volumes": _POD.format("pod.?volumes.orValue([]).all(volume, {0})"),
-    "containers": _POD.format(
-        "pod.?containers.orValue([]).all(each, {0}) && pod.?initContainers.orValue([]).all(each, {0})"
-    ),
-    "everyContainer": "object.spec.containers.all(each, {0}) && object.spec.?initContainers.orValue([]).all(each, {0})"
-    " && object.spec.?ephemeralContainers.orValue([]).all(each, {0})",
-    "annotations": "object.metadata.?annotations.orValue({{}}).all(key, {0})",
+    "pods": "variables.pods.all(pods, pods.all(pod,\n{1}\n))",
+    "volumes": "variables.pods.all(pods, pods.all(pod, pod.?volumes.orValue([]).all(volume,\n{1}\n)))",
+    "containers": "variables.pods.all(pods, pods.all(pod,\n"
+    "  (pod.?containers.orValue([]) + pod.?initContainers.orValue([])).all(each,\n{2}\n  )\n))",
+    "everyContainer": "(\n  object.spec.containers\n  + object.spec.?initContainers.orValue([])\n"
+    "  + object.spec.?ephemeralContainers.orValue([])\n).all(each,\n{1}\n)",
+    "annotations": "object.metadata.?annotations.orValue({{}}).all(key,\n{1}\n)",
 }
-"""Key of an expression in rules.yaml → CEL that is true if the expression is true for every pod, volume and so on."""
+"""Key of an expression → CEL that is true if the expression is true for every pod, volume and so on."""
+_PACKAGE = "generator.policies.admission"
 _ABBREVIATION = re.compile(r"\$(list|text)\(([a-z-]+)\)|\$\{(\w+)\}")
 
 
@@ -43,16 +65,16 @@ def read_rule(
     variables: Mapping[str, str] | None = None,
     labels: Mapping[str, str] | None = None,
 ) -> Rule:
-    """Return a rule of rules.yaml.
+    """Return a rule of rules/.
 
     Args:
-        name: the key of the rule.
+        name: the name of the file in rules/.
         settings: the settings of the platform. A validation with another setting in `for` is omitted.
         constants: values of `${NAME}` in addition to the constants of generator/facts/names.py.
         variables: variables that precede the variables of the rule.
         labels: labels of the objects that the rule applies to, in all namespaces. Default: all objects of tenants.
     """
-    row: Body = read_table("rules", "generator.policies.admission")[name]
+    row: Body = read_table(f"rules/{name}", _PACKAGE)
     values = {**vars(names), "RUNTIME": RUNTIME, **(constants or {})}
 
     def expand(match: re.Match[str]) -> str:
@@ -68,9 +90,10 @@ def read_rule(
 
     return Rule(
         name=name,
+        description=row["description"],
         resource_rules=[_resource_rule(**entry) for entry in row["resources"]] if "resources" in row else [TRAINJOBS],
         variables={
-            **(read_table("rules", "generator.policies.admission")["patch-variables"] if "patches" in row else {}),
+            **(read_table("patch_variables", _PACKAGE) if "patches" in row else {}),
             **(variables or {}),
             **{key: cel(text) for key, text in row.get("variables", {}).items()},
         },
@@ -86,7 +109,9 @@ def read_rule(
 
 
 def _expression(entry: Body, cel: Callable[[str], str]) -> str:
-    return " && ".join(_SCOPES[key].format(cel(text)) for key, text in entry.items() if key in _SCOPES)
+    """Return the CEL of a validation, with the conditions of each scope indented."""
+    scopes = [(_SCOPES[key], cel(text)) for key, text in entry.items() if key in _SCOPES]
+    return "\n&& ".join(scope.format(text, indent(text, "  "), indent(text, "    ")) for scope, text in scopes)
 
 
 def _resource_rule(
@@ -118,4 +143,4 @@ def generated(users: Sequence[str], groups: Sequence[str], labels: Mapping[str, 
         callers.append(f"request.userInfo.username in {json.dumps([*users])}")
     if groups:
         callers.append(f"request.userInfo.groups.exists(group, group in {json.dumps([*groups])})")
-    return read_rule("generated", constants={"CALLERS": " || ".join(callers)}, labels=labels)
+    return read_rule("generated", constants={"CALLERS": "\n|| ".join(callers)}, labels=labels)
