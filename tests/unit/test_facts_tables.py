@@ -48,6 +48,7 @@ TABLES = (
     "node_labels",
     "output_files",
     "references",
+    "security_constraints",
     "servers",
     "subjects",
     "versions",

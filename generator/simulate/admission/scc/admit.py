@@ -1,0 +1,86 @@
+"""The admission of a pod by SecurityContextConstraints: the first one that its account may use and that allows the pod.
+
+Source: openshift/apiserver-library-go a8019f39 pkg/securitycontextconstraints/sccadmission/admission.go
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from generator.facts.names import REQUIRED_SCC
+from generator.manifests import Body
+from generator.objects.fields import mapping, string
+from generator.simulate.admission.scc.assign import Failure, assign, forbidden, join
+from generator.simulate.admission.scc.constraint import Allocation, Constraint
+
+_VALIDATED, _SUBJECT = "openshift.io/scc", "security.openshift.io/validated-scc-subject-type"
+_OLDEST = "restricted"
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """The answer of OpenShift about a pod.
+
+    Attributes:
+        constraint: the name of the SCC that admits the pod; empty if OpenShift rejects the pod.
+        pod: the pod with the security context that the SCC gives it; unchanged if OpenShift rejects the pod.
+        failures: the fields that the SCCs before `constraint` do not allow, and the SCCs that the account cannot use.
+        own: the failures without the SCCs that the account cannot use.
+    """
+
+    constraint: str
+    pod: Body
+    failures: tuple[Failure, ...] = ()
+    own: tuple[Failure, ...] = ()
+
+    @property
+    def message(self) -> str:
+        """The reason of the API server; empty if OpenShift admits the pod."""
+        text = f"unable to validate against any security context constraint: {join(self.failures)}"
+        return "" if self.constraint else text
+
+
+def admit(
+    pod: Body, constraints: Iterable[Constraint], allocation: Allocation, subject: Callable[[Constraint], str]
+) -> Admission:
+    """Return the answer of OpenShift about a pod that is created.
+
+    Args:
+        pod: the Pod.
+        constraints: all SCCs of the cluster, or only the SCC that the pod requires.
+        allocation: the values of the Namespace.
+        subject: returns who may use an SCC: `serviceaccount` of the pod, `user` who creates it; empty for neither.
+    """
+    failures: list[Failure] = []
+    own: list[Failure] = []
+    denied: dict[str, Constraint] = {}
+    names = set()
+    for constraint in sorted(constraints, key=lambda item: item.order):
+        names.add(constraint.name)
+        if not (user := subject(constraint)):
+            denied[constraint.name] = constraint
+            failures.append(forbidden(f'provider "{constraint.name}"', "not usable by user or serviceaccount"))
+            continue
+        assigned, found = assign(constraint, allocation, pod)
+        if not found:
+            metadata = mapping(assigned, "metadata")
+            annotations = {**mapping(metadata, "annotations"), _VALIDATED: constraint.name, _SUBJECT: user}
+            assigned = {**assigned, "metadata": {**metadata, "annotations": annotations}}
+            return Admission(constraint.name, assigned, tuple(failures), tuple(own))
+        failures += found
+        own += found
+    if "restricted-v2" in names and _OLDEST in denied and not assign(denied[_OLDEST], allocation, pod)[1]:
+        failures.append(forbidden(f"no access to scc/{_OLDEST}", _WOULD_VALIDATE))
+    return Admission("", pod, tuple(failures), tuple(own))
+
+
+_WOULD_VALIDATE = (
+    "the pod fails to validate against the `restricted-v2` security context constraint, but would validate "
+    "successfully against the `restricted` security context constraint"
+)
+
+
+def required_constraint(pod: Body) -> str:
+    """Return the name of the SCC that a pod requires by its annotation; empty if it requires none."""
+    return string(mapping(pod, "metadata", "annotations").get(REQUIRED_SCC))

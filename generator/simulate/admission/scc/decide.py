@@ -1,0 +1,305 @@
+"""The answer of an OpenShift cluster about the pods of a namespace, as far as files show it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from functools import cached_property
+
+from generator.manifests import Body, Manifest
+from generator.objects.fields import mapping, mappings, string, string_map, strings
+from generator.simulate.access import Access, AccessRequest, Requester, Rule, parse_requester, read_access
+from generator.simulate.admission.scc.admit import Admission, admit, required_constraint
+from generator.simulate.admission.scc.assign import Failure, join
+from generator.simulate.admission.scc.constraint import (
+    GROUP,
+    KIND,
+    LEVEL,
+    RESOURCE,
+    Allocation,
+    AllocationError,
+    Constraint,
+    installed_constraints,
+    installed_roles,
+    is_exempt,
+    possible_allocations,
+    read_allocation,
+)
+
+_RBAC = "rbac.authorization.k8s.io"
+JOB_CONTROLLER = parse_requester("serviceaccount:kube-system/job-controller")
+"""The user that creates the pods of Jobs. Source: kubernetes v1.34.2 cmd/kube-controller-manager/app/batch.go"""
+
+
+class Answer(Enum):
+    """The answer of OpenShift about a pod."""
+
+    ADMITTED = "admitted"
+    REJECTED = "rejected"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """The parts of a cluster that decide about the pods of an account in a namespace.
+
+    Attributes:
+        account: the name of the ServiceAccount.
+        usable: SCC → `serviceaccount` or `user`, for the SCCs that the account or the creator of the pods may use.
+        doubt: why they may use other SCCs too; empty if they may not.
+        allocation: the UIDs, groups and SELinux level of the Namespace; None if only the cluster has them.
+        level: the SELinux level in its annotations, if `allocation` is None.
+        error: why OpenShift rejects all pods of the Namespace; empty if it does not.
+        is_malformed: True if `error` is about an annotation that mpigen cannot read.
+        is_exempt: True if OpenShift admits the pods of the Namespace without an SCC.
+        has_token: True if the pods get a token of the account, unless they set `automountServiceAccountToken`.
+    """
+
+    account: str
+    usable: tuple[tuple[str, str], ...]
+    doubt: str = ""
+    allocation: Allocation | None = None
+    level: str = ""
+    error: str = ""
+    is_malformed: bool = False
+    is_exempt: bool = False
+    has_token: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The answer of OpenShift about a pod, with its reason.
+
+    Attributes:
+        answer: the answer.
+        pod: the pod with the security context of the SCC that admits it; unchanged if no SCC admits it.
+        account: the ServiceAccount of the pod.
+        constraint: the name of the SCC that admits the pod; empty if there is none.
+        usable: the SCCs that the account or the creator of the pod may use, in the order in which OpenShift tries them.
+        failures: the fields that these SCCs do not allow, if OpenShift rejects the pod.
+        message: the reason of the API server, if OpenShift rejects the pod.
+        doubt: why another SCC can admit the pod, or give it another security context; empty if no other SCC can.
+    """
+
+    answer: Answer
+    pod: Body
+    account: str = ""
+    constraint: str = ""
+    usable: tuple[str, ...] = ()
+    failures: tuple[Failure, ...] = ()
+    message: str = ""
+    doubt: str = ""
+
+    def describe(self, role: str) -> str:
+        """Return the reason of a rejection of pods as a sentence.
+
+        Args:
+            role: the role of the pods, such as `launcher`.
+        """
+        pods, account = f"the pods `{role}`", f"ServiceAccount `{self.account}`"
+        if self.failures:
+            names = ", ".join(f"`{name}`" for name in self.usable)
+            return f"the SCCs that {account} may use ({names}) reject {pods}: {join(self.failures)}"
+        if required := required_constraint(self.pod):
+            return f"{pods} require the SCC `{required}`, but {account} may not use it"
+        return f"OpenShift rejects {pods}: {self.message}"
+
+
+@dataclass(frozen=True)
+class Constraints:
+    """The SCCs of an OpenShift cluster, and the accounts that may use them.
+
+    Attributes:
+        known: SCC by name: those of every cluster, and those of the files.
+        grants: namespace → the grants there that can contain the use of an SCC, and those in all namespaces.
+        is_complete: True if the files are a complete release, so that they contain all further grants.
+        automounts: (namespace, ServiceAccount) → True if its pods get a token, for the ServiceAccounts of the files.
+    """
+
+    known: Mapping[str, Constraint]
+    grants: Mapping[str, Access]
+    is_complete: bool = False
+    automounts: Mapping[tuple[str, str], bool] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, manifests: Sequence[Manifest], *, is_complete: bool) -> Constraints:
+        """Read the SCCs and the grants of manifests.
+
+        Raises:
+            SimulationError: two RBAC objects of the same name differ.
+        """
+        own = [Constraint(item.name, item.body) for item in manifests if (item.group, item.kind) == (GROUP, KIND)]
+        known = {**installed_constraints(), **{item.name: item for item in own if item.is_valid}}
+        return cls(
+            known,
+            _read_grants(manifests),
+            is_complete,
+            {
+                (item.namespace, item.name): item.body.get(_AUTOMOUNT) is not False
+                for item in manifests
+                if item.kind == "ServiceAccount"
+            },
+        )
+
+    def find_situation(self, namespace: Body, account: str, creator: Requester = JOB_CONTROLLER) -> Situation:
+        """Return the parts of the cluster that decide about pods.
+
+        Args:
+            namespace: the Namespace of the pods.
+            account: the name of their ServiceAccount.
+            creator: the user who creates the pods.
+        """
+        name = string(mapping(namespace, "metadata").get("name"))
+        if (name, account, creator) not in self._situations:
+            self._situations[name, account, creator] = self._find_situation(namespace, name, account, creator)
+        return self._situations[name, account, creator]
+
+    @cached_property
+    def _situations(self) -> dict[tuple[str, str, Requester], Situation]:
+        return {}
+
+    def _find_situation(self, namespace: Body, name: str, account: str, creator: Requester) -> Situation:
+        usable: dict[str, str] = {}
+        doubts = []
+        requester = _read_account(name, account)
+        access = self.grants.get(name) or self.grants[""]
+        for subject, user in (("user", creator), ("serviceaccount", requester)):
+            for constraint in self.known.values():
+                if _is_named(constraint, user) or access.allowed(user, _use(constraint.name, name)):
+                    usable[constraint.name] = subject
+            doubts += [f"the files do not show all rights of {gap}" for gap in access.gaps(user, name)]
+            rules = [rule for grant in access.of(user, name) for rule in grant.rules]
+            others = sorted({item for rule in rules for item in _named_constraints(rule)} - self.known.keys())
+            doubts += [f"ServiceAccount `{account}` may use the SCC `{other}`, which is not in the files" for other in others]
+        if not (doubts or self.is_complete):
+            doubts = [f"other files than these can let ServiceAccount `{account}` use more SCCs"]
+        allocation, error, is_malformed = None, "", False
+        try:
+            allocation = read_allocation(namespace)
+        except AllocationError as failure:
+            error, is_malformed = f'error fetching namespace "{name}": {failure}', failure.is_malformed
+        return Situation(
+            account,
+            tuple(sorted(usable.items())),
+            next(iter(doubts), ""),
+            allocation,
+            "" if allocation else string(string_map(mapping(namespace, "metadata", "annotations")).get(LEVEL)),
+            error,
+            is_malformed,
+            is_exempt(namespace),
+            self.automounts.get((name, account), True),
+        )
+
+    def decide(self, pod: Body, situation: Situation) -> Decision:
+        """Return the answer of OpenShift about a pod.
+
+        Args:
+            pod: the Pod, before admission.
+            situation: the result of `find_situation` for its Namespace and its ServiceAccount.
+        """
+        account, usable = situation.account, dict(situation.usable)
+        if situation.is_exempt or mapping(pod, "spec", "os").get("name") == "windows":
+            return Decision(Answer.ADMITTED, pod, account)
+        if situation.is_malformed:
+            return Decision(Answer.UNKNOWN, pod, account, message=situation.error, doubt=situation.error)
+        if situation.error:
+            return Decision(Answer.REJECTED, pod, account, message=situation.error)
+        required = required_constraint(pod)
+        if required and required not in self.known:
+            message = f'failed to retrieve the required SCC "{required}": {RESOURCE}.{GROUP} "{required}" not found'
+            doubt = f"the pods require the SCC `{required}`, which is not in the files"
+            return Decision(Answer.UNKNOWN, pod, account, message=message, doubt=doubt)
+        doubt = "" if required in usable else situation.doubt
+        constraints = [self.known[required]] if required else [*self.known.values()]
+        order = sorted((item for item in constraints if item.name in usable), key=lambda item: item.order)
+        names = tuple(item.name for item in order)
+        known = situation.allocation
+        allocations = [known] if known else [*possible_allocations(pod, situation.level)]
+        mounted = _with_token(pod, has_token=situation.has_token)
+        answers = [admit(mounted, constraints, each, lambda item: usable.get(item.name, "")) for each in allocations]
+        first = answers[0]
+        if all(item.constraint for item in answers):
+            return Decision(Answer.ADMITTED, _without_token(first.pod), account, first.constraint, names, doubt=doubt)
+        if any(item.constraint for item in answers):
+            doubt = f"the answer depends on the UIDs and the SELinux level of the namespace: {join(first.own)}"
+        elif not doubt and _is_restricted_enough(first):
+            doubt = "clusters that were installed before OpenShift 4.11 let every user use the SCC `restricted`"
+        answer = Answer.UNKNOWN if doubt else Answer.REJECTED
+        return Decision(answer, pod, account, "", names, first.own, first.message, doubt)
+
+
+_AUTOMOUNT = "automountServiceAccountToken"
+_TOKEN = "kube-api-access"  # noqa: S105 - the name of a volume
+_TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - a path
+
+
+def _read_grants(manifests: Iterable[Manifest]) -> dict[str, Access]:
+    """Return the grants of each namespace that can contain the use of an SCC, with those of every OpenShift cluster."""
+    kept = [item for item in manifests if item.group == _RBAC]
+    names = {(item.kind, item.name) for item in kept}
+    roles = (Manifest(body, "") for body in installed_roles())
+    access = read_access([*(item for item in roles if (item.kind, item.name) not in names), *kept])
+    grants = [item for item in access.grants if item.gap or any(map(_can_grant, item.rules))]
+    shared = tuple(item for item in grants if not item.namespace)
+    by_namespace: dict[str, Access] = {"": Access(shared)}
+    for grant in grants:
+        if grant.namespace:
+            before = by_namespace.get(grant.namespace, by_namespace[""])
+            by_namespace[grant.namespace] = Access((*before.grants, grant))
+    return by_namespace
+
+
+def _read_account(namespace: str, account: str) -> Requester:
+    """Return a ServiceAccount as OpenShift asks for its rights: without the group `system:authenticated`.
+
+    Source: sccadmission/scc_authz_check.go allowedForType; k8s.io/apiserver v0.34.2
+    pkg/authentication/serviceaccount/util.go UserInfo
+    """
+    requester = parse_requester(f"serviceaccount:{namespace}/{account}")
+    return replace(requester, groups=requester.groups - {"system:authenticated"})
+
+
+def _can_grant(rule: Rule) -> bool:
+    """Return True if a rule allows the use of an SCC."""
+    return bool({"use", "*"} & {*rule.verbs} and {GROUP, "*"} & {*rule.groups} and {RESOURCE, "*"} & {*rule.resources})
+
+
+def _named_constraints(rule: Rule) -> tuple[str, ...]:
+    return rule.names if _can_grant(rule) else ()
+
+
+def _use(name: str, namespace: str) -> AccessRequest:
+    return AccessRequest("use", GROUP, RESOURCE, name=name, namespace=namespace)
+
+
+def _is_named(constraint: Constraint, requester: Requester) -> bool:
+    """Return True if `users` or `groups` of an SCC name a requester."""
+    users, groups = (strings(constraint.body.get(key)) for key in ("users", "groups"))
+    return requester.user in users or bool(requester.groups & {*groups})
+
+
+def _is_restricted_enough(answer: Admission) -> bool:
+    """Return True if the SCC `restricted` would admit a pod whose account cannot use this SCC."""
+    return any("scc/restricted" in str(failure) for failure in answer.failures)
+
+
+def _with_token(pod: Body, *, has_token: bool) -> Body:
+    """Return a pod with the volume of the token that the API server adds before it asks the SCCs.
+
+    Source: kubernetes v1.34.2 plugin/pkg/admission/serviceaccount/admission.go mountServiceAccountToken
+    """
+    spec = mapping(pod, "spec")
+    own = spec.get(_AUTOMOUNT)
+    containers = [item for kind in ("initContainers", "containers") for item in mappings(spec.get(kind))]
+    mounts = ([mount.get("mountPath") for mount in mappings(item.get("volumeMounts"))] for item in containers)
+    if not (has_token if own is None else own) or all(_TOKEN_PATH in paths for paths in mounts):
+        return pod
+    volume = {"name": _TOKEN, "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}
+    return {**pod, "spec": {**spec, "volumes": [*mappings(spec.get("volumes")), volume]}}
+
+
+def _without_token(pod: Body) -> Body:
+    spec = mapping(pod, "spec")
+    volumes = [item for item in mappings(spec.get("volumes")) if item.get("name") != _TOKEN]
+    return {**pod, "spec": {**spec, "volumes": volumes}} if "volumes" in spec else pod
