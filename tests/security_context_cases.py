@@ -3,7 +3,7 @@
 tests/fixtures/security-contexts.jsonl holds one row for each case, with the answer of openshift/apiserver-library-go
 a8019f39. No Go module proxy serves that module, so no command of this repository can ask again:
 `python -m tests.security_context_cases` writes the questions, in the types of upstream. In the answers, `denied` stands
-for the text of an SCC that nobody of the case can use, and `order` is only in the first row with some SCCs.
+for the text of an SCC that the ServiceAccount and the user cannot use. Only the first row with some SCCs has `order`.
 """
 
 from __future__ import annotations
@@ -56,6 +56,15 @@ def pod(**spec: Any) -> Body:
 def pods() -> Iterator[Body]:
     """Yield pods that each set one field, or a few fields that depend on each other."""
     yield pod()
+    yield from _with_host_access()
+    yield from _with_capabilities()
+    yield from _with_users()
+    yield from _with_profiles()
+    yield from _with_volumes()
+    yield from _with_containers()
+
+
+def _with_host_access() -> Iterator[Body]:
     for field in ("hostNetwork", "hostPID", "hostIPC"):
         yield pod(**{field: True})
         yield pod(**{field: False})
@@ -66,6 +75,9 @@ def pods() -> Iterator[Body]:
     yield pod(hostUsers=False, context={"runAsUser": 0, "capabilities": {"add": ["SETUID", "SETGID"]}})
     yield pod(ports=[{"containerPort": 80, "hostPort": 8080}])
     yield pod(ports=[{"containerPort": 80}, {"containerPort": 81}], hostNetwork=True)
+
+
+def _with_capabilities() -> Iterator[Body]:
     for flag in (True, False):
         yield pod(context={"privileged": flag})
         yield pod(context={"allowPrivilegeEscalation": flag})
@@ -75,7 +87,7 @@ def pods() -> Iterator[Body]:
     yield pod(context={"privileged": True, "allowPrivilegeEscalation": True}, hostNetwork=True, hostPID=True)
     for added in ("NET_BIND_SERVICE", "IPC_LOCK", "SYS_ADMIN", "CAP_SYS_ADMIN", "ALL", "SETUID", "KILL"):
         yield pod(context={"capabilities": {"add": [added]}})
-    for capabilities in (
+    lists: tuple[dict[str, list[str]], ...] = (
         {},
         {"drop": ["ALL"]},
         {"drop": ["KILL"]},
@@ -85,9 +97,13 @@ def pods() -> Iterator[Body]:
         {"add": ["IPC_LOCK", "NET_BIND_SERVICE"], "drop": ["ALL"]},
         {"add": ["NET_RAW", "AUDIT_WRITE"], "drop": ["MKNOD", "KILL"]},
         {"drop": ["KILL", "MKNOD", "SETUID", "SETGID"]},
-    ):
+    )
+    for capabilities in lists:
         yield pod(context={"capabilities": capabilities})
     yield pod(context={"capabilities": {"add": ["IPC_LOCK"], "drop": ["ALL"]}, "allowPrivilegeEscalation": True})
+
+
+def _with_users() -> Iterator[Body]:
     for user in (0, 1, 1000, 1000659999, 1000660000, 1000660001, 1000669999, 1000670000):
         yield pod(context={"runAsUser": user})
         yield pod(pod={"runAsUser": user})
@@ -107,6 +123,9 @@ def pods() -> Iterator[Body]:
     yield pod(pod={"supplementalGroups": []})
     yield pod(pod={"supplementalGroups": [5, 1000660000, 6]})
     yield pod(pod={"fsGroup": 5, "supplementalGroups": [6], "runAsUser": 7})
+
+
+def _with_profiles() -> Iterator[Body]:
     for profile in (
         {"type": "RuntimeDefault"},
         {"type": "Unconfined"},
@@ -120,9 +139,18 @@ def pods() -> Iterator[Body]:
         yield pod(annotations={_POD_PROFILE: value})
         yield pod(annotations={_CONTAINER_PROFILE: value})
     yield pod(annotations={_POD_PROFILE: "unconfined"}, pod={"seccompProfile": {"type": "RuntimeDefault"}})
-    for name in ("net.ipv4.tcp_syncookies", "net.ipv4.tcp_rmem", "kernel.shmmax", "net.core.somaxconn", "kernel.msgmax"):
+    for name in (
+        "net.ipv4.tcp_syncookies",
+        "net.ipv4.tcp_rmem",
+        "kernel.shmmax",
+        "net.core.somaxconn",
+        "kernel.msgmax",
+    ):
         yield pod(pod={"sysctls": [{"name": name, "value": "1"}]})
     yield pod(pod={"sysctls": [{"name": name, "value": "1"} for name in ("kernel.shmmax", "kernel.shmall")]})
+
+
+def _with_volumes() -> Iterator[Body]:
     for source, volume in _SOURCES.items():
         yield pod(volumes=[{"name": "v", source: volume}])
     yield pod(volumes=[{"name": "v"}])
@@ -130,6 +158,9 @@ def pods() -> Iterator[Body]:
     for sources in _PROJECTED:
         yield pod(volumes=[{"name": "v", "projected": {"sources": sources}}])
     yield pod(volumes=[{"name": "v", "flexVolume": {"driver": "acme/other"}}])
+
+
+def _with_containers() -> Iterator[Body]:
     bad = {"name": "c1", "image": "a", "securityContext": {"runAsUser": 0, "privileged": True}}
     good = {"name": "c1", "image": "a", "ports": [{"containerPort": 1, "hostPort": 2}]}
     for other in (bad, good):
@@ -195,7 +226,7 @@ _ROOT = {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "
 _SERVICE = {
     "configMap": {"name": "openshift-service-ca.crt", "items": [{"key": "service-ca.crt", "path": "service-ca.crt"}]}
 }
-_OWN = {"path": "namespace", "fieldRef": {"fieldPath": "metadata.namespace"}}
+_OWN: Body = {"path": "namespace", "fieldRef": {"fieldPath": "metadata.namespace"}}
 _PROJECTED: tuple[list[Body], ...] = (
     [_TOKEN, _ROOT, {"downwardAPI": {"items": [{**_OWN, "fieldRef": {"apiVersion": "v1", **_OWN["fieldRef"]}}]}}],
     [_TOKEN, _ROOT, {"downwardAPI": {"items": [_OWN]}}, _SERVICE],
@@ -231,6 +262,11 @@ _ANY = {"type": "RunAsAny"}
 
 def sccs() -> Iterator[Body]:
     """Yield SCCs that each differ from `restricted-v2` in a few fields."""
+    yield from _with_strategies()
+    yield from _with_other_fields()
+
+
+def _with_strategies() -> Iterator[Body]:
     yield scc(runAsUser={"type": "MustRunAs", "uid": 1000})
     yield scc(runAsUser={"type": "MustRunAs", "uid": 0})
     yield scc(runAsUser={"type": "MustRunAsRange", "uidRangeMin": 1000, "uidRangeMax": 2000})
@@ -254,8 +290,13 @@ def sccs() -> Iterator[Body]:
     yield scc(seccompProfiles=["*"])
     yield scc(seccompProfiles=["localhost/a.json", "docker/default"])
     yield scc(seccompProfiles=["unconfined", "*"])
+
+
+def _with_other_fields() -> Iterator[Body]:
     yield scc(readOnlyRootFilesystem=True)
-    yield scc(allowedUnsafeSysctls=["kernel.shm*", "net.core.somaxconn"], forbiddenSysctls=["kernel.shmall", "net.ipv4.*"])
+    yield scc(
+        allowedUnsafeSysctls=["kernel.shm*", "net.core.somaxconn"], forbiddenSysctls=["kernel.shmall", "net.ipv4.*"]
+    )
     yield scc(allowedUnsafeSysctls=["*"])
     yield scc(volumes=["flexVolume", "nfs", "secret"], allowedFlexVolumes=[{"driver": "acme/one"}])
     yield scc(volumes=["*"], allowedFlexVolumes=[{"driver": "acme/one"}])
@@ -314,10 +355,10 @@ def cases() -> Iterator[Body]:
     for number, subject in enumerate(everything):
         for account, user in (_GRANTS[0], _GRANTS[1 + number % (len(_GRANTS) - 1)]):
             yield case(subject, [{"name": MEMLOCK["metadata"]["name"]}], account, user, ANNOTATIONS)
-    for own in constraints:
-        named = [*own.get("users", []), *own.get("groups", [])]
+    for only in constraints:
+        named = [*only.get("users", []), *only.get("groups", [])]
         for subject in lot.sample(everything, 6):
-            yield case(subject, [own], [] if named else [own["name"]], [], ANNOTATIONS)
+            yield case(subject, [only], [] if named else [only["name"]], [], ANNOTATIONS)
     for _ in range(_RANDOM):
         subject = _merge(*lot.sample(everything, lot.choice((1, 2, 2, 3))))
         own = [{**item, "name": f"own{number}"} for number, item in enumerate(lot.sample(constraints, 2))]
@@ -334,10 +375,15 @@ def _merge(*bodies: Body) -> Body:
         container, other = merged["spec"]["containers"][0], body["spec"]["containers"][0]
         both = {**container.get("securityContext", {}), **other.get("securityContext", {})}
         security = {**merged["spec"].get("securityContext", {}), **body["spec"].get("securityContext", {})}
-        volumes = {item["name"]: item for item in (*merged["spec"].get("volumes", ()), *body["spec"].get("volumes", ()))}
+        volumes = {
+            item["name"]: item for item in (*merged["spec"].get("volumes", ()), *body["spec"].get("volumes", ()))
+        }
         annotations = {**merged["metadata"].get("annotations", {}), **body["metadata"].get("annotations", {})}
         merged["spec"] |= deepcopy({**body["spec"], "containers": [{**container, **other}]})
-        fields = ((merged["spec"]["containers"][0], "securityContext", both), (merged["spec"], "securityContext", security))
+        fields = (
+            (merged["spec"]["containers"][0], "securityContext", both),
+            (merged["spec"], "securityContext", security),
+        )
         for place, key, value in (*fields, (merged["metadata"], "annotations", annotations)):
             if value:
                 place[key] = deepcopy(value)

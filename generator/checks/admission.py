@@ -1,7 +1,8 @@
-"""Admission by the objects of the same files: policy/rejects-own-object, runtime/pod-security and runtime/unset-amount.
+"""Admission by the objects of the same files.
 
-An object that a policy of its own release rejects blocks the sync of the release. A runtime whose pods violate the Pod
-Security level of its namespaces runs no job.
+policy/rejects-own-object, runtime/pod-security, runtime/security-context-constraints and runtime/unset-amount: an
+object that a policy of its own release rejects blocks the sync of the release, and a runtime whose pods the API server
+rejects runs no job.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from generator.schemas.updates import normalize_built_in, normalize_custom
 from generator.simulate.access import Kind
 from generator.simulate.admission.pod_security import Level, Violation, find_violations, read_level
 from generator.simulate.admission.resource_quota import REQUIRED, read_ledger
+from generator.simulate.admission.scc.decide import Answer, Constraints, PodDecision, Situation
 from generator.simulate.webhooks import set_queue
 
 if TYPE_CHECKING:
@@ -52,39 +54,110 @@ def pod_security(objects: Objects) -> Iterator[Breach]:
     The check reads the labels `pod-security.kubernetes.io/enforce` and `enforce-version` of Namespaces with TrainJobs
     on the runtime, with the runtime in the annotation `mpigen.dev/runtimes`, or with quota for the runtime. The finding
     is a warning if the level of another namespace accepts the pods. On OpenShift, the SecurityContextConstraints set
-    absent fields before Pod Security reads the pods, so the check reports only fields with forbidden values.
-    `fabric/memlock` reports the capability IPC_LOCK.
+    absent fields before Pod Security reads the pods. `fabric/memlock` reports the capability IPC_LOCK.
 
     Source: k8s.io/pod-security-admission v0.34.2 policy/registry.go EvaluatePod
     """
     minor = int((objects.targets.get("kubernetes") or minors("kubernetes")[0]).partition(".")[2])
-    sets_absent = is_openshift(objects.manifests)
     for runtime in objects.of(GROUP, *RUNTIMES):
         for pods in pod_templates(runtime):
-            names = sorted(namespaces_of(pods, objects) | likely_namespaces(pods, objects))
-            known = {name: item for name in names if (item := objects.one("", "Namespace", name))}
+            known = _namespaces(pods, objects)
             levels = {name: read_level(item.body) for name, item in known.items()}
-            violations = {
-                level: [
-                    violation
-                    for violation in find_violations(_without_memlock(pods), level, minor)
-                    if not (violation.is_unset and sets_absent)
-                ]
-                for level in {*levels.values()}
+            decisions = _decide(pods, known, objects)
+            by_case: dict[tuple[Level, Situation | None], list[Violation]] = {}
+            for name, level in levels.items():
+                situation, decision = decisions.get(name, (None, None))
+                if (level, situation) not in by_case:
+                    body = decision.pod if decision and not decision.doubt else _without_memlock(pods)
+                    by_case[level, situation] = [*_find_violations(body, level, minor, decision)]
+            violations = {name: by_case[level, decisions.get(name, (None, None))[0]] for name, level in levels.items()}
+            if rejecting := [name for name in known if violations[name]]:
+                yield _insecure(pods, rejecting, levels[rejecting[0]], violations[rejecting[0]], len(known))
+
+
+def _find_violations(body: Body, level: Level, minor: int, decision: PodDecision | None) -> Iterator[Violation]:
+    """Yield the violations of pods. On OpenShift, `decision` is the answer of the SCCs, which OpenShift asks first."""
+    if decision is None or decision.answer is not Answer.REJECTED:
+        for violation in find_violations(body, level, minor):
+            if not (violation.is_unset and decision and decision.doubt):
+                yield violation
+
+
+def _namespaces(pods: PodTemplate, objects: Objects) -> dict[str, Manifest]:
+    """Return the Namespaces with pods of a template, by name."""
+    names = sorted(namespaces_of(pods, objects) | likely_namespaces(pods, objects))
+    return {name: item for name in names if (item := objects.one("", "Namespace", name))}
+
+
+def read_constraints(objects: Objects) -> Constraints | None:
+    """Return the SCCs of a cluster; None if it is not OpenShift, or if objects of the same name differ."""
+    if not is_openshift(objects.manifests):
+        return None
+    with suppress(SimulationError):
+        return Constraints.read(objects.manifests, is_complete=objects.is_complete)
+    return None
+
+
+def _decide(
+    pods: PodTemplate, namespaces: Mapping[str, Manifest], objects: Objects
+) -> dict[str, tuple[Situation, PodDecision]]:
+    """Return the answers of OpenShift about pods in namespaces; empty on Kubernetes."""
+    constraints = objects.view(read_constraints)
+    if constraints is None:
+        return {}
+    account = string(pods.spec.get("serviceAccountName"), "default")
+    situations = {name: constraints.find_situation(item.body, account) for name, item in namespaces.items()}
+    body = _without_memlock(pods)
+    decisions = {situation: constraints.decide(body, situation) for situation in {*situations.values()}}
+    return {name: (situation, decisions[situation]) for name, situation in situations.items()}
+
+
+@check("runtime/security-context-constraints", severity=ERROR, needs=Objects)
+def security_context_constraints(objects: Objects) -> Iterator[Breach]:
+    """Report a runtime whose pods no SecurityContextConstraints (SCC) of OpenShift admits.
+
+    Kueue does not read SCCs. It admits a job on the runtime, the API server rejects the pods, and the job holds its
+    quota without running. Only the events of the Job show the message of the API server.
+
+    OpenShift tries the SCCs that the ServiceAccount of the pods may use. The check knows the SCCs of every OpenShift
+    cluster, the SCCs in the files, and the roles in the files that allow the verb `use`. It reads the same namespaces
+    as `runtime/pod-security`. The finding is a warning if OpenShift admits the pods in another namespace, or if the
+    files do not show every SCC that the account may use. `fabric/memlock` reports the capability IPC_LOCK in pods
+    with the annotation `openshift.io/required-scc`.
+
+    Source: openshift/apiserver-library-go a8019f39 pkg/securitycontextconstraints/sccadmission/admission.go;
+    openshift/cluster-kube-apiserver-operator bindata/bootkube/scc-manifests
+    """
+    for runtime in objects.of(GROUP, *RUNTIMES) if objects.view(read_constraints) else ():
+        for pods in pod_templates(runtime):
+            decisions = {
+                name: decision for name, (_, decision) in _decide(pods, _namespaces(pods, objects), objects).items()
             }
-            if rejecting := [name for name in known if violations[levels[name]]]:
-                yield _insecure(pods, rejecting, levels[rejecting[0]], violations[levels[rejecting[0]]], len(known))
+            rejecting = [name for name, item in decisions.items() if item.message and (item.failures or not item.doubt)]
+            if rejecting:
+                first = decisions[rejecting[0]]
+                is_certain = len(rejecting) == len(decisions) and not any(item.doubt for item in decisions.values())
+                where, doubt = _where(rejecting, len(decisions)), f"; {first.doubt}" if first.doubt else ""
+                yield Breach(
+                    (*pods.path, *(first.failures[0].path if first.failures else ("metadata", "annotations"))),
+                    f"{first.describe(pods.role, where)}{doubt}",
+                    "Kueue admits jobs on the runtime, but the API server rejects their pods",
+                    "change the fields as the message requires, or let the ServiceAccount use another SCC",
+                    pods.manifest,
+                    ERROR if is_certain else WARNING,
+                )
+
+
+def _where(names: Sequence[str], count: int) -> str:
+    """Return a text for some of `count` Namespaces."""
+    return f"Namespace `{names[0]}`" if count == 1 else f"{len(names)} of {count} Namespaces, such as `{names[0]}`"
 
 
 def _insecure(
     pods: PodTemplate, rejecting: Sequence[str], level: Level, violations: Sequence[Violation], count: int
 ) -> Breach:
     """Return the breach of pods that `rejecting` of `count` namespaces reject; the first one enforces `level`."""
-    where = (
-        f"Namespace `{rejecting[0]}`"
-        if count == 1
-        else f"{len(rejecting)} of {count} Namespaces, such as `{rejecting[0]}`"
-    )
+    where = _where(rejecting, count)
     return Breach(
         (*pods.path, *violations[0].path),
         f'the pods `{pods.role}` violate PodSecurity "{level}" of {where}: {", ".join(map(str, violations))}',

@@ -25,6 +25,8 @@ from generator.schemas.embedded import Engine
 from generator.simulate.access import AccessRequest, Requester
 from generator.simulate.admission.pod_security import find_violations, read_level
 from generator.simulate.admission.resource_quota import Refusal, read_ledger
+from generator.simulate.admission.scc.admit import required_constraint
+from generator.simulate.admission.scc.decide import Answer, Constraints, PodDecision
 from generator.simulate.compile import Compiled, Fault, compile_job, find_faults, find_runtime, read_priorities
 from generator.simulate.compile.webhooks import find_empty_queue
 from generator.simulate.kueue.admission import predict
@@ -60,6 +62,7 @@ class Submission:
         outcome: the outcome in Kueue; None if the TrainJob does not reach Kueue, or if the outcome is unknown.
         breaches: the reasons why it does not run, and the questions without an answer.
         of_pods: the reasons why the API server rejects its pods, which Kueue does not read.
+        constraints: the SCCs of OpenShift that admit its pods, in alphabetical order; empty on Kubernetes.
         is_invalid: True if the API server or a webhook rejects the request, apart from RBAC and policies.
         is_clear: False if an unknown answer can change the verdict; without a user, RBAC and policies do not count.
     """
@@ -70,6 +73,7 @@ class Submission:
     outcome: Outcome | None = None
     breaches: list[Breach] = field(default_factory=list)
     of_pods: list[Breach] = field(default_factory=list)
+    constraints: list[str] = field(default_factory=list)
     is_invalid: bool = False
     is_clear: bool = True
 
@@ -169,6 +173,7 @@ def submit(jobs: Sequence[Manifest], destination: Destination, engine: Engine) -
     """
     world, catalog = destination.world, engine.catalog
     cluster, tree = PolicyCluster(world, catalog), read_queue_tree(world, catalog.targets["kueue"])
+    constraints = Constraints.read(world, is_complete=destination.is_complete) if is_openshift(world) else None
     submissions = [Submission(job, is_invalid=any(schema_breaches(job, engine))) for job in jobs]
     namespaces = {*_NAMESPACES, *(item.name for item in world if item.kind == "Namespace")}
     for submission in submissions:
@@ -187,6 +192,9 @@ def submit(jobs: Sequence[Manifest], destination: Destination, engine: Engine) -
                 submission.breaches.append(_unknown("if the admission policies accept this TrainJob", error=error))
                 submission.is_clear = False
             _compile(submission, request, destination, catalog.targets)
+            if submission.compiled:
+                submission.of_pods += _find_broken_pods(submission, destination, catalog.targets, constraints)
+                submission.is_clear &= all(breach.check != "trainjob/unknown" for breach in submission.of_pods)
     ledgers = _Ledgers(world)
     for submission in submissions:
         ledgers.charge_objects(submission)
@@ -330,55 +338,100 @@ def _compile(submission: Submission, request: Request, destination: Destination,
             breach for breach in (*empty_value(trainjob), *dropped_field(trainjob)) if breach.severity is ERROR
         ]
         submission.breaches += (replace(breach, check="trainjob/rejected") for breach in immutable)
-        submission.of_pods += _find_broken_pods(submission.compiled, destination, targets)
-        submission.is_clear &= all(breach.check != "trainjob/unknown" for breach in submission.of_pods)
 
 
-def _find_broken_pods(compiled: Compiled, destination: Destination, targets: Mapping[str, str]) -> Iterator[Breach]:
+def _find_broken_pods(
+    submission: Submission, destination: Destination, targets: Mapping[str, str], constraints: Constraints | None
+) -> Iterator[Breach]:
     """Yield the reasons why the API server rejects the pods of a TrainJob that Kueue admits."""
+    compiled = submission.compiled
+    if compiled is None:
+        return
     namespace = compiled.job.namespace
     for message in find_exceeded_ratios(compiled.job_set, destination.world, namespace):
         fix = "raise the request, or lower the limit"
         yield Breach(("spec", "trainer", "resourcesPerNode"), message, _NO_PODS, fix, check="trainjob/rejected")
-    yield from _find_insecure_pods(compiled, destination.world, targets)
+    absent: Body = {"metadata": {"name": namespace}}
+    home = next((item.body for item in destination.world if is_namespace(item) and item.name == namespace), absent)
+    for number, pod in sorted(dict(reversed(compiled.pods)).items()):  # one pod of each replicated job
+        role = mapping(compiled.job_set, "spec")["replicatedJobs"][number]["name"]
+        if constraints is None:
+            yield from _find_insecure_pods(_Role(compiled, number, role), pod, home, targets, "")
+            continue
+        decision = constraints.decide(pod, constraints.find_situation(home, _account(pod)))
+        yield from _find_rejection(_Role(compiled, number, role), pod, decision)
+        if decision.answer is not Answer.REJECTED:
+            submission.constraints = sorted({*submission.constraints, decision.constraint} - {""})
+            doubt = f"if another SCC admits them, because {decision.doubt}" if decision.doubt else ""
+            subject = pod if doubt else decision.pod
+            yield from _find_insecure_pods(_Role(compiled, number, role), subject, home, targets, doubt)
     if not destination.is_complete:
         return
     known = {item.name for item in destination.world if (item.kind, item.namespace) == ("ServiceAccount", namespace)}
-    accounts = {string(mapping(pod, "spec").get("serviceAccountName"), "default") for _, pod in compiled.pods}
+    accounts = {_account(pod) for _, pod in compiled.pods}
     for name in sorted(accounts - known - {"default"}):
         yield _unknown(f"if the pods start: these files define no ServiceAccount `{name}` in namespace `{namespace}`")
 
 
-def _find_insecure_pods(compiled: Compiled, world: Sequence[Manifest], targets: Mapping[str, str]) -> Iterator[Breach]:
-    """Yield the violations of the Pod Security level that the Namespace enforces, once for each replicated job."""
-    name = compiled.job.namespace
-    namespace = next((item for item in world if is_namespace(item) and item.name == name), None)
-    if namespace is None:
-        return
-    level, minor = read_level(namespace.body), int(targets["kubernetes"].partition(".")[2])
-    sets_absent = is_openshift(world)
-    for number, pod in sorted(dict(reversed(compiled.pods)).items()) if level.name != "privileged" else ():
-        role = mapping(compiled.job_set, "spec")["replicatedJobs"][number]["name"]
-        by_path: dict[Path, list[str]] = {}
-        violations = find_violations(pod, level, minor)
-        if sets_absent and any(violation.is_unset for violation in violations):
-            question = (
-                f'if the pods `{role}` meet PodSecurity "{level}" after OpenShift\'s SCC sets their absent fields'
-            )
-            absent = next(violation for violation in violations if violation.is_unset)
-            yield _unknown(f"{question}: {absent}", "set these fields in the runtime")
-        for violation in violations:
-            if violation.is_unset and sets_absent:
-                continue
-            origin = compiled.origin("Pod", number, violation.path)
-            is_own = origin is not None and origin.manifest.kind == compiled.job.kind
-            by_path.setdefault(origin.path if origin and is_own else _RUNTIME, []).append(str(violation))
-        for path, texts in by_path.items():
-            message = f'the pods `{role}` violate PodSecurity "{level}": {", ".join(texts)}'
-            fix = (
-                "use another runtime" if path == _RUNTIME else "remove this field, or change it as the message requires"
-            )
-            yield Breach(path, message, _NO_PODS, fix, check="trainjob/rejected")
+def _account(pod: Body) -> str:
+    return string(mapping(pod, "spec").get("serviceAccountName"), "default")
+
+
+@dataclass(frozen=True, slots=True)
+class _Role:
+    """The pods of a replicated job: the compiled TrainJob, the index of the replicated job, and its name."""
+
+    compiled: Compiled
+    number: int
+    name: str
+
+    def find_place(self, path: Path) -> Path:
+        """Return the place of a field of the pods in the TrainJob; the runtime's name if the runtime sets the field."""
+        origin = self.compiled.origin("Pod", self.number, path)
+        is_own = origin is not None and origin.manifest.kind == self.compiled.job.kind
+        return origin.path if origin and is_own else _RUNTIME
+
+
+def _find_rejection(role: _Role, pod: Body, decision: PodDecision) -> Iterator[Breach]:
+    """Yield the rejection of pods by the SCCs of OpenShift, or the question if these admit the pods."""
+    if decision.answer is Answer.UNKNOWN:
+        question = f"if OpenShift admits the pods `{role.name}`, because {decision.doubt}"
+        reasons = f"; otherwise {decision.describe(role.name)}" if decision.failures else ""
+        yield _unknown(f"{question}{reasons}")
+    if decision.answer is Answer.REJECTED:
+        places = [role.find_place(failure.path) for failure in decision.failures]
+        path = next((place for place in places if place != _RUNTIME), _RUNTIME)
+        fix = "use another runtime" if path == _RUNTIME else "change this field as the message requires"
+        if not required_constraint(pod):
+            fix = f"{fix}, or let ServiceAccount `{decision.account}` use an SCC that admits the pods"
+        yield Breach(path, decision.describe(role.name), _NO_PODS, fix, check="trainjob/rejected")
+
+
+def _find_insecure_pods(
+    role: _Role, pod: Body, namespace: Body, targets: Mapping[str, str], doubt: str
+) -> Iterator[Breach]:
+    """Yield the violations of the Pod Security level that the Namespace enforces.
+
+    Args:
+        role: the pods.
+        pod: one of the pods. On OpenShift, an SCC has set its absent fields.
+        namespace: the Namespace; without labels if no file defines it.
+        targets: component → minor version.
+        doubt: why another SCC can set the absent fields; empty if no other SCC can.
+    """
+    level, minor = read_level(namespace), int(targets["kubernetes"].partition(".")[2])
+    by_path: dict[Path, list[str]] = {}
+    violations = find_violations(pod, level, minor)
+    if doubt and (unset := next((violation for violation in violations if violation.is_unset), None)):
+        question = f'if the pods `{role.name}` meet PodSecurity "{level}" {doubt}'
+        yield _unknown(f"{question}: {unset}", "set these fields in the runtime")
+    for violation in violations:
+        if not (violation.is_unset and doubt):
+            by_path.setdefault(role.find_place(violation.path), []).append(str(violation))
+    for path, texts in by_path.items():
+        message = f'the pods `{role.name}` violate PodSecurity "{level}": {", ".join(texts)}'
+        fix = "use another runtime" if path == _RUNTIME else "remove this field, or change it as the message requires"
+        yield Breach(path, message, _NO_PODS, fix, check="trainjob/rejected")
 
 
 def _fault(fault: Fault, job: Manifest) -> Breach:
@@ -569,14 +622,16 @@ declare(
     their quota:
 
     - JobSet rejects names of pods with more than 63 characters, and the API server rejects devices without a limit.
+    - On OpenShift, no SecurityContextConstraints (SCC) that the ServiceAccount of the pods may use admits them.
     - The Pod Security level of the Namespace rejects the pods. Only the events of the Job show the message. On
-      OpenShift, SecurityContextConstraints set absent fields first, which mpigen does not simulate.
+      OpenShift, the SCC that admits a pod sets absent fields first.
     - A ResourceQuota of the namespace rejects the JobSet, another object or some of the pods. The objects in files, and
       the TrainJobs before this one, count as its usage. A TrainJob without all of its pods never runs.
 
     Source: trainer v2.3.0 pkg/webhooks/trainjob_webhook.go; kueue v0.19.2
     pkg/controller/jobs/trainjob/trainjob_webhook.go; jobset v0.12.0 pkg/webhooks/jobset_webhook.go ValidateCreate;
-    k8s.io/pod-security-admission v0.34.2 admission/admission.go EvaluatePod; k8s.io/apiserver v0.34.2
+    k8s.io/pod-security-admission v0.34.2 admission/admission.go EvaluatePod; openshift/apiserver-library-go a8019f39
+    pkg/securitycontextconstraints/sccadmission/admission.go; k8s.io/apiserver v0.34.2
     pkg/admission/plugin/resourcequota/controller.go CheckRequest
     """,
 )

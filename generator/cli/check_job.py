@@ -70,14 +70,14 @@ def check_job(  # noqa: PLR0913 - one argument for each option
 
     mpigen checks each TrainJob as `mpigen validate` does, and then as the cluster would: RBAC of the
     user, the admission policies of the release, the webhooks of Trainer and JobSet, the admission by
-    Kueue, and the LimitRanges, ResourceQuotas and Pod Security level of the namespace. It submits
-    several TrainJobs in their order, while no other job runs. So a TrainJob only waits
-    for, or is preempted by, other TrainJobs of the same command.
+    Kueue, and the LimitRanges, ResourceQuotas and Pod Security level of the namespace. On OpenShift
+    it checks the SCCs too. It submits several TrainJobs in their order, while no other job runs. So
+    a TrainJob only waits for, or is preempted by, other TrainJobs of the same command.
 
     Verdicts: admitted; waits; never (Kueue never admits it); rejected (the API server or a controller
     rejects it); unknown (the report names the question that only the cluster answers).
 
-    Not checked: the SCCs of OpenShift, images, and whether the ranks communicate.
+    Not checked: images, and whether the ranks communicate.
     """
     from generator import pipeline
     from generator.adoption.adoption import Run
@@ -135,6 +135,7 @@ def _summary(submissions: Sequence[Submission]) -> dict[str, Any]:
                 "verdict": submission.verdict,
                 "history": [*submission.outcome.history] if submission.outcome else [],
                 "flavors": submission.outcome.flavors if submission.outcome else {},
+                **({"securityContextConstraints": submission.constraints} if submission.constraints else {}),
             }
             for submission in submissions
         ]
@@ -157,13 +158,14 @@ def _lines(submissions: Sequence[Submission]) -> list[str]:
 
 
 def _details(submission: Submission) -> str:
-    """Describe how Kueue places an admitted job, or why a job waits; `-` for any other verdict."""
+    """Describe the place and the SCC of an admitted job, or why a job waits; `-` for any other verdict."""
     outcome = submission.outcome
     if outcome is None or submission.verdict in ("rejected", "never"):
         return "-"
     if outcome.flavors:
         flavors = sorted({flavor for choices in outcome.flavors.values() for flavor in choices.values()})
-        return f"flavor {', '.join(flavors)}{', borrows quota' if outcome.borrows else ''}"
+        constraints = f", SCC {' and '.join(submission.constraints)}" if submission.constraints else ""
+        return f"flavor {', '.join(flavors)}{', borrows quota' if outcome.borrows else ''}{constraints}"
     if outcome.was_preempted:
         return next(event for event in reversed(outcome.history) if event.startswith("preempted"))
     reasons = outcome.reason.split("; ")  # one for each PodSet and flavor

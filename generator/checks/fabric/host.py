@@ -21,6 +21,7 @@ from generator.facts.names import EFA, IPC_LOCK, POD_SECURITY_ENFORCE, REQUIRED_
 from generator.manifests import Manifest
 from generator.objects.fields import indexed_mappings, mapping, mappings, strings
 from generator.objects.pods import Container, PodTemplate
+from generator.simulate.admission.scc.constraint import ALL, GROUP, KIND, installed_constraints
 
 _SHM_FIX = (
     "mount a volume with `emptyDir: {medium: Memory, sizeLimit: …}` at `/dev/shm`; the volume counts against the "
@@ -109,7 +110,6 @@ def _node_access(pods: PodTemplate) -> Mapping[str, Path]:
 
 
 _MACHINE_CONFIG = "machineconfiguration.openshift.io"
-_SECURITY = "security.openshift.io"
 _LIMIT = """containerd `LimitMEMLOCK=infinity`, CRI-O `default_ulimits = ["memlock=-1:-1"]`"""
 _NODE_LIMIT = f"raise the limit for locked memory on the nodes ({_LIMIT}), and remove the capability"
 _LIMIT_CONSEQUENCE = (
@@ -118,13 +118,6 @@ _LIMIT_CONSEQUENCE = (
 )
 _USES_CAPABILITY = ("setpriv", "capsh", "cap_ipc_lock", "ambient")
 _TESTS_LIMIT = re.compile(r"locked memory|ulimit\s+-(H|S)?l|memlock", re.IGNORECASE)
-_SCCS_WITHOUT_IPC_LOCK = frozenset(
-    {
-        *("restricted", "restricted-v2", "restricted-v3", "nonroot", "nonroot-v2", "anyuid"),
-        *("hostaccess", "hostmount-anyuid", "hostnetwork", "hostnetwork-v2"),
-    }
-)
-"""OpenShift's SCCs without IPC_LOCK (openshift/cluster-kube-apiserver-operator bindata/bootkube/scc-manifests)."""
 
 
 @check("fabric/memlock", severity=ERROR, needs=Objects)
@@ -208,9 +201,9 @@ def _rejected_by_scc(path: Path, subject: str, pods: PodTemplate, objects: Objec
     name = pods.annotations.get(REQUIRED_SCC)
     if not isinstance(name, str):
         return
-    constraints = objects.one(_SECURITY, "SecurityContextConstraints", name)
-    allowed = strings(constraints.body.get("allowedCapabilities")) if constraints else ()
-    if (constraints or name in _SCCS_WITHOUT_IPC_LOCK) and not {"*", IPC_LOCK} & set(allowed):
+    own, installed = objects.one(GROUP, KIND, name), installed_constraints().get(name)
+    constraint = own.body if own else installed.body if installed else None
+    if constraint and not {ALL, IPC_LOCK} & {*strings(constraint.get("allowedCapabilities"))}:
         yield Breach(
             path,
             f"{subject}, but the pods require the SCC `{name}`",

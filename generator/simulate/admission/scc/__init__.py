@@ -1,1 +1,1 @@
-"""SecurityContextConstraints of OpenShift: which of them admits a pod, and the security context that it gives the pod."""
+"""SecurityContextConstraints of OpenShift: their answer about a pod, and the security context that they give it."""

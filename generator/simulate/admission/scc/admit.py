@@ -6,7 +6,7 @@ Source: openshift/apiserver-library-go a8019f39 pkg/securitycontextconstraints/s
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from generator.facts.names import REQUIRED_SCC
 from generator.manifests import Body
@@ -62,14 +62,15 @@ def admit(
             denied[constraint.name] = constraint
             failures.append(forbidden(f'provider "{constraint.name}"', "not usable by user or serviceaccount"))
             continue
-        assigned, found = assign(constraint, allocation, pod)
-        if not found:
+        assigned, broken = assign(constraint, allocation, pod)
+        if not broken:
             metadata = mapping(assigned, "metadata")
             annotations = {**mapping(metadata, "annotations"), _VALIDATED: constraint.name, _SUBJECT: user}
             assigned = {**assigned, "metadata": {**metadata, "annotations": annotations}}
             return Admission(constraint.name, assigned, tuple(failures), tuple(own))
-        failures += found
-        own += found
+        broken = [replace(failure, constraint=constraint.name) for failure in broken]
+        failures += broken
+        own += broken
     if "restricted-v2" in names and _OLDEST in denied and not assign(denied[_OLDEST], allocation, pod)[1]:
         failures.append(forbidden(f"no access to scc/{_OLDEST}", _WOULD_VALIDATE))
     return Admission("", pod, tuple(failures), tuple(own))

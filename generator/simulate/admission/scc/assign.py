@@ -36,10 +36,12 @@ class Failure:
     Attributes:
         text: the text of the API server.
         path: the field in the pod.
+        constraint: the name of the SCC.
     """
 
     text: str
     path: Path = ("spec",)
+    constraint: str = ""
 
     def __str__(self) -> str:
         return self.text
@@ -157,7 +159,7 @@ class _Assignment:
     def _check_host(self, place: str) -> Iterator[Failure]:
         for field, text in _HOST_NAMESPACES.items():
             if self.spec.get(field) is True and not self.constraint.allows(f"allow{field[0].upper()}{field[1:]}"):
-                yield invalid(f"{place}.{field}", True, f"Host {text} is not allowed to be used", _SPEC, field)  # noqa: FBT003 - the value
+                yield invalid(f"{place}.{field}", True, f"Host {text} is not allowed to be used", _SPEC, field)
 
     def _check_sysctls(self) -> Iterator[Failure]:
         forbidden_names = strings(self.constraint.body.get("forbiddenSysctls"))
@@ -215,7 +217,7 @@ class _Assignment:
         return context
 
     def _generate_capabilities(self, capabilities: object) -> object:
-        """Return the capabilities with the default ones of the SCC, and without those that it drops."""
+        """Return the capabilities with the defaults of the SCC, and without the capabilities that it drops."""
         add, drop = ({*strings(mapping(capabilities).get(key))} for key in ("add", "drop"))
         defaults = {*strings(self.constraint.body.get("defaultAddCapabilities"))} - drop
         dropped = {*strings(self.constraint.body.get("requiredDropCapabilities"))}
@@ -234,7 +236,7 @@ class _Assignment:
         annotation = f"{_CONTAINER_PROFILE}{container.get('name')}"
         yield from self._check_profile(annotation, self._container_profile(context, annotation), *own, "seccompProfile")
         if context.get("privileged") is True and not self.constraint.allows("allowPrivilegedContainer"):
-            yield invalid(f"{place}.privileged", True, "Privileged containers are not allowed", *own, "privileged")  # noqa: FBT003 - the value
+            yield invalid(f"{place}.privileged", True, "Privileged containers are not allowed", *own, "privileged")
         yield from self._check_capabilities(context.get("capabilities"), f"{place}.capabilities", *own, "capabilities")
         failures = {string(failure.path[-1]): failure for failure in self._check_host(place)}
         yield from (failures[field] for field in ("hostNetwork",) if field in failures)
@@ -242,7 +244,9 @@ class _Assignment:
             yield from self._check_ports(place)
         yield from (failures[field] for field in ("hostPID", "hostIPC") if field in failures)
         if self.constraint.allows(_READ_ONLY) and context.get(_READ_ONLY) is not True:
-            yield invalid(f"{place}.{_READ_ONLY}", False, "ReadOnlyRootFilesystem must be set to true", *own, _READ_ONLY)  # noqa: FBT003 - the value
+            yield invalid(
+                f"{place}.{_READ_ONLY}", False, "ReadOnlyRootFilesystem must be set to true", *own, _READ_ONLY
+            )
         if not self.constraint.allows(_ESCALATION) and context.get(_ESCALATION) is not False:
             detail = "Allowing privilege escalation for containers is not allowed"
             yield invalid(f"{place}.{_ESCALATION}", context.get(_ESCALATION), detail, *own, _ESCALATION)
@@ -263,7 +267,7 @@ class _Assignment:
             case "MustRunAsNonRoot" if user is None and is_non_root is None:
                 yield required(f"{place}.runAsNonRoot", "must be true", *own, "runAsNonRoot")
             case "MustRunAsNonRoot" if is_non_root is False:
-                yield invalid(f"{place}.runAsNonRoot", False, "must be true", *own, "runAsNonRoot")  # noqa: FBT003 - the value
+                yield invalid(f"{place}.runAsNonRoot", False, "must be true", *own, "runAsNonRoot")
             case "MustRunAsNonRoot" if user == 0:
                 yield invalid(field, 0, "running with the root UID is forbidden", *path)
 
@@ -341,10 +345,14 @@ class _Assignment:
             yield required(place, "", *path)
             return
         for field in ("level", "role", "type", "user"):
-            value, wanted = (string(mapping(item).get(field)) for item in (options, expected))
-            if value != wanted and not (field == "level" and _are_equal_levels(wanted, value)):
-                is_assumed = field == "level" and self.allocation.is_assumed and wanted == self.allocation.level
-                detail = "must be the level that OpenShift gives to the namespace" if is_assumed else f"must be {wanted}"
+            value, expected_level = (string(mapping(item).get(field)) for item in (options, expected))
+            if value != expected_level and not (field == "level" and _are_equal_levels(expected_level, value)):
+                is_assumed = field == "level" and self.allocation.is_assumed and expected_level == self.allocation.level
+                detail = (
+                    "must be the level that OpenShift gives to the namespace"
+                    if is_assumed
+                    else f"must be {expected_level}"
+                )
                 yield invalid(f"{place}.{field}", value, detail, *path, field)
 
     @property
@@ -423,9 +431,9 @@ def _profile_name(profile: object) -> str:
     return ""
 
 
-def _are_equal_levels(wanted: str, value: str) -> bool:
+def _are_equal_levels(expected_level: str, value: str) -> bool:
     """Return True if two SELinux levels have the same categories, in any order."""
-    first, second = wanted.split(":", 1), value.split(":", 1)
+    first, second = expected_level.split(":", 1), value.split(":", 1)
     return (
         len(first) == len(second) == 2  # noqa: PLR2004 - sensitivity and categories
         and first[0] == second[0]

@@ -281,7 +281,9 @@ def possible_allocations(pod: Body, level: str = "") -> Iterator[Allocation]:
     starts = sorted({number - (number - first) % block for number in numbers if first <= number <= last})
     unused = next(start for start in range(first, last, block) if start not in starts)
     possible = sorted(text for text in levels if _is_level(text, table["sensitivity"], table["categories"]))
-    other = next(text for number in range(1, 1000) if (text := f"{table['sensitivity']}:c{number + 1},c{number}") not in levels)
+    other = next(
+        text for number in range(1, 1000) if (text := f"{table['sensitivity']}:c{number + 1},c{number}") not in levels
+    )
     for start in (unused, *starts):
         for text in [level] if level else [other, *possible]:
             uids = IdRange(start, start + block - 1)
@@ -307,4 +309,4 @@ def _read_values(pod: Body) -> tuple[set[int], set[str]]:
 def _is_level(text: str, sensitivity: str, categories: int) -> bool:
     """Return True if OpenShift can give this SELinux level to a Namespace: two categories in any order."""
     match = re.fullmatch(rf"{re.escape(sensitivity)}:c([0-9]+),c([0-9]+)", text)
-    return bool(match) and all(int(number) < categories for number in match.groups())
+    return match is not None and all(int(number) < categories for number in match.groups())

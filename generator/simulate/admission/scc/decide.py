@@ -68,7 +68,7 @@ class Situation:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class PodDecision:
     """The answer of OpenShift about a pod, with its reason.
 
     Attributes:
@@ -79,7 +79,8 @@ class Decision:
         usable: the SCCs that the account or the creator of the pod may use, in the order in which OpenShift tries them.
         failures: the fields that these SCCs do not allow, if OpenShift rejects the pod.
         message: the reason of the API server, if OpenShift rejects the pod.
-        doubt: why another SCC can admit the pod, or give it another security context; empty if no other SCC can.
+        doubt: why another SCC can admit the pod, or give it another security context; empty if no other SCC can. If an
+            SCC admits the pod, grants outside the files count only if the files refer to them.
     """
 
     answer: Answer
@@ -91,18 +92,23 @@ class Decision:
     message: str = ""
     doubt: str = ""
 
-    def describe(self, role: str) -> str:
+    def describe(self, role: str, namespace: str = "") -> str:
         """Return the reason of a rejection of pods as a sentence.
 
         Args:
             role: the role of the pods, such as `launcher`.
+            namespace: a text for their Namespaces; empty if the reader knows it.
         """
-        pods, account = f"the pods `{role}`", f"ServiceAccount `{self.account}`"
+        pods = f"the pods `{role}`{f' in {namespace}' if namespace else ''}"
+        account = f"ServiceAccount `{self.account}`"
+        required = required_constraint(self.pod)
+        if required and self.failures:
+            return f"the SCC `{required}`, which {pods} require, rejects them: {join(self.failures)}"
+        if required:
+            return f"{pods} require the SCC `{required}`, but {account} may not use it"
         if self.failures:
             names = ", ".join(f"`{name}`" for name in self.usable)
-            return f"the SCCs that {account} may use ({names}) reject {pods}: {join(self.failures)}"
-        if required := required_constraint(self.pod):
-            return f"{pods} require the SCC `{required}`, but {account} may not use it"
+            return f"no SCC that {account} may use ({names}) admits {pods}: {join(self.failures)}"
         return f"OpenShift rejects {pods}: {self.message}"
 
 
@@ -111,8 +117,8 @@ class Constraints:
     """The SCCs of an OpenShift cluster, and the accounts that may use them.
 
     Attributes:
-        known: SCC by name: those of every cluster, and those of the files.
-        grants: namespace → the grants there that can contain the use of an SCC, and those in all namespaces.
+        known: SCC by name: the SCCs of every cluster, and the SCCs in the files.
+        grants: namespace → the grants that can contain the use of an SCC there; "" → the grants in all namespaces.
         is_complete: True if the files are a complete release, so that they contain all further grants.
         automounts: (namespace, ServiceAccount) → True if its pods get a token, for the ServiceAccounts of the files.
     """
@@ -171,9 +177,9 @@ class Constraints:
             doubts += [f"the files do not show all rights of {gap}" for gap in access.gaps(user, name)]
             rules = [rule for grant in access.of(user, name) for rule in grant.rules]
             others = sorted({item for rule in rules for item in _named_constraints(rule)} - self.known.keys())
-            doubts += [f"ServiceAccount `{account}` may use the SCC `{other}`, which is not in the files" for other in others]
-        if not (doubts or self.is_complete):
-            doubts = [f"other files than these can let ServiceAccount `{account}` use more SCCs"]
+            doubts += [
+                f"ServiceAccount `{account}` may use the SCC `{other}`, which is not in the files" for other in others
+            ]
         allocation, error, is_malformed = None, "", False
         try:
             allocation = read_allocation(namespace)
@@ -191,7 +197,7 @@ class Constraints:
             self.automounts.get((name, account), True),
         )
 
-    def decide(self, pod: Body, situation: Situation) -> Decision:
+    def decide(self, pod: Body, situation: Situation) -> PodDecision:
         """Return the answer of OpenShift about a pod.
 
         Args:
@@ -200,16 +206,16 @@ class Constraints:
         """
         account, usable = situation.account, dict(situation.usable)
         if situation.is_exempt or mapping(pod, "spec", "os").get("name") == "windows":
-            return Decision(Answer.ADMITTED, pod, account)
+            return PodDecision(Answer.ADMITTED, pod, account)
         if situation.is_malformed:
-            return Decision(Answer.UNKNOWN, pod, account, message=situation.error, doubt=situation.error)
+            return PodDecision(Answer.UNKNOWN, pod, account, message=situation.error, doubt=situation.error)
         if situation.error:
-            return Decision(Answer.REJECTED, pod, account, message=situation.error)
+            return PodDecision(Answer.REJECTED, pod, account, message=situation.error)
         required = required_constraint(pod)
         if required and required not in self.known:
             message = f'failed to retrieve the required SCC "{required}": {RESOURCE}.{GROUP} "{required}" not found'
             doubt = f"the pods require the SCC `{required}`, which is not in the files"
-            return Decision(Answer.UNKNOWN, pod, account, message=message, doubt=doubt)
+            return PodDecision(Answer.UNKNOWN, pod, account, message=message, doubt=doubt)
         doubt = "" if required in usable else situation.doubt
         constraints = [self.known[required]] if required else [*self.known.values()]
         order = sorted((item for item in constraints if item.name in usable), key=lambda item: item.order)
@@ -217,16 +223,23 @@ class Constraints:
         known = situation.allocation
         allocations = [known] if known else [*possible_allocations(pod, situation.level)]
         mounted = _with_token(pod, has_token=situation.has_token)
-        answers = [admit(mounted, constraints, each, lambda item: usable.get(item.name, "")) for each in allocations]
+        answers = [
+            admit(mounted, constraints, values, lambda item: usable.get(item.name, "")) for values in allocations
+        ]
         first = answers[0]
         if all(item.constraint for item in answers):
-            return Decision(Answer.ADMITTED, _without_token(first.pod), account, first.constraint, names, doubt=doubt)
+            return PodDecision(
+                Answer.ADMITTED, _without_token(first.pod), account, first.constraint, names, doubt=doubt
+            )
         if any(item.constraint for item in answers):
-            doubt = f"the answer depends on the UIDs and the SELinux level of the namespace: {join(first.own)}"
+            doubt = "only the cluster has the UIDs and the SELinux level of the namespace"
+        elif not (doubt or self.is_complete or required in usable):
+            doubt = f"other files than these can let ServiceAccount `{account}` use more SCCs"
         elif not doubt and _is_restricted_enough(first):
             doubt = "clusters that were installed before OpenShift 4.11 let every user use the SCC `restricted`"
         answer = Answer.UNKNOWN if doubt else Answer.REJECTED
-        return Decision(answer, pod, account, "", names, first.own, first.message, doubt)
+        failures = tuple(_relevant(first.own, order, pod))
+        return PodDecision(answer, pod, account, "", names, failures, first.message, doubt)
 
 
 _AUTOMOUNT = "automountServiceAccountToken"
@@ -235,7 +248,7 @@ _TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - a 
 
 
 def _read_grants(manifests: Iterable[Manifest]) -> dict[str, Access]:
-    """Return the grants of each namespace that can contain the use of an SCC, with those of every OpenShift cluster."""
+    """Return namespace → the grants that can contain the use of an SCC, with the grants of every OpenShift cluster."""
     kept = [item for item in manifests if item.group == _RBAC]
     names = {(item.kind, item.name) for item in kept}
     roles = (Manifest(body, "") for body in installed_roles())
@@ -277,6 +290,14 @@ def _is_named(constraint: Constraint, requester: Requester) -> bool:
     """Return True if `users` or `groups` of an SCC name a requester."""
     users, groups = (strings(constraint.body.get(key)) for key in ("users", "groups"))
     return requester.user in users or bool(requester.groups & {*groups})
+
+
+def _relevant(failures: Sequence[Failure], constraints: Iterable[Constraint], pod: Body) -> Sequence[Failure]:
+    """Return the failures of the SCCs for pods without a user namespace, if the pod has none; else all failures."""
+    if mapping(pod, "spec").get("hostUsers") is False:
+        return failures
+    others = {item.name for item in constraints if item.body.get("userNamespaceLevel") == "RequirePodLevel"}
+    return [item for item in failures if item.constraint not in others] or failures
 
 
 def _is_restricted_enough(answer: Admission) -> bool:
