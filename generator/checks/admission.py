@@ -21,7 +21,7 @@ from generator.checks.fabric.fabrics import likely_namespaces, namespaces_of
 from generator.checks.objects import Objects
 from generator.checks.registry import ERROR, WARNING, Breach, check
 from generator.errors import SimulationError
-from generator.facts.names import GITOPS_ROLE, IPC_LOCK, OWNER
+from generator.facts.names import GITOPS_ROLE, IPC_LOCK, OWNER, REQUIRED_SCC
 from generator.facts.versions import minors
 from generator.manifests import Body, Manifest
 from generator.objects.fields import mapping, mappings, string, strings
@@ -68,8 +68,8 @@ def pod_security(objects: Objects) -> Iterator[Breach]:
             for name, level in levels.items():
                 situation, decision = decisions.get(name, (None, None))
                 if (level, situation) not in by_case:
-                    body = decision.pod if decision and not decision.doubt else _without_memlock(pods)
-                    by_case[level, situation] = [*_find_violations(body, level, minor, decision)]
+                    body = decision.pod if decision and not decision.doubt else _pod(pods)
+                    by_case[level, situation] = [*_find_violations(_without_memlock(body), level, minor, decision)]
             violations = {name: by_case[level, decisions.get(name, (None, None))[0]] for name, level in levels.items()}
             if rejecting := [name for name in known if violations[name]]:
                 yield _insecure(pods, rejecting, levels[rejecting[0]], violations[rejecting[0]], len(known))
@@ -107,7 +107,7 @@ def _decide(
         return {}
     account = string(pods.spec.get("serviceAccountName"), "default")
     situations = {name: constraints.find_situation(item.body, account) for name, item in namespaces.items()}
-    body = _without_memlock(pods)
+    body = _without_memlock(_pod(pods)) if REQUIRED_SCC in pods.annotations else _pod(pods)
     decisions = {situation: constraints.decide(body, situation) for situation in {*situations.values()}}
     return {name: (situation, decisions[situation]) for name, situation in situations.items()}
 
@@ -207,17 +207,29 @@ def unset_amount(objects: Objects) -> Iterator[Breach]:
                         break
 
 
-def _without_memlock(pods: PodTemplate) -> Body:
-    """Return pods without the capability IPC_LOCK, which `fabric/memlock` reports."""
-    body = {"metadata": mapping(pods.body, "metadata"), "spec": dict(pods.spec)}
-    if any(IPC_LOCK in container.added_capabilities for container in (*pods.init_containers, *pods.containers)):
-        body = deepcopy(body)
-        for kind in ("initContainers", "containers"):
-            for container in mappings(body["spec"].get(kind)):
-                capabilities = mapping(container, "securityContext", "capabilities")
-                if "add" in capabilities:
-                    capabilities["add"] = [name for name in strings(capabilities["add"]) if name != IPC_LOCK]
+def _without_memlock(pod: Body) -> Body:
+    """Return a pod without the capability IPC_LOCK, which `fabric/memlock` reports."""
+    added = [
+        strings(mapping(container, "securityContext", "capabilities").get("add"))
+        for kind in _CONTAINERS
+        for container in mappings(mapping(pod, "spec").get(kind))
+    ]
+    if not any(IPC_LOCK in names for names in added):
+        return pod
+    body = deepcopy(pod)
+    for kind in _CONTAINERS:
+        for container in mappings(body["spec"].get(kind)):
+            capabilities = mapping(container, "securityContext", "capabilities")
+            if "add" in capabilities:
+                capabilities["add"] = [name for name in strings(capabilities["add"]) if name != IPC_LOCK]
     return body
+
+
+def _pod(pods: PodTemplate) -> Body:
+    return {"metadata": mapping(pods.body, "metadata"), "spec": dict(pods.spec)}
+
+
+_CONTAINERS = ("initContainers", "containers")
 
 
 @dataclass(frozen=True)

@@ -1,19 +1,28 @@
 """Test that the SCC `restricted-v2` of OpenShift accepts the pods of every family with any user.
 
-Its admission plugin is not a Go module that tests could run. The fields below are from the SCC in
-openshift/cluster-kube-apiserver-operator bindata/bootkube/scc-manifests (scc-restricted-v2.yaml);
-openshift/apiserver-library-go pkg/securitycontextconstraints defines their meaning.
+mpigen decides as the admission plugin of OpenShift does: see tests/unit/simulate/test_security_contexts.py. The fields
+below are from openshift/cluster-kube-apiserver-operator bindata/bootkube/scc-manifests/*_scc-restricted-v2.yaml.
 """
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 import pytest
 
 from generator import Cluster, Runtime
+from generator.checks.admission import security_context_constraints
+from generator.checks.objects import Objects
+from generator.checks.registry import ERROR
 from generator.facts.families import FAMILIES
+from generator.facts.table import read_table
+from generator.manifests import Manifest, read
+from generator.policies import access
 from generator.runtimes.training_runtime import training_runtimes
+from generator.simulate.admission.pod_security import Level, find_violations
+from generator.simulate.admission.scc.decide import Answer, Constraints
+from tests.conftest import ROOT
 from tests.update_runtimes import POOLS
 
 VOLUMES = {"configMap", "downwardAPI", "emptyDir", "persistentVolumeClaim", "projected", "secret"}
@@ -50,6 +59,42 @@ def test_pods_on_openshift_set_no_user_or_group(pods: list[dict[str, Any]]) -> N
         assert not {"runAsUser", "runAsGroup", "fsGroup", "supplementalGroups", "seLinuxOptions"} & set(context)
 
 
+def test_openshift_admits_the_pods_with_restricted_v2(pods: list[dict[str, Any]]) -> None:
+    constraints = Constraints.read([], is_complete=True)
+    situation = constraints.find_situation({"metadata": {"name": "team"}}, "mpi")
+    for spec in pods:
+        decision = constraints.decide({"metadata": {}, "spec": spec}, situation)
+        assert (decision.answer, decision.constraint, decision.doubt) == (Answer.ADMITTED, "restricted-v2", "")
+        assert find_violations(decision.pod, Level("restricted"), 34) == []
+
+
+def test_openshift_admits_locked_memory_only_in_exempt_namespaces() -> None:
+    runtime = Runtime.model_validate({"name": "r", "pool": "cpu", "image": "i", "memlock": "capability"})
+    (body,) = training_runtimes(runtime, POOLS["cpu"], Cluster(distribution="openshift"))
+    subject = {"kind": "ServiceAccount", "name": "mpi", "namespace": "exempt"}
+    role = {"apiGroup": access.RBAC, "kind": "ClusterRole", "name": "mpigen-memlock"}
+    binding = {
+        "apiVersion": f"{access.RBAC}/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": "mpigen-memlock", "namespace": "exempt"},
+        "roleRef": role,
+        "subjects": [subject],
+    }
+    objects = [read_table("objects", "generator.policies")["memlock"], access.memlock_role(), binding]
+    constraints = Constraints.read([Manifest(item, "") for item in objects], is_complete=True)
+    for job in body["spec"]["template"]["spec"]["replicatedJobs"]:
+        pod = job["template"]["spec"]["template"]
+        answers = {
+            name: constraints.decide(pod, constraints.find_situation({"metadata": {"name": name}}, "mpi"))
+            for name in ("exempt", "other")
+        }
+        assert answers["exempt"].constraint == "mpigen-memlock"
+        assert answers["other"].answer is Answer.REJECTED
+        assert answers["other"].describe("node") == (
+            "the pods `node` require the SCC `mpigen-memlock`, but ServiceAccount `mpi` may not use it"
+        )
+
+
 def test_privileges_are_dropped(pods: list[dict[str, Any]]) -> None:
     for container in containers(pods):
         context = container["securityContext"]
@@ -78,3 +123,17 @@ def test_only_runtimes_that_lock_memory_require_the_memlock_scc() -> None:
         assert prepare["securityContext"]["allowPrivilegeEscalation"] is False
         assert node["securityContext"]["capabilities"] == {"drop": ["ALL"], "add": ["IPC_LOCK", "NET_BIND_SERVICE"]}
         assert node["securityContext"]["allowPrivilegeEscalation"] is True
+
+
+def test_a_complete_release_reports_a_runtime_that_no_constraint_admits() -> None:
+    files = sorted((ROOT / "output/openshift-h100").rglob("*.yaml"))
+    manifests = [item for file in files for item in read(file.read_bytes(), str(file))]
+    changed = deepcopy(manifests)
+    for item in changed:
+        if item.name == "openmpi-h100" and item.kind == "ClusterTrainingRuntime":
+            (job,) = item.body["spec"]["template"]["spec"]["replicatedJobs"][:1]
+            job["template"]["spec"]["template"]["spec"]["hostNetwork"] = True
+    assert [*security_context_constraints(Objects(tuple(manifests), {}, is_complete=True))] == []
+    (breach,) = security_context_constraints(Objects(tuple(changed), {}, is_complete=True))
+    assert breach.severity is ERROR
+    assert "provider restricted-v2: .spec.securityContext.hostNetwork: Invalid value: true" in breach.message
