@@ -63,7 +63,7 @@ def test_the_table_names_queue_verdict_and_flavor(tmp_path: Path, mpigen: Run) -
     assert ran.returncode == 0
     assert [line.split() for line in ran.stdout.splitlines()] == [
         ["JOB", "QUEUE", "VERDICT", "DETAILS"],
-        ["team-cv/fine", "team-cv", "admitted", "flavor", "h100"],
+        ["team-cv/fine", "team-cv", "admitted", "flavor", "h100,", "SCC", "restricted-v2"],
     ]
 
 
