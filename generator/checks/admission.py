@@ -53,7 +53,7 @@ def pod_security(objects: Objects) -> Iterator[Breach]:
 
     The check reads the labels `pod-security.kubernetes.io/enforce` and `enforce-version` of Namespaces with TrainJobs
     on the runtime, with the runtime in the annotation `mpigen.dev/runtimes`, or with quota for the runtime. The finding
-    is a warning if the level of another namespace accepts the pods. On OpenShift, the SecurityContextConstraints set
+    is a warning if at least one of these Namespaces accepts the pods. On OpenShift, the SecurityContextConstraints set
     absent fields before Pod Security reads the pods. `fabric/memlock` reports the capability IPC_LOCK.
 
     Source: k8s.io/pod-security-admission v0.34.2 policy/registry.go EvaluatePod
@@ -156,7 +156,10 @@ def _where(names: Sequence[str], count: int) -> str:
 def _insecure(
     pods: PodTemplate, rejecting: Sequence[str], level: Level, violations: Sequence[Violation], count: int
 ) -> Breach:
-    """Return the breach of pods that `rejecting` of `count` namespaces reject; the first one enforces `level`."""
+    """Return the breach of pods that the namespaces `rejecting` reject, of `count` namespaces that can run the pods.
+
+    `level` and `violations` are the ones of the first rejecting namespace.
+    """
     where = _where(rejecting, count)
     return Breach(
         (*pods.path, *violations[0].path),
@@ -170,11 +173,11 @@ def _insecure(
 
 @check("runtime/unset-amount", severity=WARNING, needs=Objects)
 def unset_amount(objects: Objects) -> Iterator[Breach]:
-    """Report a runtime whose containers lack an amount that a ResourceQuota requires.
+    """Report a runtime whose containers lack a request or limit that a ResourceQuota requires.
 
-    If a ResourceQuota limits the requests or limits of CPU or memory, each container must set this amount. Kueue does
+    If a ResourceQuota limits the requests or limits of CPU or memory, each container must set them. Kueue does
     not read ResourceQuotas. It admits a job on the runtime, the API server rejects the pods with `must specify`, and
-    the job holds its quota without running. A job runs only if its `resourcesPerNode` sets the amounts.
+    the job holds its quota without running. A job runs only if its `resourcesPerNode` sets them.
 
     The check applies the defaults of LimitRanges. It reads the same namespaces as `runtime/pod-security`.
 
@@ -263,7 +266,7 @@ class OwnAdmission:
         return UserInfo(accounts[0]) if len(accounts) == 1 else None
 
     def denials(self, manifest: Manifest) -> Iterator[Decision]:
-        """Yield the decisions of policies that reject an object, whatever its user is, if no file names the user."""
+        """Yield the decisions of policies that reject an object for every user who may create it."""
         try:
             kind = self.cluster.kind(manifest.api_version, manifest.kind)
         except SimulationError:  # no schema, so its resource is unknown
@@ -281,7 +284,8 @@ class OwnAdmission:
     def _find_denial(self, policy: Policy, request: Request) -> Decision | None:
         """Return the first decision of a policy that rejects a request; None if the policy may accept it.
 
-        An error because of a missing parameter is no rejection unless the files are complete: the cluster may have it.
+        An error because of a missing parameter is no rejection unless the files are a complete release: otherwise, the
+        cluster may have the parameter.
 
         Raises:
             SimulationError: mpigen cannot evaluate the policy.
@@ -295,7 +299,7 @@ class OwnAdmission:
         return None
 
     def _is_located(self, manifest: Manifest, kind: Kind) -> bool:
-        """Return True if the files have the Namespace of an object, so that they are for one cluster."""
+        """Return True if an object is cluster-scoped, or if the files have one definition of its Namespace."""
         return not kind.is_namespaced or self.objects.one("", "Namespace", manifest.namespace) is not None
 
     def _policies_of(self, kind: Kind) -> Sequence[Policy]:
@@ -316,13 +320,16 @@ class OwnAdmission:
 
     @cached_property
     def _bound(self) -> list[Policy]:
-        """The policies of the files that deny requests. Objects of the same name are for different clusters."""
+        """The policies in the files that deny requests.
+
+        Different policies of one name are left out, because they are for different clusters.
+        """
         names = {binding.policy for binding in self.cluster.bindings if "Deny" in binding.actions}
         group = (_ADMISSION, "ValidatingAdmissionPolicy")
         return [item for item in self.cluster.policies if item.name in names and self.objects.one(*group, item.name)]
 
     def _accepts_all(self, policy: Policy, kind: Kind) -> bool:
-        """Return True if a policy reads only the user, who is known and may create all objects of a kind."""
+        """Return True if a policy reads only the user, and accepts all objects of a kind from Argo CD."""
         from generator.simulate.policies.judge import Evaluation
         from generator.simulate.policies.request import Request
 
@@ -340,7 +347,7 @@ class OwnAdmission:
         """Return True if the object in the file has the values that a policy reads.
 
         The API server and other admission plugins set fields that the file lacks. mpigen has the defaults of custom
-        resources. Of other kinds, it judges only fields without defaults.
+        resources. For other kinds, the result is True only if the policy reads fields without defaults.
         """
         if any(kind.is_named_by(rule) for rule in self._mutating_rules):
             return False
@@ -420,7 +427,7 @@ class OwnAdmission:
 
 
 def _is_of_user(reading: Reading) -> bool:
-    """Return True if the value of a reading is the same in all requests of a user to create objects of a kind."""
+    """Return True if a value that a policy reads depends only on the user and the kind, such as `request.userInfo`."""
     if reading.root == "request":
         return reading.fields[:1] in (("userInfo",), ("operation",), ("kind",), ("resource",), ("subResource",))
     return reading.fields == _DELETED if reading.root == "object" else reading.root not in _OF_OBJECTS

@@ -68,7 +68,7 @@ def deprecation_breaches(manifest: Manifest, engine: Engine) -> Iterator[Breach]
 
 
 def find_removed_field(manifest: Manifest, path: tuple[str | int, ...]) -> ApiField | None:
-    """Return the row of a field that an earlier release had at this path; None if the table has none."""
+    """Return the entry of api_versions.yaml for a field that a release removed at this path; None if there is none."""
     rows = (field for field in fields_of(manifest.api_version, manifest.kind) if field.removed)
     return next((field for field in rows if field.path == path), None)
 
@@ -79,7 +79,7 @@ def describe_removal(field: ApiField) -> str:
 
 
 def _is_replaceable(row: ApiVersion, manifest: Manifest, engine: Engine) -> bool:
-    """Return True if the target release serves the replacement, or if there is none: the user can act today."""
+    """Return True if the target release serves the replacement of a version, or if the version has no replacement."""
     return not row.replacement or engine.has_schema(row.replacement, row.replacement_kind or manifest.kind)
 
 

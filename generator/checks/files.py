@@ -205,7 +205,7 @@ def by_platform(files: Sequence[Path], read_file: Reader = read_file) -> Mapping
 
 
 def with_more(side: Mapping[str, Applied], names: Sequence[str]) -> Mapping[str, Applied]:
-    """Add files such as standard input to the only platform, or, with no or several platforms, to no release."""
+    """Add files such as standard input to the only platform; without a single platform, to the files of no release."""
     platforms = [name for name in side if name]
     home = platforms[0] if len(platforms) == 1 else ""
     applied = side.get(home, Applied())
@@ -213,7 +213,7 @@ def with_more(side: Mapping[str, Applied], names: Sequence[str]) -> Mapping[str,
 
 
 def pairs(old: Mapping[str, Applied], new: Mapping[str, Applied]) -> Iterator[tuple[Applied, Applied]]:
-    """Yield the old and the new release of each old platform; if a side has no release, all files of both sides.
+    """Yield (old release, new release) of each platform in `old`; (all files, all files) if a side has no release.
 
     A new platform replaces nothing, so it is not yielded. The new release of a removed platform has no files.
 

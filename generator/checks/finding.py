@@ -21,7 +21,8 @@ class Severity(StrEnum):
 
     Attributes:
         ERROR: the API server or a controller rejects the object, the job never runs, or the object is unsafe.
-        WARNING: the object may be rejected, never run, or be unsafe: a state of the cluster that no file has decides.
+        WARNING: the API server may reject the object, or the object may never run or be unsafe. That depends on the
+            state of the cluster, which no file shows.
         INFO: a fact that the owner of the object should know, such as a restart of nodes.
     """
 
@@ -32,7 +33,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Breach:
-    """A place that breaks a rule. A check yields it, and mpigen adds its file and line: a Finding.
+    """A part of an object that breaks a rule. From the Breach of a check, mpigen makes a Finding with file and line.
 
     Attributes:
         path: keys, and positions in lists from 0, such as `("spec", "containers", 0, "image")`. If the last key is
@@ -128,7 +129,7 @@ _LONGEST = 200
 
 
 def place_findings(breaches: Sequence[Located], text: str | bytes) -> list[Finding]:
-    """Return the findings of one text, with their lines and columns from one walk through it."""
+    """Return the findings of one text. One pass through the text finds all lines and columns."""
     if not breaches:
         return []
     where = [(manifest.index, (*manifest.inside, *breach.path)) for manifest, breach in breaches]

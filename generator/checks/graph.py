@@ -1,4 +1,4 @@
-"""The graph of references: each name that one object uses of another, and whether the files have the named object."""
+"""The graph of references: each field that names another object, and whether the files have this object."""
 
 from __future__ import annotations
 
@@ -61,14 +61,14 @@ class State(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A name that an object uses of another object.
+    """A field of an object with the name of another object.
 
     Attributes:
         manifest: the object with the name.
         path: the path of the name in the manifest.
         name: the name of the other object.
         target: the kind of the other object.
-        link: the row of the table for the field.
+        link: the entry of references.yaml for the field.
         state: the presence of the other object.
         namespaces: the namespaces in which the other object must exist; empty if it is cluster-scoped, or if the files
             do not show the namespace.
@@ -98,14 +98,14 @@ def references(objects: Objects) -> Sequence[Reference]:
 
 
 def is_in_graph(manifest: Manifest) -> bool:
-    """Return True if an object can name another object, be named, or have a controller that creates one."""
+    """Return True if objects of this kind name other objects, can be named, or make a controller create objects."""
     kind = manifest.kind
     return kind in KINDS or (kind in _kinds() and (manifest.group, kind) in _kinds())
 
 
 @cache
 def _kinds() -> AbstractSet[object]:
-    """Return the kinds of the table, each with its group and without it."""
+    """Return all kinds of references.yaml, both as (group, kind) and as the kind alone."""
     with_group = {*targets(), *creators(), *kinds_with_names()}
     return {*with_group, *(kind.kind for kind in with_group)}
 
@@ -200,7 +200,9 @@ class Graph:
         )
 
     def _is_certain(self, reference: Reference, known: Collection[str]) -> bool:
-        """Return True if the files suffice to report an absent object. `known` are the names of its kind beside it.
+        """Return True if the files suffice to report an absent object.
+
+        `known` has the names of the objects of its kind in the namespaces of the reference.
 
         An object in a file shows that the files have the objects of its kind. A Namespace in a file shows this for the
         objects in the namespace. Pods of a ClusterTrainingRuntime and the subjects of a binding can be in any
@@ -335,7 +337,7 @@ def _format_namespaces(namespaces: AbstractSet[str]) -> str:
 
 
 def existing_instead(name: str, known: Collection[str]) -> str:
-    """Return the second half of a fix, the name of an existing object; empty if there is no such object."""
+    """Return the second half of a fix: to use the name of an existing object. The result is empty without one."""
     if close := difflib.get_close_matches(name, known, n=1):
         return f", or correct the name to `{close[0]}`"
     return f", or use one of these: {', '.join(f'`{other}`' for other in sorted(known)[:5])}" if known else ""

@@ -42,7 +42,7 @@ class Metadata:
 
     @classmethod
     def of_manifest(cls, manifest: Manifest, _targets: Mapping[str, str]) -> Metadata | None:
-        """Return the view of a manifest; None for an object without finalizers and owners."""
+        """Return the metadata of a manifest; None for an object without finalizers and owners."""
         body = manifest.body.get("metadata")
         is_known = isinstance(body, dict) and ("finalizers" in body or "ownerReferences" in body)
         return cls(manifest.group, mapping(body)) if is_known else None
@@ -52,8 +52,8 @@ class Metadata:
 def metadata(metadata: Metadata) -> Iterator[Breach]:
     """Report finalizers or owner references that the API server rejects.
 
-    A finalizer has a domain, such as `example.com/keep`, except for the finalizers of Kubernetes. An object has at most
-    one controller among its owners. `orphan` and `foregroundDeletion` exclude each other.
+    A finalizer needs a domain, such as `example.com/keep`, except for the finalizers of Kubernetes. At most one owner
+    of an object can be its controller. `orphan` and `foregroundDeletion` exclude each other.
 
     Source: k8s.io/apimachinery v0.34.2 pkg/api/validation/objectmeta.go ValidateFinalizers, ValidateOwnerReferences;
     kubernetes v1.34.2 pkg/apis/core/validation/validation.go validateKubeFinalizerName
@@ -96,7 +96,7 @@ class ConfigMap:
 
     @classmethod
     def of_manifest(cls, manifest: Manifest, _targets: Mapping[str, str]) -> ConfigMap | None:
-        """Return the view of a manifest; None for another kind."""
+        """Return the ConfigMap in a manifest; None for another kind."""
         return cls(manifest.body) if (manifest.group, manifest.kind) == ("", "ConfigMap") else None
 
 
@@ -104,7 +104,7 @@ class ConfigMap:
 def data(config_map: ConfigMap) -> Iterator[Breach]:
     """Report a key that is in both `data` and `binaryData` of a ConfigMap.
 
-    Both fields become files of one folder, or variables of one container, so each key is in one of them.
+    Both fields become files of one folder, or variables of one container. So the API server accepts each key only once.
 
     Source: kubernetes v1.34.2 pkg/apis/core/validation/validation.go ValidateConfigMap
     """

@@ -74,9 +74,10 @@ class Isolation:
                 yield name, self.cluster.namespaces[name]
 
     def own_place(self, cause: Cause, namespace: str) -> tuple[Manifest, Path]:
-        """Return the policy that decides, and its field; the Namespace if no policy decides.
+        """Return the object and the path to report: the policy that decides, or the Namespace if no policy decides.
 
-        The cause may be of a namespace with equal policies. The result is the equal policy in this namespace.
+        `cause` may name a policy of another namespace with equal policies. The result is the equal policy of
+        `namespace`.
         """
         if cause.manifest is None:
             return self.cluster.namespaces[namespace], ("metadata", "name")
@@ -91,8 +92,8 @@ def ranks_blocked(isolation: Isolation) -> Iterator[Breach]:
 
     `mpirun` starts the ranks by ssh, and MPI, NCCL and Gloo listen on random TCP ports. If a policy blocks a port, the
     job hangs at its start until a timeout. The check reads complete releases, and compiles the pods of all runtimes
-    that a tenant's namespace can use. It ignores releases whose users create a NetworkPolicy for each job. It is a
-    warning if a range of ports is open, because variables such as `I_MPI_PORT_RANGE` can restrict the ranks to it.
+    that a tenant's namespace can use. It ignores releases whose users create a NetworkPolicy for each job. The finding
+    is a warning if a range of ports is open: variables such as `I_MPI_PORT_RANGE` can restrict the ranks to this range.
 
     Source: kube-network-policies v1.1.0 pkg/networkpolicy; tests/cluster/network/test_mpi.py runs Open MPI and MPICH
     behind such policies
@@ -166,8 +167,8 @@ def dns_blocked(isolation: Isolation) -> Iterator[Breach]:
 
     The hostfile of Trainer has host names, and PyTorch gets the name of the first rank. Without DNS, the job hangs or
     fails at its start. Policies match the port of the DNS pods: 53 on Kubernetes, and 5353 on OpenShift. The check
-    reads complete releases. It is a warning if the policies allow DNS requests to other pods or addresses, because the
-    DNS service of the cluster may run there.
+    reads complete releases. The finding is a warning if the policies allow DNS requests to other pods or addresses,
+    because the DNS service of the cluster may run there.
 
     Source: kube-network-policies v1.1.0 pkg/networkpolicy; trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go
     """
@@ -220,9 +221,9 @@ def teams_connect(isolation: Isolation) -> Iterator[Breach]:
     """Report ranks that the ranks of another team reach.
 
     sshd, the daemons of `mpirun` and the ranks listen on TCP ports of each pod, so the other team can connect to them.
-    The check reads complete releases with the label `mpigen.dev/tenant` on namespaces. It is a warning if only the
-    egress policies of the other team prevent the connection. RDMA bypasses network policies: see `fabric/isolation` and
-    `fabric/shared`.
+    The check reads complete releases with the label `mpigen.dev/tenant` on namespaces. The finding is a warning if only
+    the egress policies of the other team prevent the connection. RDMA bypasses network policies: see `fabric/isolation`
+    and `fabric/shared`.
 
     Source: kube-network-policies v1.1.0 pkg/networkpolicy, plugins/npa-v1alpha1
     """

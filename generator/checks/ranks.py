@@ -40,7 +40,7 @@ class RankStart:
 
     Attributes:
         manifest: the TrainJob or the runtime.
-        started: the pods and commands. For a runtime, they are the ones of a TrainJob that sets only the runtime.
+        started: the pods and commands. For a runtime, mpigen takes a TrainJob that sets only `runtimeRef`.
         launches: the launchers in the commands.
     """
 
@@ -69,7 +69,7 @@ class RankStart:
         return ranks.counts if ranks and ranks.counts else {}
 
     def place(self, command: Command, position: int = 0) -> Path:
-        """Return the path of a word of a command in the manifest, or else the reference of the runtime that has it."""
+        """Return the path of a word of a command; the path of `runtimeRef` if the runtime of the TrainJob sets it."""
         origin = self.started.locate(command, position)
         is_own = origin is not None and origin.manifest.kind == self.manifest.kind
         return origin.path if origin and is_own else ("spec", "runtimeRef", "name")

@@ -36,11 +36,12 @@ def service_account(graph: Graph) -> Iterator[Breach]:
 
 @check("reference/secret", severity=WARNING, needs=Graph)
 def secret(graph: Graph) -> Iterator[Breach]:
-    """Report a Secret that is in no file, and that no object in the files creates.
+    """Report a Secret that is in no file, and that no controller creates for an object in the files.
 
-    The pods stay in ContainerCreating, or the container in CreateContainerConfigError. The check counts the Secrets of
-    ExternalSecrets, SealedSecrets, Certificates, Services, TrainJobs and MPIJobs. The finding is a warning, because
-    users and operators create Secrets that belong in no repository. References with `optional: true` are no findings.
+    The pods stay in ContainerCreating, or the container in CreateContainerConfigError. The check
+    does not report the Secrets that controllers create for ExternalSecrets, SealedSecrets, Certificates, Services,
+    TrainJobs and MPIJobs. The finding is a warning, because users and operators create Secrets that belong in no
+    repository. The check ignores references with `optional: true`.
 
     Source: kubernetes v1.34.2 pkg/kubelet/kubelet_pods.go makeEnvironmentVariables, pkg/volume/secret/secret.go SetUpAt
     """
@@ -51,9 +52,9 @@ def secret(graph: Graph) -> Iterator[Breach]:
 def config_map(graph: Graph) -> Iterator[Breach]:
     """Report a ConfigMap that is in no file.
 
-    The pods stay in ContainerCreating, or the container in CreateContainerConfigError. The API server rejects requests
-    if the ConfigMap has the parameters of an admission policy. The finding is a warning for TrainJobs and
-    ClusterTrainingRuntimes, whose users can create the ConfigMap. References with `optional: true` are no findings.
+    The pods stay in ContainerCreating, or the container in CreateContainerConfigError. If the ConfigMap has the
+    parameters of an admission policy, the API server rejects requests. The finding is a warning for TrainJobs and
+    ClusterTrainingRuntimes, whose users can create the ConfigMap. The check ignores references with `optional: true`.
 
     Source: kubernetes v1.34.2 pkg/kubelet/kubelet_pods.go makeEnvironmentVariables, pkg/volume/configmap/configmap.go
     SetUpAt
@@ -65,8 +66,8 @@ def config_map(graph: Graph) -> Iterator[Breach]:
 def claim(graph: Graph) -> Iterator[Breach]:
     """Report a PersistentVolumeClaim or ResourceClaim that is in no file.
 
-    The pods stay Pending: `persistentvolumeclaim not found`. The check counts the claims of StatefulSets. The finding
-    is a warning for TrainJobs and ClusterTrainingRuntimes, whose users can create the claim.
+    The pods stay Pending: `persistentvolumeclaim not found`. The check does not report the claims that a StatefulSet
+    creates. The finding is a warning for TrainJobs and ClusterTrainingRuntimes, whose users can create the claim.
 
     Source: kubernetes v1.34.2 pkg/scheduler/framework/plugins/volumebinding/volume_binding.go podHasPVCs
     """
@@ -75,7 +76,7 @@ def claim(graph: Graph) -> Iterator[Breach]:
 
 @check("reference/role", severity=ERROR, needs=Graph)
 def role(graph: Graph) -> Iterator[Breach]:
-    """Report a Role or ClusterRole of a binding that is in no file.
+    """Report a Role or ClusterRole that a binding names, but that is in no file.
 
     The binding grants nothing until the role exists, and its users get `403 Forbidden`. Every cluster has the
     ClusterRoles `admin`, `cluster-admin`, `edit`, `view` and `system:*`. Operators bring further ClusterRoles, so an
@@ -88,7 +89,7 @@ def role(graph: Graph) -> Iterator[Breach]:
 
 @check("reference/policy", severity=ERROR, needs=Graph)
 def policy(graph: Graph) -> Iterator[Breach]:
-    """Report a binding of an admission policy that is in no file.
+    """Report an admission policy that a binding names, but that is in no file.
 
     The API server enforces nothing until the policy exists, and reports no error.
 
@@ -99,7 +100,7 @@ def policy(graph: Graph) -> Iterator[Breach]:
 
 @check("reference/store", severity=ERROR, needs=Graph)
 def store(graph: Graph) -> Iterator[Breach]:
-    """Report a SecretStore of an ExternalSecret that is in no file.
+    """Report a SecretStore that an ExternalSecret names, but that is in no file.
 
     External Secrets creates no Secret until the store exists: SecretSyncedError. A ClusterSecretStore belongs to the
     cluster: the check reports only a name that is similar to a ClusterSecretStore in the files, as an info.
@@ -227,10 +228,10 @@ def path(graph: Graph) -> Iterator[Breach]:
 
 @check("reference/admission-check", severity=ERROR, needs=Graph)
 def admission_check(graph: Graph) -> Iterator[Breach]:
-    """Report an AdmissionCheck of a ClusterQueue, or an object with its parameters, that is in no file.
+    """Report an AdmissionCheck, or the object with its parameters, that is in no file.
 
-    The ClusterQueue is inactive until they exist: Kueue admits none of its jobs. The check reports an AdmissionCheck
-    only if the files have another AdmissionCheck.
+    The ClusterQueue with the AdmissionCheck is inactive until both objects exist: Kueue admits none of its jobs. The
+    check reports an AdmissionCheck only if the files have another AdmissionCheck.
 
     Source: kueue v0.19.2 pkg/cache/scheduler/clusterqueue.go inactiveReason
     """
@@ -252,7 +253,7 @@ def cluster_class(graph: Graph) -> Iterator[Breach]:
 
 
 def _report(graph: Graph, check_id: str) -> Iterator[Breach]:
-    """Yield the breaches of a check, for the pods of a ClusterTrainingRuntime only where a queue has jobs for them."""
+    """Yield the breaches of a check; for a ClusterTrainingRuntime, only in namespaces that use the runtime."""
     for reference in graph.dangling(check_id):
         if reference.lacking and reference.manifest.kind == CLUSTER_RUNTIME:
             used = namespaces_of(next(pod_templates(reference.manifest)), graph.objects)

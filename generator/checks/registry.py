@@ -74,7 +74,7 @@ _ENGINES = (
 
 
 class Stage(Enum):
-    """When generator/checks/run.py calls a rule. The class that the rule needs decides.
+    """The time at which generator/checks/run.py calls a rule. The class that the rule needs decides the stage.
 
     Attributes:
         OBJECT: once for each manifest. The class is Manifest, or has `of_manifest(manifest, targets)`, which returns
@@ -182,7 +182,7 @@ class Check:
 
     @cached_property
     def stage(self) -> Stage:
-        """When the runner calls the rule."""
+        """The stage at which the runner calls the rule."""
         if self.rule is None:
             return Stage.ENGINE
         if self.needs is Manifest or hasattr(self.needs, "of_manifest"):

@@ -33,7 +33,7 @@ class NetworkPolicy:
 
     @classmethod
     def of_manifest(cls, manifest: Manifest, _targets: Mapping[str, str]) -> NetworkPolicy | None:
-        """Return the view of a manifest; None for another kind."""
+        """Return the NetworkPolicy in a manifest; None for another kind."""
         is_policy = (manifest.group, manifest.kind) == ("networking.k8s.io", "NetworkPolicy")
         return cls(manifest.body) if is_policy else None
 
@@ -114,7 +114,7 @@ class Service:
 
     @classmethod
     def of_manifest(cls, manifest: Manifest, _targets: Mapping[str, str]) -> Service | None:
-        """Return the view of a manifest; None for another kind."""
+        """Return the Service in a manifest; None for another kind."""
         return cls(manifest.body) if (manifest.group, manifest.kind) == ("", "Service") else None
 
 

@@ -64,7 +64,7 @@ class Submission:
         of_pods: the reasons why the API server rejects its pods, which Kueue does not read.
         constraints: the SCCs of OpenShift that admit its pods, in alphabetical order; empty on Kubernetes.
         is_invalid: True if the API server or a webhook rejects the request, apart from RBAC and policies.
-        is_clear: False if an unknown answer can change the verdict; without a user, RBAC and policies do not count.
+        is_clear: False if an unknown answer can change the verdict. Without a user, RBAC and policies do not count.
     """
 
     job: Manifest

@@ -93,7 +93,7 @@ class Jobs:
 
     @classmethod
     def of_manifest(cls, manifest: Manifest, _targets: Mapping[str, str]) -> Jobs | None:
-        """Return the view of a manifest; None for another kind."""
+        """Return the Job, CronJob, JobSet or runtime in a manifest; None for another kind."""
         base = _BASES.get((manifest.group, manifest.kind))
         if base is None:
             return None
@@ -127,7 +127,7 @@ def job(jobs: Jobs) -> Iterator[Breach]:
 
 
 def _find_index_breaches(job: JobSpec) -> Iterator[Breach]:
-    """Yield limits of indexes in a Job without indexes, and numbers that do not fit."""
+    """Yield limits of indexes in a Job without indexes, and limits that are negative, too large or missing."""
     spec = job.spec
     for key in _OF_INDEXES[:2]:
         if integer(spec.get(key), 0) < 0:
@@ -382,7 +382,7 @@ def _is_time_zone(name: str) -> bool:
 
 @cache
 def _time_zones() -> frozenset[str]:
-    """Return the time zones of the package `tzdata` and of this machine, which alone can lack old names."""
+    """Return the time zones of the package `tzdata` and of this machine, because either can lack old names."""
     return frozenset(zoneinfo.available_timezones())
 
 
@@ -400,7 +400,7 @@ class Replicas:
 
     @classmethod
     def of_manifest(cls, manifest: Manifest, _targets: Mapping[str, str]) -> Replicas | None:
-        """Return the view of a manifest; None for another kind."""
+        """Return the Deployment, ReplicaSet, StatefulSet or DaemonSet in a manifest; None for another kind."""
         kinds = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet")
         is_known = manifest.group == "apps" and manifest.kind in kinds
         return cls(manifest, mapping(manifest.body, "spec")) if is_known else None
@@ -475,10 +475,10 @@ def _count(value: object, default: int) -> int:
 def job_set(jobs: Jobs) -> Iterator[Breach]:
     """Report a JobSet that the webhook of JobSet rejects.
 
-    Policies, dependencies and the coordinator can name only replicated jobs of the same JobSet, and a dependency comes
-    earlier in the list. Names become parts of host names, so they are DNS labels. The API server stores a runtime with
-    such a JobSet, and the webhook rejects the JobSet that Trainer creates for each TrainJob. `mpi/job-order` reports
-    wrong dependencies in an MPI runtime.
+    Policies, dependencies and the coordinator can name only replicated jobs of the same JobSet, and a dependency must
+    come earlier in the list. Names become parts of host names, so they must be DNS labels. The API server stores a
+    runtime with such a JobSet, and the webhook rejects the JobSet that Trainer creates for each TrainJob.
+    `mpi/job-order` reports wrong dependencies in an MPI runtime.
 
     Source: jobset v0.12.0 pkg/webhooks/jobset_webhook.go ValidateCreate, validateFailurePolicy, validateCoordinator
     """

@@ -270,7 +270,7 @@ def _is_shapeless(section: str, invalid: set[str]) -> bool:
 
 
 def _named_lists(entry: BaseModel) -> dict[str, Any]:
-    """Return the lists of an entry without the items that have a stand-in for a name. No message can name them."""
+    """Return the lists of an entry without items whose name is invalid, because no message can show such a name."""
     lists = {field: value for field, value in entry if isinstance(value, tuple)}
     return {
         field: tuple(item for item in value if getattr(item, "name", "") != _STAND_IN) for field, value in lists.items()
@@ -303,7 +303,7 @@ class _Kept(NamedTuple):
 
 
 def _remove_invalid(model: type[BaseModel], raw: dict[str, Any], path: Steps) -> _Kept:
-    """Remove invalid values, or replace them by stand-ins, until the model accepts the rest.
+    """Remove invalid values, or replace required ones by placeholders, until the model accepts the rest.
 
     Args:
         model: the model of the section.
@@ -351,7 +351,7 @@ def _original_path(path: Steps, removed: list[Steps]) -> Steps:
 def _part_to_replace(data: Any, path: Steps) -> Steps:
     """Return the longest part of a path that exists in the data: `a.b` for `a.b.c` if `a.b` has no key `c`.
 
-    A missing field with a stand-in counts as existing.
+    A missing field that gets a placeholder counts as existing.
     """
     for length, step in enumerate(path):
         try:
@@ -362,7 +362,7 @@ def _part_to_replace(data: Any, path: Steps) -> Steps:
 
 
 def _without(data: Any, paths: list[Steps]) -> Any:
-    """Return a copy of the data without the values at the paths. Required fields get stand-ins."""
+    """Return a copy of the data without the values at the paths. Required fields get placeholders."""
     inner: dict[str | int, list[Steps]] = {}
     for step, *rest in paths:
         inner.setdefault(step, []).append(tuple(rest))

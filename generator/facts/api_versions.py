@@ -71,7 +71,7 @@ def _by_kind() -> Mapping[tuple[str, str], ApiVersion]:
 
 
 def find_version(api: str, kind: str) -> ApiVersion | None:
-    """Return the row of an apiVersion and kind; None if the table has none."""
+    """Return the row of api_versions.yaml for an apiVersion and kind; None if there is none."""
     return _by_kind().get((api, kind))
 
 
@@ -82,7 +82,7 @@ def fields_of(api: str, kind: str) -> Sequence[ApiField]:
 
 
 def find_places(value: object, path: Sequence[str]) -> Iterator[tuple[str | int, ...]]:
-    """Yield each place of a path in an object. `[]` is each item of a list, and `prefix*` each key with this prefix."""
+    """Yield each path in an object that matches `path`: `[]` matches list items, `prefix*` keys with this prefix."""
     if not path:
         yield ()
         return

@@ -107,7 +107,7 @@ def host_variable_patterns() -> Mapping[Scope, str]:
 
 
 def host_variable(name: str) -> HostVariable | None:
-    """Return the row of a variable that ranks never get from the launcher pod; None for other variables.
+    """Return the row of host_variables.yaml for a variable that ranks never get from the launcher pod; else None.
 
     Rows of the scope `device` are ignored, because ranks can get their values from the launcher pod.
     """

@@ -133,10 +133,10 @@ class Creator:
 
 
 class Name(NamedTuple):
-    """A name at a field.
+    """A field with the name of another object, as `find` returns it.
 
     Attributes:
-        leaf: the value of the field in the tree.
+        leaf: the value that `build_tree` got for the field.
         path: the path of the string.
         parent: the mapping or list with the string.
         value: the string.
@@ -153,7 +153,7 @@ Tree = dict[str, Any]
 
 
 def build_tree(fields: Iterable[tuple[str, object]]) -> Tree:
-    """Return the tree of fields.
+    """Return the paths of fields as a tree of keys, which `find` compares with an object.
 
     Args:
         fields: (path as in the table, any value) of each field.

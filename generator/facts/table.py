@@ -1,6 +1,6 @@
 """Readers of the files of mpigen's packages, such as tables of facts: NAME.yaml, in the form of NAME.schema.json.
 
-Builders read no other files.
+The functions that build manifests read no other files.
 """
 
 from __future__ import annotations

@@ -283,7 +283,7 @@ def _notes(runtime: Runtime, request: Request) -> Iterator[str]:
 
 
 def _contention_notes(tenant: Tenant, nodes: int, far: Reach) -> Iterator[str]:
-    """Yield notes on hosts of the job for which it can stay pending or be preempted, because other teams use them."""
+    """Yield a note if other teams can use the quota for some hosts of the job, so that it can wait or be preempted."""
     if far.owned is None or far.idle is None:
         yield f"mpigen cannot compute if Kueue admits the job at once: {far.unknown or far.reason}"
     elif nodes <= far.owned:

@@ -138,7 +138,7 @@ class TrainingRuntime:
 
     @classmethod
     def of_manifest(cls, manifest: Manifest, _targets: Mapping[str, str]) -> TrainingRuntime | None:
-        """Return the view of a manifest; None for another kind."""
+        """Return the TrainingRuntime in a manifest; None for another kind."""
         is_runtime = manifest.group == GROUP and manifest.kind in ("ClusterTrainingRuntime", "TrainingRuntime")
         return cls(manifest.body) if is_runtime else None
 
@@ -155,7 +155,7 @@ class TrainJob:
 
     @classmethod
     def of_manifest(cls, manifest: Manifest, _targets: Mapping[str, str]) -> TrainJob | None:
-        """Return the view of a manifest; None for another kind."""
+        """Return the TrainJob in a manifest; None for another kind."""
         return cls(manifest.body) if (manifest.group, manifest.kind) == (GROUP, "TrainJob") else None
 
 
@@ -173,7 +173,7 @@ class MpiRuntime:
 
     @classmethod
     def of_manifest(cls, manifest: Manifest, targets: Mapping[str, str]) -> MpiRuntime | None:
-        """Return the view of a manifest; None if it is not a runtime for MPI."""
+        """Return the MpiRuntime in a manifest; None if the manifest is not a runtime with `mlPolicy.mpi`."""
         runtime = TrainingRuntime.of_manifest(manifest, targets)
         return mpi_runtime(runtime.body) if runtime else None
 
@@ -222,7 +222,7 @@ class MpiRuntime:
 
 
 def mpi_runtime(body: Body) -> MpiRuntime | None:
-    """Return the view of a training runtime; None if it has no `spec.mlPolicy.mpi`."""
+    """Return the MpiRuntime in the body of a runtime; None if the runtime has no `spec.mlPolicy.mpi`."""
     policy = mapping(body, "spec", "mlPolicy").get("mpi")
     return MpiRuntime(body, policy) if isinstance(policy, dict) else None
 

@@ -139,7 +139,7 @@ _MAX_VALUE = 60  # characters of an invalid value
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A place that breaks a keyword of the schema.
+    """A value or key of an object that breaks a keyword of the schema.
 
     Attributes:
         path: the place in the object. It ends with the name of an unknown field, but without that of a missing field.

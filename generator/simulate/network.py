@@ -163,9 +163,10 @@ class _PeerRule:
 
 
 def _match_network(network: Network, excluded: Sequence[Network], peer: Peer) -> Match:
-    """Return True if a network without the excluded ones contains all addresses of a peer, False if it contains none.
+    """Return True if a network, without `excluded`, contains all addresses of a peer; False if it contains none.
 
-    A text is the reason why the result is unknown: the network contains a part of them, or no file has them.
+    The result is a text with the reason if the answer is unknown: the network contains only a part of the addresses, or
+    no file has the addresses.
     """
     if peer.is_internet:
         if network.prefixlen == 0 and network.version == 4:  # noqa: PLR2004 - IPv4
@@ -225,9 +226,10 @@ class Rule:
     ports: tuple[_PortRule, ...]
 
     def match(self, peer: Peer, pods: Peer, protocol: str, number: int) -> Match:
-        """Return True if the rule matches a connection with a peer, to a port of the destination `pods`, else False.
+        """Return True if the rule matches a connection of a peer on a port, else False.
 
-        A text is the reason why the result is unknown.
+        `pods` is the destination of the connection, which defines the named ports. The result is a text with the reason
+        if the answer is unknown.
         """
         return all_of(
             [
@@ -385,7 +387,7 @@ class Policies:
     def decide_direction(
         self, direction: str, pods: Peer, peer: Peer, port: tuple[str, int]
     ) -> tuple[bool | None, Cause]:
-        """Return (True if the pods may connect in this direction, None if that is unknown; the cause)."""
+        """Return (answer, cause): True if the policies allow a direction of a connection, False, or None if unknown."""
         if not pods.namespace:
             return True, Cause(f"no policy applies to {pods.name}")
         doubts: list[_Step] = []
@@ -494,7 +496,10 @@ class Policies:
 
     @cached_property
     def _by_label(self) -> Mapping[str, Mapping[str, Sequence[int]]]:
-        """Key → value → the admin policies whose subject requires this label first. An empty key: no such label."""
+        """First label in `matchLabels` of the subject of admin policies: key → value → indexes of these policies.
+
+        Policies without such a label have the key `""`.
+        """
         index: dict[str, dict[str, list[int]]] = {}
         for number, policy in enumerate((*self.admin, *self.baseline)):
             required = string_map(mapping(policy.namespaces, "matchLabels"))

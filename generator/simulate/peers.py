@@ -302,7 +302,7 @@ class Cluster:
 
     @cached_property
     def _named_by_others(self) -> frozenset[str]:
-        """The values in selectors of namespaces, apart from the names of the team whose policy it is."""
+        """The values in selectors of namespaces, except those with which a team's own policy names the team itself."""
         named: set[str] = set()
         for policy in self.policies.all():
             selectors = [entry.namespaces for entry in policy.entries() if entry.namespaces]

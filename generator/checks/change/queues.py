@@ -253,7 +253,7 @@ def _less_to_borrow(manifest: Manifest, path: Path, queues: Sequence[str], flavo
 
 
 def _less_at_most(before: Queues, after: Queues, queue: str) -> _Less:
-    """Return flavor and resource → a queue's maximum before and after, if it falls but the nominal quota does not."""
+    """Return (flavor, resource) → (old, new) maximum of a queue, if the maximum falls, but not the nominal quota."""
     old, new = before.tree.queues[queue], after.tree.queues[queue]
     return {
         key: (amount, after.most[queue][key])
@@ -483,7 +483,7 @@ def flavor_topology(change: ChangedQueues) -> Iterator[Breach]:
 
 
 def _open_flavors(queues: Queues, queue: ClusterQueue) -> frozenset[str]:
-    """Return the flavors that jobs without a topology request can use: all, if each has a topology, else the others."""
+    """Return the flavors for jobs without a topology request: those without a topology, or all if each has one."""
     flavors = queues.of("ResourceFlavor")
     plain = {
         name

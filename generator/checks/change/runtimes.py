@@ -99,7 +99,7 @@ def _is_rejected(path: Path) -> bool:
 
 
 def _touches(one: _Steps, other: _Steps) -> bool:
-    """Return True if one path equals the other or is its beginning."""
+    """Return True if two paths are equal, or if one path is a parent of the other."""
     shared = min(len(one), len(other))
     return one[:shared] == other[:shared]
 
@@ -120,7 +120,7 @@ def _format_changes(changes: list[Path], body: object) -> str:
 
 
 def _field(path: Path) -> str:
-    """Return the field to name in a message: below a container the container's field, else the last in the path."""
+    """Return the field that a message names: the field of a container, or else the last field of the path."""
     steps = _steps(path)
     return next((steps[steps.index(kind) + 1] for kind in _CONTAINERS if kind in steps[:-1]), steps[-1])
 

@@ -106,7 +106,7 @@ def _foreign_network(
 def _undefined_network(
     fabrics: Fabrics, pods: PodTemplate, request: NetworkRequest, lacking: Sequence[str], most: Severity
 ) -> Breach:
-    """Return the breach of a network that no object defines in the namespaces `lacking`, which are empty if unknown."""
+    """Return the breach of a network that the namespaces `lacking` do not have; `lacking` is empty if unknown."""
     existing = [
         network.manifest.resource + _target(network) for network in fabrics.by_name.get(request.name, {}).values()
     ]
@@ -128,7 +128,7 @@ def _undefined_network(
 
 
 def _target(network: Attachment) -> str:
-    """Return text on the namespace in which an operator creates the network; empty if its object is there."""
+    """Return a clause with the namespace in which an operator creates the network; empty if its object is there."""
     differs = network.namespace and network.namespace != network.manifest.namespace
     return f" for `{network.namespace}`" if differs else ""
 

@@ -28,7 +28,7 @@ _SECOND = re.compile(r"^=?net\d*$")
 
 
 class Advice(NamedTuple):
-    """The fault of a value (the end of the message "`NCCL_NET` is `Socket`, …"), its consequence, and the fix."""
+    """Advice against the value of a variable: the end of the message `NCCL_NET` is `Socket`, …; the effect; the fix."""
 
     fault: str
     why: str
@@ -96,7 +96,10 @@ def _nccl_disable(value: str, workload: Workload) -> Advice | None:
 
 
 def _nccl_net(value: str, workload: Workload) -> Advice | None:
-    """Return advice against `Socket`; else None. Source: NVIDIA/nccl docs/userguide/source/env.rst NCCL_NET."""
+    """Return advice against the value `Socket`; None for other values.
+
+    Source: NVIDIA/nccl docs/userguide/source/env.rst NCCL_NET
+    """
     is_off = value.lower() == "socket" and workload.device
     fix = "write `IB`, so that NCCL fails instead of falling back to TCP, or remove the variable"
     return _off_the_device(workload, "remove the variable" if workload.is_efa else fix) if is_off else None
@@ -395,7 +398,7 @@ def _forward(names: Sequence[str]) -> str:
 
 
 def _nccl_file(names: Sequence[str]) -> str:
-    """Return the other fix for variables of NCCL, a file; empty if a variable is not for NCCL."""
+    """Return a second fix, to set variables of NCCL in `/etc/nccl.conf`; empty if a variable is not for NCCL."""
     is_nccl = all(name.startswith("NCCL_") for name in names)
     return ", or set the variables in a ConfigMap that the worker pods mount as `/etc/nccl.conf`" if is_nccl else ""
 

@@ -120,7 +120,7 @@ class Fabrics:
     def is_device(self, full: str) -> bool:
         """Return True if a resource is an RDMA device, such as `nvidia.com/ib`.
 
-        The name shows this, or an operator, a device plugin or a network uses the resource.
+        The name is the name of an RDMA device, or an operator, a device plugin or a network uses the resource.
         """
         device = resource(full)
         return is_named_for_fabric(full) or ("/" in full and any(device.may_be(known) for known in self.devices))

@@ -283,7 +283,7 @@ def _misnamed_settings(objects: Objects) -> Iterator[Breach]:
 
 
 def _unread_settings(outside: Iterable[Manifest], known: str, objects: Objects) -> Iterator[Breach]:
-    """Yield policies and node pools outside the namespace of the operator; `known` is empty if it is unknown."""
+    """Yield policies and node pools outside the operator's namespace `known`, which is empty if unknown."""
     usual = format_names(sorted(PREFIXES), "or")
     for manifest in outside:
         namespace = objects.one("", "Namespace", manifest.namespace)
@@ -303,7 +303,7 @@ def _unread_settings(outside: Iterable[Manifest], known: str, objects: Objects) 
 
 
 def _rejected_networks(outside: Iterable[Manifest], known: str) -> Iterator[Breach]:
-    """Yield networks with `networkNamespace` outside the operator's namespace; `known` is empty if it is unknown."""
+    """Yield networks with `networkNamespace` outside the operator's namespace `known`, which is empty if unknown."""
     for manifest in outside:
         if target := string(mapping(manifest.body, "spec").get("networkNamespace")):
             yield Breach(

@@ -53,9 +53,9 @@ def image(pods: Pods) -> Iterator[Breach]:
 def port(pods: Pods) -> Iterator[Breach]:
     """Report ports of containers that the API server rejects together.
 
-    Two ports of a container have the same name, two containers use the same port of the node, or `hostPort` differs
-    from `containerPort` in the host network. With `hostNetwork`, `hostPort` defaults to `containerPort` in pods, but
-    not in pod templates.
+    The check reports two ports of a container with the same name, two containers with the same port of the node, and a
+    `hostPort` that differs from `containerPort` in the host network. With `hostNetwork`, `hostPort` defaults to
+    `containerPort` in pods, but not in pod templates.
 
     Source: kubernetes v1.34.2 pkg/apis/core/validation/validation.go validateContainerPorts, checkHostPortConflicts,
     validatePodHostNetworkDeps; pkg/apis/core/v1/defaults.go SetDefaults_Pod
@@ -120,8 +120,9 @@ def _repeated_host_ports(template: PodTemplate, containers: Iterable[Container],
 def restart_policy(pods: Pods) -> Iterator[Breach]:
     """Report a restart policy of pods that their Job or their containers do not allow.
 
-    The pods of a Job restart `OnFailure` or `Never`, and only `Never` works with a `podFailurePolicy`. JobSet sets
-    `OnFailure` in pods without a policy. A container whose resize policy restarts it needs pods that restart.
+    The pods of a Job need the restart policy `OnFailure` or `Never`, and `Never` with a `podFailurePolicy`. JobSet sets
+    `OnFailure` in pods without a restart policy. `restartPolicy: RestartContainer` in the `resizePolicy` of a container
+    excludes `restartPolicy: Never` in its pods.
 
     [schema/not-allowed](../schema/not-allowed.md) reports the policy of a Job, a CronJob or a Deployment.
 

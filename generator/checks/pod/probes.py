@@ -17,8 +17,8 @@ _ONLY_LASTING = ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
 def probe(pods: Pods) -> Iterator[Breach]:
     """Report a probe or a lifecycle handler that the API server rejects.
 
-    An init container without `restartPolicy: Always` ends before the containers start, so it has no probes and no
-    handlers. A handler does not sleep longer than `terminationGracePeriodSeconds`, by default 30 seconds.
+    An init container without `restartPolicy: Always` ends before the containers start, so it can have no probes and no
+    handlers. A handler must not sleep longer than `terminationGracePeriodSeconds`, by default 30 seconds.
 
     Source: kubernetes v1.34.2 pkg/apis/core/validation/validation.go validateInitContainers, validateSleepAction
     """

@@ -28,12 +28,12 @@ _SIZES = ("1", *(f"1{prefix}" for prefix in "kMGTPE"), *(f"1{prefix}i" for prefi
 def resources(pods: Pods) -> Iterator[Breach]:
     """Report requests and limits that the API server rejects.
 
-    A device is a whole number, and its request equals its limit. A request does not exceed its limit. Huge pages are a
-    multiple of their size, and need a request or a limit of cpu or memory. The name of a device has a domain outside
-    of `kubernetes.io`, and does not start with `requests.`.
+    A request must not exceed its limit. The request of a device must be a whole number and equal its limit. Its name
+    needs a domain outside of `kubernetes.io`, and must not start with `requests.`. Huge pages must be a multiple of
+    their size, and also need a request or a limit of cpu or memory.
 
-    Since Kubernetes 1.34 pods have resources of their own (`spec.resources`): their requests cover the requests of
-    all containers, and their limits cover the limits of each container.
+    Since Kubernetes 1.34 pods can have resources of their own (`spec.resources`). These requests must be at least the
+    sum of the containers' requests, and these limits at least the limit of each container.
 
     Source: kubernetes v1.34.2 pkg/apis/core/validation/validation.go validateResourceRequirements,
     validateContainerResourceName, validatePodResources, validatePodResourceConsistency; pkg/apis/core/helper/helpers.go
@@ -163,8 +163,8 @@ def _total(template: PodTemplate, key: str, name: str) -> Fraction:
 def environment(pods: Pods) -> Iterator[Breach]:
     """Report a divisor of a `resourceFieldRef` that the API server rejects.
 
-    A variable or a file gets an amount of a container divided by `divisor`: `1` or `1m` for cpu, and `1` with or
-    without a suffix for bytes.
+    A variable or a file gets a request or limit of a container, divided by `divisor`. For cpu, `divisor` must be `1` or
+    `1m`. For bytes, it must be `1`, with or without a suffix such as `Mi`.
 
     Source: kubernetes v1.34.2 pkg/apis/core/validation/validation.go validateContainerResourceDivisor
     """
@@ -182,7 +182,7 @@ def environment(pods: Pods) -> Iterator[Breach]:
 
 
 def _references(template: PodTemplate) -> Iterator[tuple[Path, Mapping[str, object]]]:
-    """Yield the places and bodies of all `resourceFieldRef` of the pods."""
+    """Yield the path and the value of each `resourceFieldRef` of the pods."""
     for container in (*template.init_containers, *template.containers):
         for number, item in indexed_mappings(container.body.get("env")):
             if reference := mapping(item, "valueFrom", "resourceFieldRef"):

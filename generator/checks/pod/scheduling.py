@@ -32,9 +32,14 @@ _PROFILES = {"RuntimeDefault": ("runtime/default", "docker/default"), "Unconfine
 def scheduling(pods: Pods) -> Iterator[Breach]:
     """Report scheduling fields of pods that exclude each other.
 
-    In an affinity term or a topology spread constraint, a label key is in `matchLabelKeys` and also in
-    `mismatchLabelKeys`, or twice in the label selector. Or the label selector has the key of a label of the pods: the
-    API server adds the label of each pod to the selector. Or pods name a node and also have scheduling gates.
+    The check reports in an affinity term or a topology spread constraint:
+
+    - A label key in both `matchLabelKeys` and `mismatchLabelKeys`.
+    - A key of `matchLabelKeys` that the label selector has twice.
+    - A key of `matchLabelKeys` that the label selector has, if the pods have a label with this key: the API server adds
+      the label of each pod to the selector.
+
+    The check also reports pods with `nodeName` and scheduling gates.
 
     Source: kubernetes v1.34.2 pkg/apis/core/validation/validation.go ValidateMatchLabelKeysAndMismatchLabelKeys,
     ValidatePodCreate; pkg/registry/core/pod/strategy.go applyMatchLabelKeysAndMismatchLabelKeys
@@ -66,7 +71,7 @@ def scheduling(pods: Pods) -> Iterator[Breach]:
 
 
 def _terms(template: PodTemplate) -> Iterator[tuple[Path, Mapping[str, Any]]]:
-    """Yield the places and bodies of the terms that select other pods."""
+    """Yield the path and the value of each affinity term and topology spread constraint, which select other pods."""
     path = (*template.path, "spec")
     for number, body in indexed_mappings(template.spec.get("topologySpreadConstraints")):
         yield (*path, "topologySpreadConstraints", number), body

@@ -129,8 +129,9 @@ def _sysctls(template: PodTemplate) -> Iterator[Breach]:
 def os(pods: Pods) -> Iterator[Breach]:
     """Report fields of pods that their operating system does not have.
 
-    `os.name` is `linux` or `windows`. Windows pods have no Linux fields in their security contexts, and Linux pods no
-    `windowsOptions`. If a container is a HostProcess container, all containers are, in the host network.
+    `os.name` must be `linux` or `windows`. Windows pods cannot have Linux fields in their security contexts, and Linux
+    pods cannot have `windowsOptions`. If one container is a HostProcess container, all containers of the pods must be,
+    and the pods must use the host network.
 
     Source: kubernetes v1.34.2 pkg/apis/core/validation/validation.go validateLinux, validateWindows,
     validateWindowsHostProcessPod, validatePodResources

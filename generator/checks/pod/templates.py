@@ -84,10 +84,10 @@ def report(  # noqa: PLR0913 - the fields of a Breach
 
     Args:
         template: the pod template.
-        path: the place in the object.
+        path: the path in the object.
         message: the mistake.
         fix: the correction.
-        value: the value at the place.
+        value: the value at the path.
         is_of_pods: True if the API server validates this only in pods, not in pod templates.
         severity: a severity below that of the check.
     """

@@ -30,9 +30,9 @@ _READ_ONLY = ("Enabled", "IfPossible")
 def volume(pods: Pods) -> Iterator[Breach]:
     """Report a volume that the API server or the kubelet rejects.
 
-    One source of a projected volume has two kinds, two sources write a file at the same path, or the medium of an
-    `emptyDir` is unknown. The API server accepts any medium, but the kubelet cannot mount the volume, so the pod stays
-    in ContainerCreating.
+    The check reports a source of a projected volume with two kinds, two sources that write a file at the same path, and
+    an `emptyDir` with an unknown medium. The API server accepts any medium, but the kubelet cannot mount the volume, so
+    the pod stays in ContainerCreating.
 
     Source: kubernetes v1.34.2 pkg/apis/core/validation/validation.go validateProjectionSources;
     pkg/volume/emptydir/empty_dir.go SetUpAt
@@ -63,7 +63,7 @@ def volume(pods: Pods) -> Iterator[Breach]:
 
 
 def _projected_files(path: Path, volume: object) -> Iterator[tuple[Path, str]]:
-    """Yield the places and the paths of the files that the sources of a projected volume list."""
+    """Yield (path of the item, path of its file) for each file that the sources of a projected volume list."""
     for number, source in indexed_mappings(mapping(volume, "projected").get("sources")):
         for key in ("secret", "configMap", "downwardAPI"):
             for index, item in indexed_mappings(mapping(source, key).get("items")):
@@ -75,8 +75,9 @@ def _projected_files(path: Path, volume: object) -> Iterator[tuple[Path, str]]:
 def mount(pods: Pods) -> Iterator[Breach]:
     """Report a volume mount or a volume device of a container that the API server rejects.
 
-    The volume is undefined, the options of a mount exclude each other, or a block device (`volumeDevices`) is no claim,
-    or has the volume or the path of another entry.
+    The check reports a mount of an undefined volume, and options of a mount that exclude each other. It also reports a
+    block device (`volumeDevices`) that is no claim, or that has the volume or the path of another entry.
+
     A TrainJob can add a volume to its runtime, so an undefined volume of a runtime is a warning. Trainer adds the
     volumes for ssh keys and for the hostfile itself, and a StatefulSet adds its `volumeClaimTemplates`.
 

@@ -57,7 +57,7 @@ class Amounts:
 
     @classmethod
     def of_manifest(cls, manifest: Manifest, _targets: Mapping[str, str]) -> Amounts | None:
-        """Return the view of a manifest; None for another kind."""
+        """Return the ResourceQuota or LimitRange in a manifest; None for another kind."""
         is_known = manifest.kind in ("ResourceQuota", "LimitRange") and not manifest.group
         return cls(manifest.kind, mapping(manifest.body, "spec")) if is_known else None
 
@@ -66,9 +66,8 @@ class Amounts:
 def amount(amounts: Amounts) -> Iterator[Breach]:
     """Report an amount in a ResourceQuota or LimitRange that the API server rejects.
 
-    A ResourceQuota limits objects and devices in whole numbers. In a LimitRange, `min` is at most `defaultRequest`,
-    which is at most `default`, which is at most `max`. For devices and huge pages, `default` and `defaultRequest` are
-    equal.
+    A ResourceQuota must limit objects and devices in whole numbers. In a LimitRange, `min`, `defaultRequest`, `default`
+    and `max` must be in ascending order. For devices and huge pages, `default` and `defaultRequest` must be equal.
 
     Source: kubernetes v1.34.2 pkg/apis/core/validation/validation.go ValidateResourceQuantityValue, ValidateLimitRange;
     pkg/apis/core/v1/defaults.go SetDefaults_LimitRangeItem
@@ -113,7 +112,7 @@ _RATIO = "maxLimitRequestRatio"
 
 
 def _compare(path: Path, name: str, limit: Mapping[str, Any]) -> Iterator[Breach]:
-    """Yield the amounts of a resource that are not in ascending order, or whose ratio does not fit."""
+    """Yield the breaches of one resource: amounts that are not in ascending order, or an invalid ratio."""
     written = {key: mapping(limit, key)[name] for key in (*_ORDER, _RATIO) if name in mapping(limit, key)}
     amounts = {key: Fraction(0) if value is None else amount_of(value) for key, value in written.items()}
     if any(value is None for value in amounts.values()):
@@ -144,7 +143,10 @@ def _compare(path: Path, name: str, limit: Mapping[str, Any]) -> Iterator[Breach
 
 
 def _differ(path: Path, name: str, limit: Mapping[str, Any], fields: tuple[str, str], words: tuple[str, str]) -> Breach:
-    """Return the breach of two amounts. A missing `default` is `max`."""
+    """Return the breach of two fields of a limit, such as `min` and `max`, whose amounts contradict each other.
+
+    A field without an amount for the resource has the amount of `max`, as the API server sets it.
+    """
     lower, higher = fields
     written = {field: mapping(limit, field if name in mapping(limit, field) else "max").get(name) for field in fields}
     source = "" if name in mapping(limit, higher) else ", which the API server takes from `max`"
@@ -155,7 +157,7 @@ def _differ(path: Path, name: str, limit: Mapping[str, Any], fields: tuple[str, 
 
 
 def _is_not_overcommitted(name: str) -> bool:
-    """Return True for devices and huge pages (helpers.go IsOvercommitAllowed)."""
+    """Return True for resources whose limit must equal the request: devices, huge pages (IsOvercommitAllowed)."""
     return name.startswith("hugepages-") or ("/" in name and "kubernetes.io/" not in name)
 
 
@@ -209,5 +211,5 @@ def _find_requirement_breaches(path: Path, item: Mapping[str, Any]) -> Iterator[
 
 
 def _is_of_kubernetes(name: str) -> bool:
-    """Return True for the resources that Kubernetes defines (helpers.go IsStandardQuotaResourceName)."""
+    """Return True if Kubernetes defines the resource of a quota (helpers.go IsStandardQuotaResourceName)."""
     return name in _COUNTED | _COMPUTED | _PLAIN or name.removeprefix("requests.").startswith("hugepages-")

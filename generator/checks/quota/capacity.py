@@ -215,8 +215,8 @@ def lends_nobody(queues: Queues) -> Iterator[Breach]:
 
     The check reads the ClusterQueues of cohorts, and the quota that they lend. A ClusterQueue without a LocalQueue has
     no jobs, so no job can use such quota. mpigen's ClusterQueue `slack`, which has the quota of nodes that no team
-    owns, is such a queue. If the files have no LocalQueue at all, the check treats all queues as queues with jobs. Of a
-    queue with jobs, the check reports only quota with a `lendingLimit` above 0. This quota is idle while the queue
+    owns, is such a queue. If the files have no LocalQueue at all, the check treats all queues as queues with jobs. For
+    a queue with jobs, the check reports only quota with a `lendingLimit` above 0. This quota is idle while the queue
     itself does not use it. The check reports nothing if the files have only one queue of a cohort tree without its root
     Cohort, because other queues may borrow.
 

@@ -391,7 +391,8 @@ def to_seconds(duration: str) -> int:
 def canonical_duration(value: object) -> str:
     """Return the shortest form of a duration, so that equal platforms have equal digests: 90m becomes 1h30m.
 
-    Only whole seconds in units of Go (time.ParseDuration), because the Kueue operator of OpenShift accepts no others.
+    A duration must be whole seconds in units of Go (time.ParseDuration), because the Kueue operator of OpenShift
+    accepts no others.
 
     Raises:
         PydanticCustomError: the value is not such a duration.

@@ -64,7 +64,7 @@ def _is_mount_path(value: str) -> str:
 
 
 def _is_rejected_later(value: object) -> object:
-    """Reject a value of the wrong type. A rule rejects integers: all supported versions of Trainer have the defect."""
+    """Reject a value of the wrong type. A rule rejects integers: all supported Trainer releases rerun failed jobs."""
     if value is None or (isinstance(value, int) and not isinstance(value, bool)):
         return value
     fix = "remove this field: mpigen rejects all its values, because Trainer would run failed jobs again"

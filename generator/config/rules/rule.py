@@ -47,10 +47,10 @@ class PartialPlatform:
             not a mapping.
         unclear_pools: positions of the pools whose labels or taints may be invalid.
         pools_without_resources: pools that `pools` lacks, because `allocatable` or `fabric` is invalid.
-        pools_without_nodes: the names of the pools whose `nodes` is invalid. The `nodes` of their Pool is a stand-in.
+        pools_without_nodes: the names of the pools whose `nodes` is invalid. Their Pool has a placeholder in `nodes`.
         fabrics_without_devices: name → fabric that `fabrics` lacks, because a field such as `attach` is invalid. Its
             `resource` is valid, or not set.
-        stand_in: the name in place of invalid names; empty if all names are valid.
+        stand_in: the placeholder for invalid names; empty if all names are valid.
     """
 
     platform: str

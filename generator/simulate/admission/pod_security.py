@@ -74,7 +74,7 @@ def find_violations(pod: Body, level: Level, minor: int) -> list[Violation]:
     Args:
         pod: the Pod, with `metadata` and `spec`.
         level: the level of its Namespace.
-        minor: the minor version of Kubernetes. A later version of the rules does not exist there.
+        minor: the minor version of Kubernetes. It replaces a later version in `level`, as in the API server.
     """
     if level.name == "privileged":
         return []

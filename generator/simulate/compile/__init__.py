@@ -149,7 +149,7 @@ def find_runtime(job: Manifest, manifests: Iterable[Manifest]) -> Manifest | Fau
 
 
 def _training(job: Manifest, runtime: Manifest, targets: Mapping[str, str]) -> Training:
-    """Return both with the defaults of their CustomResourceDefinitions."""
+    """Return the TrainJob and its runtime, both with the defaults of their CustomResourceDefinitions."""
     version = targets.get("trainer", "")
     schemas = [(one, _schema(one.api_version, one.kind, version)) for one in (job, runtime)]
     stored = [replace(one, body=normalize_custom(one.body, schema, schema)) for one, schema in schemas]
@@ -164,7 +164,7 @@ def _schema(api_version: str, kind: str, version: str) -> Schema:
 
 
 def find_faults(job: Manifest, runtime: Manifest, targets: Mapping[str, str]) -> Iterator[Fault]:
-    """Yield the reasons why a TrainJob on a runtime cannot be compiled. With invalid fields, yield only these."""
+    """Yield the reasons why a TrainJob on a runtime cannot be compiled. Invalid fields hide all other reasons."""
     engine = _engine(targets.get("trainer", ""))
     invalid = [(one, broken) for one in (job, runtime) for broken in engine.violations(one.body) or ()]
     yield from (Fault(Origin(one, broken.path), broken.message, broken.fix) for one, broken in invalid)
@@ -226,7 +226,7 @@ def _not_modelled(training: Training, templates: Iterable[tuple[Manifest, Path]]
 
 
 def _uncomputed_sizes(training: Training, templates: Iterable[tuple[Manifest, Path]]) -> Iterator[Fault]:
-    """Yield numbers of pods that mpigen does not compute, because a job of this size never runs."""
+    """Yield a fault for each number of pods that mpigen does not compute, because a job of this size never runs."""
     sizes: list[tuple[Manifest, Path]] = [
         (training.job, ("spec", "trainer", "numNodes")),
         (training.runtime, ("spec", "mlPolicy", "numNodes")),
@@ -244,7 +244,7 @@ def _uncomputed_sizes(training: Training, templates: Iterable[tuple[Manifest, Pa
 
 
 def _directives(manifest: Manifest, path: Path, value: object) -> Iterator[Fault]:
-    """Yield directives of strategic merge patches."""
+    """Yield a fault for each directive of a strategic merge patch, such as `$patch`, because mpigen applies none."""
     for key, child in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
         if str(key).startswith("$"):
             yield _unknown(manifest, (*path, key))

@@ -48,7 +48,7 @@ def merge(original: Any, patch: Any, field: str = "") -> Any:
 
 
 def upsert(original: Any, items: Any, field: str = "") -> Any:
-    """Return a value in which items of keyed lists replace the items with their key, and further items are appended.
+    """Return `original` with `items` set. An item of a keyed list replaces the item with the same key, or is appended.
 
     Replicated jobs and containers are merged instead, because Trainer changes only some of their fields.
 
@@ -101,7 +101,10 @@ def _merge_items(original: Sequence[Any], patch: Sequence[Any], key: str) -> lis
 
 
 def _order(original: Sequence[Any], patch: Sequence[Any]) -> list[Any]:
-    """Return the keys in merged order: patched items first, except after the items that they follow in `original`."""
+    """Return the keys of both lists in merged order.
+
+    A key of `patch` comes before the other keys of `original`, except the keys that it follows in `original`.
+    """
     kept, patched = [value for value in original if value not in patch], list(patch)
     result: list[Any] = []
     while kept and patched:

@@ -65,7 +65,7 @@ class Fault:
 
     @property
     def problem(self) -> Problem:
-        """The fault without a line."""
+        """The fault as a Problem without a line."""
         return Problem(self.message, self.fix, self.origin.manifest.file, path=format_path(self.origin.path))
 
 
@@ -229,7 +229,7 @@ def objects(training: Training) -> Iterator[Body]:
 
 
 def owned(api_version: str, kind: str, name: str, owner: Manifest) -> Body:
-    """Return the head of an object in the namespace of its controlling owner. Without a name, it has none."""
+    """Return apiVersion, kind and metadata of an object that `owner` controls. An empty `name` is left out."""
     head = {"name": name, "namespace": owner.namespace}
     reference = {"apiVersion": owner.api_version, "kind": owner.kind, "name": owner.name, "uid": UNKNOWN_UID}
     references = [{**reference, "controller": True, "blockOwnerDeletion": True}]

@@ -219,7 +219,7 @@ def _read_launch(row: Launcher, command: Command, start: int) -> Launch | None:
 
 
 def _select(readings: Sequence[Launch], own: Mapping[str, object]) -> Sequence[Launch]:
-    """Return the readings of an ambiguous `mpirun` that agree with the variables, which can show the MPI."""
+    """Return the possible readings of an `mpirun` command; one of Open MPI or Hydra if a variable shows the MPI."""
     for name, pattern in (("hydra", _OF_HYDRA), ("openmpi", _OF_OPEN_MPI)):
         if any(map(pattern.match, own)):
             return [reading for reading in readings if reading.launcher.name == name] or readings

@@ -264,7 +264,7 @@ def _number(environment: Mapping[str, str | None], name: str) -> int | None:
 
 
 def _fill(hosts: tuple[str, ...], block: int, size: int | None) -> Ranks:
-    """Return the ranks if every host in turn gets a block of ranks, again from the first host after the last one."""
+    """Return the ranks if hosts get blocks of ranks in turn, round after round; one round if `size` is None."""
     total = block * len(hosts) if size is None else size
     rounds, rest = divmod(total, block * len(hosts))
     counts = {host: rounds * block + min(block, max(0, rest - block * at)) for at, host in enumerate(hosts)}
@@ -278,7 +278,7 @@ def host_of(pod: Body) -> str:
 
 
 def template_of(pod: Body) -> PodTemplate:
-    """Return the view of a pod."""
+    """Return a pod as a PodTemplate."""
     return next(pod_templates(Manifest(pod, "")))
 
 
