@@ -204,7 +204,7 @@ def unset_amount(objects: Objects) -> Iterator[Breach]:
                             (*pods.path, "spec", "containers"),
                             f"a ResourceQuota of namespace `{name}` rejects the pods `{pods.role}`: {refusal.message}",
                             "Kueue admits jobs on the runtime, but the API server rejects their pods",
-                            "set these amounts in all containers, or their defaults in a LimitRange",
+                            "set the named requests and limits in all containers, or set defaults in a LimitRange",
                             runtime,
                         )
                         break

@@ -45,7 +45,7 @@ def removed_version(manifest: Manifest, engine: Engine) -> Breach | None:
     return Breach(
         ("apiVersion",),
         f"{_release(row, row.removed)} removed {manifest.kind} of `{manifest.api_version}`",
-        "the API server does not know the kind, so it rejects the object",
+        "the API server does not serve this version of the kind, so it rejects the object",
         _describe_replacement(row),
         value=manifest.api_version,
         check="schema/removed-version",
@@ -93,7 +93,7 @@ def _deprecated_version(row: ApiVersion, manifest: Manifest, target: str) -> Ite
     yield Breach(
         ("apiVersion",),
         f"{_release(row, row.deprecated)} {verb} {manifest.kind} of `{manifest.api_version}`{removal}",
-        "from that release on, the API server rejects the object"
+        f"from {_release(row, row.removed)} on, the API server rejects the object"
         if row.removed
         else "kubectl prints a warning, and a later release can stop serving the version",
         _describe_replacement(row),
@@ -107,7 +107,10 @@ def _deprecated_field(field: ApiField, path: tuple[str | int, ...], engine: Engi
     target = engine.targets.get(field.component, "")
     if not field.deprecated or not is_reached(target, field.deprecated):
         return
-    message, why = f"{_release(field, field.deprecated)} deprecated `{path[-1]}`", "a later release can ignore it"
+    message, why = (
+        f"{_release(field, field.deprecated)} deprecated `{path[-1]}`",
+        "a later release can ignore this field",
+    )
     if is_reached(target, field.inert):
         is_volume = "annotations" not in field.path
         message += f", and {_release(field, field.inert)} removed its implementation"

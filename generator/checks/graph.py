@@ -13,6 +13,7 @@ from functools import cache, cached_property
 from generator.checks.finding import Breach, Severity, listed
 from generator.checks.objects import Objects
 from generator.documents.load import Path
+from generator.documents.messages import format_names
 from generator.facts.references import (
     Kind,
     Link,
@@ -183,12 +184,13 @@ class Graph:
             known = difflib.get_close_matches(reference.name, known, cutoff=_SIMILAR)
             if target.is_given(reference.name) or not known:
                 return
-            other = listed([*known])
-            fix = f"correct the name, unless the cluster has the {kind} `{reference.name}`: the files have {other}"
+            fix = (
+                f"correct the name to {format_names(known, 'or')}, unless the cluster has the {kind} `{reference.name}`"
+            )
         elif not self._is_certain(reference, known):
             return
         elif not (self.objects.is_complete or target.compared):
-            fix += f"; if another folder has the {kind}, check both folders together"
+            fix += f"; if another folder has the {kind}, pass both folders to mpigen"
         yield Breach(
             reference.path,
             f"the {kind} `{reference.name}`{_format_namespaces(reference.lacking)} is in no file",
@@ -340,4 +342,4 @@ def existing_instead(name: str, known: Collection[str]) -> str:
     """Return the second half of a fix: to use the name of an existing object. The result is empty without one."""
     if close := difflib.get_close_matches(name, known, n=1):
         return f", or correct the name to `{close[0]}`"
-    return f", or use one of these: {', '.join(f'`{other}`' for other in sorted(known)[:5])}" if known else ""
+    return f", or use {format_names(sorted(known)[:5], 'or')}" if known else ""

@@ -75,12 +75,13 @@ def metadata(metadata: Metadata) -> Iterator[Breach]:
             if owner.get(key) == "":
                 yield Breach((*path, key), f"`{key}` of the owner is empty", _REJECTED, f"set `{key}`", value="")
         if (owner.get("apiVersion"), owner.get("kind")) == ("v1", "Event"):
-            yield Breach(path, "an Event is the owner", _REJECTED, "remove this owner")
+            yield Breach(path, "the owner is an Event, which cannot own objects", _REJECTED, "remove this owner")
         if owner.get("controller") is True:
             name = f"{owner.get('kind')}/{owner.get('name')}"
             if controller:
-                message = f"`{name}` is the controller, but `{controller}` is the controller too"
-                yield Breach((*path, "controller"), message, _REJECTED, "set `controller` in one reference", value=True)
+                message = f"`{controller}` and `{name}` are both controllers, but an object can have one"
+                fix = "set `controller: true` in one reference only"
+                yield Breach((*path, "controller"), message, _REJECTED, fix, value=True)
             controller = controller or name
 
 

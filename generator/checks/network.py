@@ -259,7 +259,7 @@ def _opening(cluster: Cluster, source: str, to: str) -> tuple[bool, Cause] | Non
 
 
 def _reason(cause: Cause) -> str:
-    return cause.text if cause.manifest else "no NetworkPolicy selects them for ingress"
+    return cause.text if cause.manifest else "no NetworkPolicy restricts the ingress of these pods"
 
 
 def _opened(isolation: Isolation, to: str, names: Sequence[str], cause: Cause, *, is_reached: bool) -> Breach:
@@ -276,8 +276,10 @@ def _opened(isolation: Isolation, to: str, names: Sequence[str], cause: Cause, *
         "another team can connect to sshd and to the MPI processes of the job"
         if is_reached
         else "only the egress policies of the other teams prevent connections to the MPI processes of the job",
-        "allow ingress from the pods of the same namespace alone: remove this rule, narrow its selectors, or add a "
-        "NetworkPolicy that denies all other ingress",
+        "narrow the selectors of this rule to the pods of the namespace, or remove the rule"
+        if cause.manifest
+        else "add a NetworkPolicy with `podSelector: {}` and `policyTypes: [Ingress]`, and allow ingress only from the "
+        "pods of the namespace",
         manifest,
         severity=ERROR if is_reached else WARNING,
     )
@@ -304,9 +306,10 @@ def not_isolated(isolation: Isolation) -> Iterator[Breach]:
             yield Breach(
                 path,
                 f"{pods} in namespace `{namespace}` accept connections from every namespace: {_reason(cause)}",
-                "each pod of the cluster can connect to them, also the pods of other teams",
-                "add a NetworkPolicy with `podSelector: {}` and `policyTypes: [Ingress, Egress]` to the namespace, and "
-                "name the allowed sources in each ingress rule",
+                "each pod of the cluster, also of another team, can connect to these pods",
+                "name the allowed sources in this ingress rule"
+                if cause.manifest
+                else "add a NetworkPolicy to the namespace: `podSelector: {}`, `policyTypes: [Ingress]`, no rules",
                 manifest,
             )
 

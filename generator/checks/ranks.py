@@ -183,7 +183,7 @@ def idle_devices(objects: Objects) -> Iterator[Breach]:
                 yield Breach(
                     place,
                     f"{text}, but the pods have {sum(devices.values())} accelerators",
-                    "if each rank uses one accelerator, the others are idle",
+                    "if each rank uses one accelerator, the other accelerators are idle",
                     "start one rank per accelerator, unless each rank uses several",
                     start.manifest,
                     severity=INFO,
@@ -251,14 +251,16 @@ def torchrun(objects: Objects) -> Iterator[Breach]:
             if launch.launcher.name != "torchrun":
                 continue
             if alone and pods >= _SEVERAL:
-                option, message = alone[0], f"`--standalone`, but the TrainJob has {pods} pods"
-                why = "each pod searches the other pods at its own address: it trains alone, or waits until it fails"
+                option, message = alone[0], f"`--standalone` is set, but the TrainJob has {pods} pods"
+                why = (
+                    "each pod looks for the other pods at its own address: it trains alone, or torchrun waits and fails"
+                )
             elif nodes is not None and nodes != pods and not alone:
                 option = launch.find("host_count")[0]
                 message = f"`--nnodes` is {nodes}, but the TrainJob has {pods} pod{'s' * (pods > 1)}"
                 why = "torchrun waits for pods that do not exist, until it fails"
                 if nodes < pods:
-                    why = f"the world has the ranks of {nodes} pod{'s' * (nodes > 1)} only"
+                    why = f"the world contains only the ranks of {nodes} pod{'s' * (nodes > 1)}"
             else:
                 continue
             fix = "remove the option: Trainer sets `PET_NNODES` and `PET_MASTER_ADDR`, which torchrun reads"

@@ -228,7 +228,9 @@ class _Ledgers:
                     submission.breaches.append(_refused(refusal, f"the {body['kind']} of the TrainJob", why))
                     return
         except SimulationError as error:
-            submission.breaches.append(_unknown("if the ResourceQuotas accept its objects", error=error))
+            submission.breaches.append(
+                _unknown("if the ResourceQuotas accept the objects of the TrainJob", error=error)
+            )
             submission.is_clear = False
 
     def charge_pods(self, submission: Submission) -> None:
@@ -241,7 +243,7 @@ class _Ledgers:
             ledger = self._of(submission.job.namespace)
             refusals = [refusal for _, pod in submission.compiled.pods if (refusal := ledger.charge(pod))]
         except SimulationError as error:
-            submission.of_pods.append(_unknown("if the ResourceQuotas accept its pods", error=error))
+            submission.of_pods.append(_unknown("if the ResourceQuotas accept the pods of the TrainJob", error=error))
             submission.is_clear = False
             return
         if refusals:
@@ -254,7 +256,7 @@ _NO_PODS = "Kueue admits the TrainJob, but the API server rejects its pods"
 
 def _refused(refusal: Refusal, subject: str, why: str) -> Breach:
     fix = (
-        "set these amounts in all containers of the runtime, or their defaults in a LimitRange"
+        "set the named requests and limits in all containers of the runtime, or set defaults in a LimitRange"
         if refusal.is_unspecified
         else "submit a smaller job, delete finished jobs, or raise the ResourceQuota"
     )
@@ -272,13 +274,14 @@ def _find_denials(request: Request, cluster: PolicyCluster, requester: Requester
     by_user = set() if requester else {policy.name for policy in cluster.policies if policy.reads_user}
     for decision in decisions:
         if not decision.holds and decision.policy in by_user and "Deny" in decision.actions:
-            question = f"if the policy `{decision.policy}` accepts it, because the policy reads the user"
+            question = f"if the policy `{decision.policy}` accepts the TrainJob, because the policy reads the user"
             yield _unknown(f"{question}: {decision.message}", "name the user with `--as` and `--group`")
         elif not decision.holds and {"Deny", "Warn"} & {*decision.actions}:
             is_denied = "Deny" in decision.actions
             yield Breach(
                 _NAME,
-                f"the policy `{decision.policy}` {'rejects' if is_denied else 'warns about'} it: {decision.message}",
+                f"the policy `{decision.policy}` {'rejects' if is_denied else 'warns about'} the TrainJob: "
+                f"{decision.message}",
                 "the API server rejects the TrainJob"
                 if is_denied
                 else "the user gets this warning from the API server",
@@ -443,7 +446,7 @@ def _fault(fault: Fault, job: Manifest) -> Breach:
     return Breach(path, fault.message, why, fault.fix, check="trainjob/rejected")
 
 
-_UNKNOWN = "mpigen does not guess: only the cluster shows the answer"
+_UNKNOWN = "mpigen makes no prediction here: only the cluster shows the result"
 
 
 def _unknown(question: str, fix: str = "", error: SimulationError | None = None) -> Breach:
@@ -451,7 +454,7 @@ def _unknown(question: str, fix: str = "", error: SimulationError | None = None)
     reason = f": {error.problems[0].message}" if error else ""
     fix = fix or (error.problems[0].fix if error else "") or "test it on a cluster: `kubectl create --dry-run=server`"
     return Breach(
-        _NAME, f"mpigen does not know {question}{reason}", _UNKNOWN, fix, severity=INFO, check="trainjob/unknown"
+        _NAME, f"mpigen cannot decide {question}{reason}", _UNKNOWN, fix, severity=INFO, check="trainjob/unknown"
     )
 
 

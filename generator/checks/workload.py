@@ -209,7 +209,9 @@ def _find_success_policy_breaches(job: JobSpec) -> Iterator[Breach]:
     if not isinstance(policy, dict) or not job.is_indexed or job.manifest.kind in RUNTIMES:
         return
     if policy.get("rules") == []:
-        yield job.breach(("successPolicy", "rules"), "`successPolicy` has no rule", "add a rule, or remove it")
+        yield job.breach(
+            ("successPolicy", "rules"), "`successPolicy` has no rule", "add a rule, or remove `successPolicy`"
+        )
     for number, rule in indexed_mappings(policy.get("rules")):
         path: Path = ("successPolicy", "rules", number)
         indexes, count = rule.get("succeededIndexes"), rule.get("succeededCount")

@@ -144,7 +144,7 @@ class _Builder:
             if event.anchor is not None:
                 self.anchors[event.anchor] = (event.value, 1, 0)
             if key in result:
-                raise _repeated(format_value(key), "remove one of the two", event)
+                raise _repeated(format_value(key), "remove one of the two keys", event)
             value = next_event()
             result[key] = self._node(value, depth)
         _expect_end(event)

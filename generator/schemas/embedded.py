@@ -153,6 +153,7 @@ class Violation:
         expected: the value of the keyword: the missing name, the allowed types, values or fields, the pattern, the
             limit; None for an unknown field.
         candidates: the fields of the object's schema, for an unknown or missing field; else empty.
+        meaning: the strings that a pattern accepts, in words; empty for other keywords and unknown patterns.
     """
 
     path: tuple[str | int, ...]
@@ -161,6 +162,7 @@ class Violation:
     value: Any
     expected: Any
     candidates: tuple[str, ...] = ()
+    meaning: str = ""
 
     @property
     def is_superfluous(self) -> bool:
@@ -186,7 +188,10 @@ class Violation:
         if isinstance(self.expected, tuple):
             allowed = [str(value) for value in self.expected]
             return _suggest(self.value, allowed) or f"write one of: {', '.join(map(_quoted, self.expected))}"
-        return "correct the key" if self.keyword == "propertyNames" else "correct the value"
+        if self.keyword == "propertyNames":
+            return f"rename the key to {self.meaning}" if self.meaning else "correct the key"
+        write = _FIXES.get(self.keyword)
+        return f"write {self.meaning}" if self.meaning else write(self.expected) if write else "correct the value"
 
 
 def _quoted(value: object) -> str:
@@ -237,7 +242,8 @@ def _violations(
         about, name = details["error"].kind, details["error"].instance
         expected = next(iter(about.as_dict().values()))
         message = _message(about.name, "the key", name, expected, meanings) or details["error"].message
-        yield Violation((*path, name), keyword, message, name, expected)
+        meaning = meanings.get(expected, "") if about.name == "pattern" else ""
+        yield Violation((*path, name), keyword, message, name, expected, meaning=meaning)
     elif keyword == UNIQUE_ITEMS_BY:
         yield from _repeated_items(path, value, _at(schema, error.schema_path))
     elif choice := _required_choice(error, schema):
@@ -249,7 +255,8 @@ def _violations(
         )
         expected = _expected(demand)
         message = _message(keyword, _subject(path), value, expected, meanings) or error.message
-        yield Violation(path, keyword, message, value, expected)
+        meaning = meanings.get(expected, "") if keyword == "pattern" else ""
+        yield Violation(path, keyword, message, value, expected, meaning=meaning)
 
 
 def _unknown_fields(
@@ -389,4 +396,15 @@ _MESSAGES: dict[str, Callable[[str, Any], str]] = {
     "uniqueItems": lambda text, _: f"`{text}` contains an item twice",
     "contains": lambda text, values: f"`{text}` has none of {_listed(values)}",
     "maxProperties": lambda _, limit: f"the mapping has more than {limit} key{_plural(limit)}",
+}
+_FIXES: dict[str, Callable[[Any], str]] = {
+    "minimum": lambda limit: f"write a number of at least {limit}",
+    "maximum": lambda limit: f"write a number of at most {limit}",
+    "minLength": lambda limit: f"write at least {limit} character{_plural(limit)}",
+    "maxLength": lambda limit: f"write at most {limit} character{_plural(limit)}",
+    "minItems": lambda limit: f"list at least {limit} item{_plural(limit)}",
+    "maxItems": lambda limit: f"list at most {limit} item{_plural(limit)}",
+    "minProperties": lambda limit: f"write at least {limit} key{_plural(limit)}",
+    "maxProperties": lambda limit: f"write at most {limit} key{_plural(limit)}",
+    "uniqueItems": lambda _: "list each item once",
 }

@@ -92,7 +92,11 @@ def find_job_set_faults(spec: Body) -> Iterator[tuple[Path, str, str]]:
         message = f"`{field}` of the JobSet names the replicated job `{absent}`, which does not exist"
         if absent in names:
             message = f"`{field}` of the JobSet names the replicated job `{absent}`, which comes later"
-        yield path, message, "name a replicated job" + (" that comes earlier" if field == "dependsOn" else "")
+        yield (
+            path,
+            message,
+            f"set the name of a{'n earlier' if field == 'dependsOn' else ''} replicated job of this JobSet",
+        )
     subdomain = string(mapping(spec, "network").get("subdomain"))
     if subdomain and not is_label(subdomain):
         message = f"the subdomain `{subdomain}` of the JobSet is not a DNS label"

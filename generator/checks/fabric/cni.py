@@ -225,7 +225,7 @@ def cni_json(texts: JsonFields) -> Iterator[Breach]:
                     path,
                     f"{error} in the JSON of this field",
                     "the plugin or operator uses only the last value of the key",
-                    "remove one of the two",
+                    "remove one of the two keys",
                     value=text,
                 )
             case _BracketsError():

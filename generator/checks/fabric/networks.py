@@ -141,8 +141,8 @@ def _small_ranges(objects: Objects) -> Iterator[Breach]:
                 yield Breach(
                     addresses.path,
                     message,
-                    f"flavor `{demand.flavor}` has {demand.nodes} nodes, whose pods need {demand.per_node} of the "
-                    f"addresses of network `{network.name}` per node, so the last pods stay in ContainerCreating",
+                    f"the pods on each of the {demand.nodes} nodes of flavor `{demand.flavor}` need {demand.per_node} "
+                    f"address{'es' * (demand.per_node > 1)} of network `{network.name}`, so the last pods stay in ContainerCreating",
                     fix,
                     addresses.manifest,
                 )

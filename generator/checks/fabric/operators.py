@@ -352,7 +352,7 @@ def every_node(manifest: Manifest) -> Iterator[Breach]:
     if dropped and not any(selector.get(key) for key in _SELECTOR_KEYS):
         yield Breach(
             ("spec", "nodeSelector"),
-            f"the pool selects EVERY node: the API server drops the unknown field `{dropped[0]}`",
+            f"the pool selects every node: the API server drops the unknown field `{dropped[0]}`",
             "the settings of the pool apply to every node, and the operator restarts every node if `rdmaMode` changes",
             "write the labels of the nodes below `nodeSelector.matchLabels`",
             value=selector,

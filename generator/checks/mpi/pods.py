@@ -72,7 +72,7 @@ def ssh_key_group(runtime: MpiRuntime) -> Iterator[Breach]:
                 (*job.pod_path, "securityContext"),
                 f"the pods of the job `{job.name}` run as user `{user[1]}` and have no `fsGroup`",
                 "the ssh key belongs to the user root and the group root, so a user outside of this group cannot read "
-                "it",
+                "the key",
                 f"set `fsGroup: {user[1]}` in the `securityContext` of the pods",
             )
 

@@ -128,7 +128,8 @@ def hostfile(objects: Objects) -> Iterator[Breach]:
                 message = (
                     f"`{program}` reads the hostfile `{path}` of Trainer, whose format Intel MPI and MPICH cannot read"
                 )
-                why = f"Trainer writes `HOST slots=N`, and they read `HOST:N`: `{program}` starts no rank and fails"
+                why = "Trainer writes `HOST slots=N`, and Intel MPI and MPICH read `HOST:N`: "
+                why += f"`{program}` starts no rank and fails"
             elif not path and names == ["horovodrun"]:
                 message = "`horovodrun` has no `--hostfile`"
                 why = "horovodrun starts all processes in the launcher pod, and the other pods run only sshd"

@@ -111,7 +111,7 @@ def _repeated_host_ports(template: PodTemplate, containers: Iterable[Container],
             other = first.setdefault((body.get("protocol") or "TCP", body.get("hostIP") or "", used), place)
             if other != place:
                 is_default = not (written and other.endswith("hostPort"))
-                message = f"the port {used} of the node is also the port of `{other}`"
+                message = f"`{other}` also uses port {used} of the node"
                 fix = "choose another port for one of the two"
                 yield report(template, path, message, fix, used, is_of_pods=is_default)
 

@@ -85,7 +85,7 @@ def _requirements(
             yield report(template, place, message, f"set the limit of `{name}` to the same amount")
     names = {*limits, *requests}
     if any(name.startswith(_HUGE) for name in names) and not names.intersection(_OF_PODS):
-        message = "huge pages have no request or limit of cpu or memory beside them"
+        message = "the container requests huge pages, but neither cpu nor memory"
         yield report(template, path, message, "set a limit of `memory` and of `cpu`")
 
 
@@ -121,21 +121,21 @@ def _of_pods(template: PodTemplate, path: Path, body: Mapping[str, object]) -> I
     for key, amounts in (("limits", limits), ("requests", requests)):
         for name in amounts:
             if name not in _OF_PODS and not name.startswith(_HUGE):
-                message = f"`{name}` is not a resource of pods: only cpu, memory and huge pages are"
+                message = f"`{name}` is set for the whole pod, which can have only cpu, memory and huge pages"
                 yield report(template, (*path, key, name), message, "move the resource to a container")
     for name, request in requests.items():
         if _total(template, "requests", name) > request:
             written = format_value(mapping(body, "requests")[name])
-            message = f"the pods request {written} of `{name}`, less than their containers together"
-            yield report(
-                template, (*path, "requests", name), message, "raise this request to the sum of the containers"
-            )
+            message = f"the request of `{name}` for the whole pod is {written}, less than the sum of its containers"
+            fix = "raise this request to at least the sum of the containers"
+            yield report(template, (*path, "requests", name), message, fix)
     for name, limit in limits.items():
         place, written = (*path, "limits", name), format_value(mapping(body, "limits")[name])
         largest = max((_of(container, "limits", name) for container in template.containers), default=Fraction(0))
         if largest > limit or (name.startswith(_HUGE) and _total(template, "limits", name) > limit):
-            message = f"the pods have a limit of {written} of `{name}`, less than a container"
-            yield report(template, place, message, "raise this limit to the limits of the containers")
+            needed = "the limit of a container" if largest > limit else "the sum of its containers"
+            message = f"the limit of `{name}` for the whole pod is {written}, less than {needed}"
+            yield report(template, place, message, f"raise this limit to at least {needed}")
 
 
 def _of(container: Container, key: str, name: str) -> Fraction:

@@ -131,12 +131,16 @@ def annotation(pods: Pods) -> Iterator[Breach]:
 
 
 def _wrong_value(template: PodTemplate, key: str, value: str) -> str:
-    """Return what is wrong with the value of an annotation; empty if nothing is."""
+    """Return the mistake in the value of an annotation; empty for a valid value."""
     if key == _DELETION_COST:
         is_cost = _COST.fullmatch(value) and -(2**31) <= int(value) < 2**31
         return "" if is_cost else f"{format_value(value)} is not a deletion cost, which is a 32-bit integer"
     if key == _MIRROR:
-        return "" if template.spec.get("nodeName") else "only pods with a `nodeName` are mirror pods"
+        return (
+            ""
+            if template.spec.get("nodeName")
+            else "the annotation marks mirror pods, but these pods have no `nodeName`"
+        )
     if key == _TOLERATIONS and value:
         return "" if _is_list(value) else "the annotation is not a JSON list of tolerations"
     if key == _SECCOMP or key.startswith(_SECCOMP_OF):

@@ -122,7 +122,7 @@ def _sysctls(template: PodTemplate) -> Iterator[Breach]:
         else:
             continue
         message = f"the kernel parameter {format_value(written)} belongs to the node, because `{used}` is `true`"
-        yield report(template, path, message, f"set it on the node, or remove `{used}`", written)
+        yield report(template, path, message, f"set the parameter on the node, or remove `{used}`", written)
 
 
 @check("pod/os", severity=ERROR, needs=Pods)
@@ -171,8 +171,8 @@ def _host_processes(template: PodTemplate) -> Iterator[Breach]:
         used.append(own is True or (own is None and of_pods is True))
         if own is not None and of_pods is not None and own != of_pods:
             path = (*container.path, "securityContext", "windowsOptions", "hostProcess")
-            message = f"`hostProcess` is {format_value(own)} here, and {format_value(of_pods)} in the pods"
-            yield report(template, path, message, "set the same value", own)
+            message = f"`hostProcess` is {format_value(own)} in the container, but {format_value(of_pods)} in the pods"
+            yield report(template, path, message, "set the same value in both", own)
     path = (*template.path, "spec")
     if any(used) and not all(used):
         message = "only some containers are HostProcess containers"

@@ -54,7 +54,7 @@ def volume(pods: Pods) -> Iterator[Breach]:
                 if len(keys) > 1:
                     message = f"one source of the volume {format_value(body.get('name'))} has {format_names(keys)}"
                     place = (*path, "projected", "sources", index)
-                    yield report(template, place, message, "write a source for each of them")
+                    yield report(template, place, message, "write one source for each of these kinds")
             first: dict[str, Path] = {}
             for place, name in _projected_files((*path, "projected", "sources"), body):
                 if first.setdefault(name, place) != place:

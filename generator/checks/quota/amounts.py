@@ -77,7 +77,7 @@ def amount(amounts: Amounts) -> Iterator[Breach]:
             number = amount_of(value)
             is_whole = number is None or ceil(number * 1000) % 1000 == 0
             if not is_whole and (name in _COUNTED or is_extended(name)):
-                message = f"`{name}` is `{value}`, but its amounts are whole numbers"
+                message = f"`{name}` is `{value}`, but must be a whole number"
                 yield Breach(("spec", "hard", name), message, _REJECTED, "set a whole number", value=value)
     else:
         yield from _find_limit_breaches(amounts.spec)
@@ -123,11 +123,11 @@ def _compare(path: Path, name: str, limit: Mapping[str, Any]) -> Iterator[Breach
     order = [key for key in _ORDER if key in known]
     for pair in pairwise(order):
         if known[pair[0]] > known[pair[1]]:
-            yield _differ(path, name, limit, pair, ("more than", "at most"))
+            yield _differ(path, name, limit, pair, ("which exceeds", "to at most the amount of"))
             return
     both = {key: known.get(key) for key in ("defaultRequest", "default")}
     if None not in both.values() and len(set(both.values())) > 1 and _is_not_overcommitted(name):
-        yield _differ(path, name, limit, ("defaultRequest", "default"), ("other than", "to the same amount as"))
+        yield _differ(path, name, limit, ("defaultRequest", "default"), ("which differs from", "to the same amount as"))
         return
     ratio, least, most = known.get(_RATIO), known.get("min"), known.get("max")
     if ratio is None:
@@ -151,7 +151,7 @@ def _differ(path: Path, name: str, limit: Mapping[str, Any], fields: tuple[str, 
     written = {field: mapping(limit, field if name in mapping(limit, field) else "max").get(name) for field in fields}
     source = "" if name in mapping(limit, higher) else ", which the API server takes from `max`"
     place = lower if name in mapping(limit, lower) else "max"
-    message = f"`{lower}` of `{name}` is `{written[lower]}`, {words[0]} `{higher}`, `{written[higher]}`{source}"
+    message = f"`{lower}` of `{name}` is `{written[lower]}`, {words[0]} `{higher}` (`{written[higher]}`{source})"
     fix = f"set `{lower}` {words[1]} `{higher}`"
     return Breach((*path, place, name), message, _REJECTED, fix, value=written[lower])
 

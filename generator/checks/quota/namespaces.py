@@ -172,7 +172,7 @@ def _default_devices(manifest: Manifest, path: Path, item: Mapping[str, Any]) ->
             value = mapping(item, effective[0])[name]
             yield Breach(
                 (*path, effective[0], name),
-                f"every container that requests no `{name}` gets {value} of it by default",
+                f"every container that requests no `{name}` gets {value} by default",
                 f"launcher and sidecar containers get {name}: their pods take it from worker pods, or fit on no node",
                 f"remove {name} from the LimitRange: the quota of the queue already limits it",
                 manifest,

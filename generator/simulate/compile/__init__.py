@@ -207,7 +207,9 @@ def _at(manifest: Manifest, path: Path) -> Mapping[str, object]:
 def _unknown(manifest: Manifest, path: Path) -> Fault:
     name = format_path(path[-1:])
     message = f"the objects of this TrainJob are unknown, because mpigen does not simulate `{name}`"
-    return Fault(Origin(manifest, path), message, f"remove `{name}`, or run the TrainJob to see them", is_unknown=True)
+    return Fault(
+        Origin(manifest, path), message, f"remove `{name}`, or run the TrainJob to see its objects", is_unknown=True
+    )
 
 
 def _not_modelled(training: Training, templates: Iterable[tuple[Manifest, Path]]) -> Iterator[Fault]:

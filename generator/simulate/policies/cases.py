@@ -164,7 +164,7 @@ def _compare(expected: Expected, rejections: Sequence[Decision]) -> tuple[str, s
     """Return (how the rejections differ from the expected outcome, what to change); ('', '') if they do not."""
     actual = _describe(rejections)
     if not _meets(expected, rejections):
-        return f"the request is {actual}, but the case expects: {expected}", "fix the policy, or the case"
+        return f"the request is {actual}, but the case expects: {expected}", "correct the policy or the case"
     if rejections and expected.is_error != any(item.is_error for item in rejections):
         kind = "an error of the expression" if expected.is_error else "a rule that rejects, not an error"
         fix = "fix the expression, or set `error: true` in the case"
