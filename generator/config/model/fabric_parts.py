@@ -132,12 +132,12 @@ def _is_cel(value: str) -> str:
     except RuntimeError as error:
         if wrong := next((words for words in error_messages(error) if words.startswith("Syntax error")), ""):
             raise invalid(
-                f"{format_value(value)} is not CEL: {wrong.partition(' expecting ')[0]}", "correct it"
+                f"{format_value(value)} is not CEL: {wrong.partition(' expecting ')[0]}", "correct the expression"
             ) from None
         return value
     if made not in (cel.Type.BOOL, cel.Type.DYN):
         raise invalid(
-            f"{format_value(value)} does not return a boolean", 'compare it, as in `device.driver == "dra.net"`'
+            f"{format_value(value)} does not return a boolean", 'compare the value, as in `device.driver == "dra.net"`'
         )
     return value
 

@@ -185,7 +185,7 @@ class Pool(Section):
             allocatable = self.allocatable.get(resource, ZERO)
             if amount.value >= allocatable.value:
                 message = f"DaemonSets request {amount} of the {allocatable} {resource} of a node, so no job fits on it"
-                fix = "write in `daemons` what DaemonSets request on one node"
+                fix = "set `daemons` to the requests of all DaemonSets on one node"
                 yield Fault(message, fix, ("daemons", resource), ("allocatable",))
 
     def wired(self, fabrics: Iterable[Fabric]) -> Pool:

@@ -135,7 +135,7 @@ def retention_of_jobs(platform: PartialPlatform) -> Iterator[Mistake]:
     for index, runtime in platform.runtimes.items():
         kept = runtime.ttl_seconds_after_finished
         if kept is not None and kept < days * _DAY:
-            message = f"pods and logs of jobs must be kept for {days} days (`policies.retention.jobs`), not `{kept}` s"
+            message = f"`{kept}` seconds is less than the {days} days of `policies.retention.jobs`"
             yield Mistake(("runtimes", index, "ttlSecondsAfterFinished"), message, "remove this field")
 
 
@@ -178,7 +178,7 @@ def forbidden_memlock(platform: PartialPlatform) -> Iterator[Mistake]:
         ]
         if runtime.locks_memory and rejecting:
             names = ", ".join(f"`{name}`" for name in rejecting)
-            only = "" if runtime.tenants else ", or list the `tenants` of this runtime"
+            only = "" if runtime.tenants else ", or list only other tenants in `tenants` of this runtime"
             yield Mistake(
                 ("runtimes", index, "memlock"),
                 f"`capability` adds IPC_LOCK to pods, and the Pod Security level of tenants {names} rejects these pods",
