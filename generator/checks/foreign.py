@@ -213,7 +213,7 @@ def _describe_group(reason: str, place: str, items: Sequence[Skipped], *, render
         case "encrypted":
             return f"skipped {count} that SOPS encrypts, except for the check secret/value"
     names = [f"{item.file} ({item.place})" if item.place else item.file for item in items]
-    kind = "that a tool reads, and no API server" if reason == "tool" else "without objects of an API"
+    kind = "of tools, which no API server reads" if reason == "tool" else "without objects of an API"
     return f"skipped {count} {kind}: {', '.join(names[:_MOST_NAMES])}" + (
         f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
     )

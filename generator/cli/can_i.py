@@ -47,7 +47,7 @@ _WORDS = "[WHO [VERB RESOURCE]] PATH"
 @no_python_option
 @format_option
 def can_i(words: tuple[str, ...], *, namespace: str, subresource: str, groups: tuple[str, ...], form: str) -> int:
-    """Answer if RBAC allows a request of WHO, by the Roles and bindings in PATH.
+    """Show whether RBAC allows a request of WHO, by the Roles and bindings in PATH.
 
     WHO is group:NAME, user:NAME or serviceaccount:NAMESPACE/NAME. RESOURCE is written as for kubectl:
     trainjobs, jobs.batch, trainjobs/NAME, or a URL such as /metrics. Without VERB and RESOURCE, mpigen

@@ -46,7 +46,7 @@ def policy() -> None:
         - name: a job without a queue
           create: {base: job, set: {'metadata.labels["kueue.x-k8s.io/queue-name"]': null}}
           expect: {rejected: mpigen-queue, message: queue}
-        - name: a job goes on
+        - name: Kueue admits the job
           update: {from: {base: job}, set: {spec.suspend: false}}
           expect: accepted
     """,

@@ -43,7 +43,7 @@ _MOST_PORT = 65_535
 @no_python_option
 @format_option
 def reach(words: tuple[str, ...], *, port: str, is_matrix: bool, form: str) -> int:
-    """Answer if FROM reaches TO over the pod network, by the network policies in PATH.
+    """Show whether FROM reaches TO over the pod network, by the network policies in PATH.
 
     FROM and TO are tenant:NAME or NAMESPACE for the ranks of a team's jobs, NAMESPACE/NAME for the pods
     of a runtime, TrainJob, Pod or other workload, pods:NAMESPACE for any pod of a namespace, dns,
@@ -51,10 +51,10 @@ def reach(words: tuple[str, ...], *, port: str, is_matrix: bool, form: str) -> i
 
     PATH is a platform file, a YAML or JSON file, a folder of them, or - for standard input. mpigen
     evaluates NetworkPolicies, AdminNetworkPolicies and BaselineAdminNetworkPolicies. The answer is
-    unknown if another kind of policy, an address or a label that PATH lacks decides.
+    unknown if it depends on another kind of policy, or on an address or a label that is not in PATH.
 
-    RDMA and secondary networks bypass these policies, and so does the node of a pod. The policies take
-    effect only if the CNI enforces them.
+    RDMA, secondary networks, and traffic between a pod and its node bypass these policies. The policies
+    take effect only if the CNI enforces them.
     """
     from generator.cli.inputs import read_cluster
     from generator.report import reach as report

@@ -559,7 +559,7 @@ def _standard_rules(manifest: Manifest, spec: Body, direction: str) -> Iterator[
     for number, rule in indexed_mappings(spec.get(direction)):
         peers = mappings(rule.get("from" if direction == INGRESS else "to"))
         yield Rule(
-            Cause(f"{direction} rule {number + 1} allows it", manifest, ("spec", direction, number)),
+            Cause(f"{direction} rule {number + 1} allows the connection", manifest, ("spec", direction, number)),
             "Allow",
             tuple(_read_peer(peer, manifest.namespace) for peer in peers),
             tuple(map(_read_port, mappings(rule.get("ports")))),
@@ -606,7 +606,7 @@ def _read_admin(manifest: Manifest) -> _Policy:
 def _admin_rules(manifest: Manifest, spec: Body, direction: str) -> Iterator[Rule]:
     for number, rule in indexed_mappings(spec.get(direction)):
         action = string(rule.get("action"))
-        verb = {"Allow": "allows it", "Deny": "denies it"}.get(action, "passes it")
+        verb = {"Allow": "allows the connection", "Deny": "denies the connection"}.get(action, "passes it")
         cause = Cause(f"{direction} rule {number + 1} {verb}", manifest, ("spec", direction, number))
         peers = mappings(rule.get("from" if direction == INGRESS else "to"))
         entries = tuple(entry for peer in peers for entry in _read_admin_peer(peer))

@@ -17,8 +17,8 @@ _HEAD = """\
 # Checks
 
 `mpigen synth`, `mpigen validate` and `mpigen policy test` report these checks. Each finding names its check, its
-place, the reason, and what to do. An error is rejected, never runs, or is unsafe. A warning may be. An info is good
-to know.
+place, the reason, and what to do. The object of an error is rejected, never runs, or is unsafe. A warning means that
+one of these may happen. An info is a fact that is good to know.
 
 Run `mpigen explain ID` to read one of these pages in the terminal. The section Code names the function and the file
 of the check, and `mpigen explain` adds the line. [Add a check](../tasks/add-a-check.md) describes checks of your own.

@@ -74,7 +74,7 @@ SKIPPED: Mapping[str, tuple[Mapping[str, str], str]] = {
             "kind.yaml": "apiVersion: kind.x-k8s.io/v1alpha4\nkind: Cluster\n",
             "ci.yaml": "on: push\njobs: {}\n",
         },
-        "3 files that a tool reads, and no API server: ci.yaml (GitHub Actions), kind.yaml (kind), mkdocs.yml (MkDocs)",
+        "3 files of tools, which no API server reads: ci.yaml (GitHub Actions), kind.yaml (kind), mkdocs.yml (MkDocs)",
     ),
     "other YAML": (
         {"list.yaml": "- a\n- b\n", "text.yaml": "text\n", "keps.yaml": "authors:\n  - @ada\n", "a.json": '{"a": 1}'},

@@ -167,8 +167,8 @@ class Isolation(Section):
 
     unit: Literal["namespace", "job"] = "namespace"
     """The pods that can reach each other. `namespace`: all MPI pods of a namespace. `job`: only pods of the same
-    TrainJob. Each job then needs its own NetworkPolicy, which `mpigen job new` writes; without it, its pods cannot
-    connect."""
+    TrainJob. Each job then needs its own NetworkPolicy, which `mpigen job new` writes; without the
+    NetworkPolicy, the pods of the job cannot connect."""
     metrics: Metrics | None = None
     """The Prometheus that may scrape MPI pods. Default: none."""
     api_server: ApiServer | None = None
