@@ -90,12 +90,13 @@ def _deprecated_version(row: ApiVersion, manifest: Manifest, target: str) -> Ite
     is_deprecated = is_reached(target, row.deprecated)
     verb = "deprecates" if is_deprecated else "will deprecate"
     removal = f", and {_release(row, row.removed)} removes it" if row.removed else ""
+    component = component_name(row.component)
     yield Breach(
         ("apiVersion",),
         f"{_release(row, row.deprecated)} {verb} {manifest.kind} of `{manifest.api_version}`{removal}",
         f"from {_release(row, row.removed)} on, the API server rejects the object"
         if row.removed
-        else "kubectl prints a warning, and a later release can stop serving the version",
+        else f"kubectl prints a warning, and a later version of {component} can stop serving this API version",
         _describe_replacement(row),
         severity=None if is_deprecated else Severity.INFO,
         value=manifest.api_version,
@@ -109,7 +110,7 @@ def _deprecated_field(field: ApiField, path: tuple[str | int, ...], engine: Engi
         return
     message, why = (
         f"{_release(field, field.deprecated)} deprecated `{path[-1]}`",
-        "a later release can ignore this field",
+        f"a later version of {component_name(field.component)} can ignore this field",
     )
     if is_reached(target, field.inert):
         is_volume = "annotations" not in field.path

@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     "user",
     metavar="WHO",
     help="The user who submits the TrainJobs: group:NAME, user:NAME or serviceaccount:NAMESPACE/NAME. Default: the "
-    "owner that the annotation mpigen.dev/owner names; then mpigen does not check RBAC, and the verdict is unknown if "
-    "a policy that reads the user rejects the TrainJob.",
+    "owner in the annotation mpigen.dev/owner. Without --as, mpigen does not check RBAC. The verdict is then unknown "
+    "if a policy that reads the user rejects the TrainJob.",
 )
 @click.option("--group", "groups", multiple=True, metavar="NAME", help="A group of WHO. May be repeated.")
 @click.option(

@@ -215,4 +215,4 @@ def read_today() -> dt.date:
         return dt.datetime.fromtimestamp(int(written), dt.UTC).date()
     except (ValueError, OverflowError, OSError):
         message = f"the variable {_EPOCH} is not a number of seconds since 1970"
-        raise ConfigError((Problem(message, "remove it, or write it like 1798761600"),)) from None
+        raise ConfigError((Problem(message, "unset the variable, or write a number such as 1798761600"),)) from None

@@ -141,8 +141,9 @@ def find_malformed(manifest: Manifest) -> Iterator[Problem]:
         yield Problem(f"`{manifest.file}` is not a valid path in a release", fix, path=manifest.resource)
     metadata = manifest.body.get("metadata")
     if not isinstance(metadata, dict) or not isinstance(metadata.get("annotations", {}), dict):
-        yield Problem("`metadata` or `metadata.annotations` is not a mapping", "set it to a mapping", path=where)
+        yield Problem("`metadata` or `metadata.annotations` is not a mapping", "write a mapping", path=where)
     try:
         json.dumps(manifest.body, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
-        yield Problem(f"it is not plain data: {error}", "use strings, numbers, lists and mappings only", path=where)
+        fix = "use strings, numbers, lists and mappings only"
+        yield Problem(f"the manifest is not plain data: {error}", fix, path=where)

@@ -292,11 +292,11 @@ def _contention_notes(tenant: Tenant, nodes: int, far: Reach) -> Iterator[str]:
         yield f"mpigen cannot compute if Kueue admits the job at once: `{tenant.name}` can rely on {far.unknown}"
     elif nodes <= far.reclaimable:
         yield (
-            f"only {far.owned} of these {nodes} nodes are always free for `{tenant.name}`: for the others, Kueue may "
-            "preempt jobs that borrow quota"
+            f"only {far.owned} of these {nodes} nodes are always free for `{tenant.name}`: to free the other nodes, "
+            "Kueue may preempt jobs that borrow quota"
         )
     else:
         yield (
             f"`{tenant.name}` can rely on {far.reclaimable} of these {nodes} nodes: the job stays pending while other "
-            "queues use the others, and Kueue may preempt the job when these queues need their quota"
+            "queues use the other nodes, and Kueue may preempt the job when those queues need their quota"
         )

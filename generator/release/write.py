@@ -34,8 +34,8 @@ class Plan:
         if folder.unlocked:  # without a lock, every file looks like a file of the user
             return
         if folder.lock and folder.lock.platform != self.lock.platform:
-            message = f"{LOCK} is the lock of the platform `{folder.lock.platform}`"
-            yield Problem(message, "remove this folder, because it is a copy of another folder", file=str(folder.path))
+            message = f"holds the release of the platform `{folder.lock.platform}`, not of `{self.lock.platform}`"
+            yield Problem(message, "move this folder away: mpigen did not write it here", file=str(folder.path))
         for path in (*folder.kept, *(f"{spare}/" for spare in folder.spare_folders)):
             if ours := find_clash(path, spelled):
                 message = f"is at a path that the generated `{ours}` needs"

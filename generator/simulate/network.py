@@ -518,7 +518,8 @@ def _isolation(direction: str, pods: Peer, standard: Sequence[tuple[_Policy, Mat
     for policy, selected in ordered[:1] if ordered and ordered[0][1] is True else ordered:
         certain = [one.manifest.name for one, match in standard if match is True]
         number = f"{len(certain)} NetworkPolicies" if len(certain) > 1 else "NetworkPolicy"
-        text = f"no {direction} rule of the {number} that select{'' if len(certain) > 1 else 's'} {pods.name} matches"
+        verb = "select" if len(certain) > 1 else "selects"
+        text = f"no {direction} rule of the {number} that {verb} {pods.name} allows the connection"
         yield _Step(selected, False, Cause(text, policy.manifest, ("spec",)))
 
 

@@ -196,7 +196,8 @@ def _find_faults_of_coordinator(spec: Mapping[str, Any], jobs: list[dict[str, An
         yield ("coordinator", "jobIndex"), message, f"set a number from 0 to {replicas - 1}"
     elif completions < 0 or template.get("completionMode", "Indexed") != "Indexed":
         message = f"the coordinator is in `{job.get('name')}`, whose Jobs have no `completions` or no indexes"
-        yield ("coordinator", "replicatedJob"), message, "set `completions` of these Jobs"
+        fix = "set `completions` of these Jobs, and remove `completionMode`: JobSet sets `Indexed`"
+        yield ("coordinator", "replicatedJob"), message, fix
     elif not 0 <= pod < completions:
         message = f"`podIndex` of the coordinator is {pod}, but the Jobs have {completions} completions"
         yield ("coordinator", "podIndex"), message, f"set a number from 0 to {completions - 1}"

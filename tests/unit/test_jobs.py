@@ -253,8 +253,8 @@ def test_borrowed_hosts_are_noted() -> None:
     found = new_job(Platform.model_validate(data), Request("openmpi-gpu", "team-a", nodes=3, command=("mpirun", "x")))
     assert found.notes == (
         (
-            "`team-a` can rely on 2 of these 3 nodes: the job stays pending while other queues use the others, and "
-            "Kueue may preempt the job when these queues need their quota"
+            "`team-a` can rely on 2 of these 3 nodes: the job stays pending while other queues use the other nodes, "
+            "and Kueue may preempt the job when those queues need their quota"
         ),
     )
 
@@ -273,8 +273,8 @@ def test_hosts_that_kueue_must_reclaim_are_noted() -> None:
     found = new_job(Platform.model_validate(data), Request("openmpi-gpu", "team-a", nodes=2, command=("mpirun", "x")))
     assert found.notes == (
         (
-            "only 0 of these 2 nodes are always free for `team-a`: for the others, Kueue may preempt jobs that borrow "
-            "quota"
+            "only 0 of these 2 nodes are always free for `team-a`: to free the other nodes, Kueue may "
+            "preempt jobs that borrow quota"
         ),
     )
 

@@ -300,7 +300,7 @@ def test_a_copy_of_the_folder_of_another_platform_is_rejected(root: Path, folder
     copy = folder.rename(root / "test")
     for options in ({}, {"discard_edits": True}):
         (problem,) = refused(root, release(platform="test"), **options)
-        assert (problem.message, problem.file) == ("release.json is the lock of the platform `prod`", str(copy))
+        assert (problem.message, problem.file) == ("holds the release of the platform `prod`, not of `test`", str(copy))
 
 
 # Not files

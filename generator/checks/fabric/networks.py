@@ -142,7 +142,8 @@ def _small_ranges(objects: Objects) -> Iterator[Breach]:
                     addresses.path,
                     message,
                     f"the pods on each of the {demand.nodes} nodes of flavor `{demand.flavor}` need {demand.per_node} "
-                    f"address{'es' * (demand.per_node > 1)} of network `{network.name}`, so the last pods stay in ContainerCreating",
+                    f"address{'es' * (demand.per_node > 1)} of network `{network.name}`, so the last pods stay in "
+                    "ContainerCreating",
                     fix,
                     addresses.manifest,
                 )
@@ -165,7 +166,7 @@ def _shortage(addresses: Range, demand: Demand) -> tuple[str, str] | None:
                 f"after exclusions and the gateway, {network} gives one node {count} addresses, but the pods of a node "
                 f"need {demand.per_node}"
             )
-            return message, "enlarge the block of each node, or exclude all addresses of a block instead of a part"
+            return message, "give each node a larger block of addresses, or exclude whole blocks instead of parts"
     if supply.per_node is None and supply.count < demand.interfaces:
         message = f"{network} has {supply.count} addresses for pods, but the pods need {demand.interfaces}"
         return message, f"write a range with at least {demand.interfaces} addresses"

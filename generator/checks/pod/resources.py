@@ -126,14 +126,16 @@ def _of_pods(template: PodTemplate, path: Path, body: Mapping[str, object]) -> I
     for name, request in requests.items():
         if _total(template, "requests", name) > request:
             written = format_value(mapping(body, "requests")[name])
-            message = f"the request of `{name}` for the whole pod is {written}, less than the sum of its containers"
-            fix = "raise this request to at least the sum of the containers"
+            message = (
+                f"the request of `{name}` for the whole pod is {written}, less than the containers request together"
+            )
+            fix = "raise this request to at least the sum of the requests of the containers"
             yield report(template, (*path, "requests", name), message, fix)
     for name, limit in limits.items():
         place, written = (*path, "limits", name), format_value(mapping(body, "limits")[name])
         largest = max((_of(container, "limits", name) for container in template.containers), default=Fraction(0))
         if largest > limit or (name.startswith(_HUGE) and _total(template, "limits", name) > limit):
-            needed = "the limit of a container" if largest > limit else "the sum of its containers"
+            needed = "the limit of a container" if largest > limit else "the sum of the limits of the containers"
             message = f"the limit of `{name}` for the whole pod is {written}, less than {needed}"
             yield report(template, place, message, f"raise this limit to at least {needed}")
 

@@ -176,7 +176,8 @@ def _host_processes(template: PodTemplate) -> Iterator[Breach]:
     path = (*template.path, "spec")
     if any(used) and not all(used):
         message = "only some containers are HostProcess containers"
-        yield report(template, (*path, "containers"), message, "set `hostProcess: true` in the pods")
+        fix = "set `windowsOptions.hostProcess: true` in the `securityContext` of the pods"
+        yield report(template, (*path, "containers"), message, fix)
     if any(used) and template.spec.get("hostNetwork") is not True:
         message = "the pods have HostProcess containers, but are not in the host network"
         yield report(template, (*path, "hostNetwork"), message, "set `hostNetwork: true`")
