@@ -96,7 +96,7 @@ class Waivers:
         self._used: set[int] = set()
 
     def _read(self, manifest: Manifest, text: str, checks: Collection[str]) -> None:
-        """Read the annotation of an object."""
+        """Collect the waivers in the annotation of an object, and a finding for each line that is not a waiver."""
         path = (*manifest.inside, *_PATH)
         key = manifest.index, path
         line, column = locate_everywhere(text, [key])[key].key

@@ -126,7 +126,7 @@ def manifest_files(paths: Sequence[Path], limit: int = MAX_FILES) -> Search:
 
 
 def _is_missing(path: Path) -> bool:
-    """Return True if a path does not exist. A broken link exists."""
+    """Return True if a path does not exist. A broken symbolic link counts as existing."""
     try:
         path.lstat()
     except (FileNotFoundError, NotADirectoryError):

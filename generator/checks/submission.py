@@ -438,7 +438,7 @@ def _find_insecure_pods(
 
 
 def _fault(fault: Fault, job: Manifest) -> Breach:
-    """Return the breach of a reason why a TrainJob gets no pods, at its place in the TrainJob."""
+    """Return the breach for a reason why a TrainJob gets no pods, at the field of the TrainJob with the cause."""
     path: Path = fault.origin.path if fault.origin.manifest.kind == job.kind else _RUNTIME
     if fault.is_unknown:
         return Breach(path, fault.message, _UNKNOWN, fault.fix, severity=INFO, check="trainjob/unknown")

@@ -479,7 +479,7 @@ def launcher_image(objects: Objects) -> Iterator[Breach]:
 
 
 def _on_mpi(objects: Objects) -> Iterator[tuple[Manifest, Manifest, MpiRuntime]]:
-    """Yield (TrainJob, runtime, MPI view of the runtime) for TrainJobs whose MPI runtime is in the files."""
+    """Yield (TrainJob, runtime, runtime as an MpiRuntime) for TrainJobs whose MPI runtime is in the files."""
     for job in objects.of(GROUP, "TrainJob"):
         manifest = runtime_of(job, objects)
         if manifest and (runtime := mpi_runtime(manifest.body)):

@@ -174,7 +174,7 @@ def _rule_rows(rules: Sequence[Rule]) -> Iterator[tuple[str, ...]]:
 
 
 def _rule_lines(outcomes: Sequence[Outcome], rules: Sequence[Rule], width: int | None = None) -> Iterator[str]:
-    """Yield the table, and a line with the totals."""
+    """Yield the table of rules with their numbers of cases, and a line with the totals."""
     yield from table.table(_RULES, _rule_rows(rules), width)
     yield _totals(outcomes, rules)
 

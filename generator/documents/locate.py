@@ -33,7 +33,7 @@ def locate(text: str | bytes, index: int, path: Path) -> Position:
 
 
 def locate_all(text: str | bytes, index: int, paths: Iterable[Path]) -> dict[Path, Place]:
-    """Return path → its place, for several paths of document `index`."""
+    """Return path → positions of its value and its key, for several paths of document `index`."""
     return {path: place for (_, path), place in locate_everywhere(text, ((index, path) for path in paths)).items()}
 
 

@@ -96,7 +96,7 @@ class Headers:
         return {path: self.header(path) + text.removeprefix("---\n") for path, text in texts.items()}
 
     def header(self, path: str) -> str:
-        """Return the two comment lines of a file: its content and readers, and the section of the platform file."""
+        """Return the two comment lines of a file: its content and readers, then the platform file and its section."""
         row, names = _find_row(path)
         if row is None:
             content, readers, source = "Objects that the platform file adds.", "platform admins", self._file

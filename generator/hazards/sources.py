@@ -174,7 +174,7 @@ def _translate(text: str, own_field: str) -> str:
     fields = re.compile(rf"\b({'|'.join(_words())})\b(: (\w+))?")
 
     def write(match: re.Match[str]) -> str:
-        """Replace an API field, and the value after it."""
+        """Return the field of the platform file, with its value, for an API field and the value after it."""
         field, assigned, value = match.groups()
         return _words()[field] + (f": {_values(field).get(value, value)}" if assigned else "")
 

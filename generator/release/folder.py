@@ -66,7 +66,7 @@ class Folder:
 
     @property
     def kept(self) -> tuple[str, ...]:
-        """The files that no lock lists."""
+        """The files in the folder that no release.json lists: mpigen keeps them."""
         return tuple(sorted(self.digests.keys() - self.listed.keys()))
 
     @property
@@ -97,7 +97,7 @@ def read_folder(path: Path) -> Folder:
 
 
 class _LockError(Exception):
-    """A lock is invalid."""
+    """The error for an invalid release.json."""
 
     def __init__(self, name: str, reason: str) -> None:
         super().__init__(reason)

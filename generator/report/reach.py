@@ -190,7 +190,7 @@ def _name(cause: Cause) -> str:
 
 
 def matrix_text(groups: Iterable[tuple[Sequence[str], Sequence[Row]]], width: int | None) -> Iterator[str]:
-    """Yield a table for each group of namespaces."""
+    """Yield a table of the connections for each group of namespaces."""
     for number, (names, rows) in enumerate(groups):
         if number:
             yield ""

@@ -171,7 +171,7 @@ def _container(container: dict[str, Any]) -> None:
 
 
 def _pod(pod: dict[str, Any]) -> None:
-    """Set absent requests to the limits: kubernetes v1.34.2 pkg/apis/core/v1/defaults.go SetDefaults_Pod."""
+    """Set absent requests of containers to their limits: pkg/apis/core/v1/defaults.go SetDefaults_Pod."""
     spec = mapping(pod.get("spec"))
     for name in ("containers", "initContainers"):
         containers = spec.get(name)

@@ -256,7 +256,7 @@ def canonical(value: Any, node: Schema, schema: Schema) -> Any:
 
 
 def replaced(value: Any, path: Steps, convert: Callable[[Any], Any]) -> Any:
-    """Convert the value at a path and return the result."""
+    """Return a value in which `convert` has replaced the part at a path; unchanged if it has no such part."""
     if not path:
         return convert(value)
     if path[0] == _ANY_ITEM:

@@ -116,7 +116,7 @@ def _inside(path: Path, mistakes: Iterator[_Mistake]) -> Iterator[_Mistake]:
 
 
 class _BracketsError(JsonTextError):
-    """`metaPlugins` is in brackets."""
+    """The error for `metaPlugins` that starts with `[`: the operator adds the brackets itself."""
 
 
 def _read_chain(text: str) -> Any:

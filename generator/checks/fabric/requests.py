@@ -294,7 +294,7 @@ def _surplus_shares(fabrics: Fabrics, pods: PodTemplate) -> Iterator[Breach]:
 
 
 def _misplaced_requests(fabrics: Fabrics, pods: PodTemplate) -> Iterator[Breach]:
-    """Yield requests of containers without ranks."""
+    """Yield requests for RDMA devices in containers of a runtime that run no ranks."""
     has_node = any(container.body.get("name") == NODE for container in pods.containers)
     for path, container in ((container.path, container.body) for container in pods.containers):
         if pods.is_of_runtime and container.get("name") != NODE and has_node:

@@ -226,7 +226,7 @@ class FrozenMapping(dict[_Key, _Item]):
     __setitem__ = __delitem__ = __ior__ = clear = pop = popitem = setdefault = update = _reject
 
     def __reduce__(self) -> tuple[type[Self], tuple[dict[_Key, _Item]]]:
-        """Copy and unpickle the mapping as a whole, without changes of an empty one."""
+        """Copy and unpickle the mapping in one step, because entries cannot be added to an empty one."""
         return type(self), (dict(self),)
 
 

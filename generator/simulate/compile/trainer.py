@@ -85,7 +85,7 @@ class Layer:
     skip: int = 0
 
     def locate(self, spec: Body, path: Path) -> Path | None:
-        """Return the path in the object that sets the value at `path` of a JobSet spec; None if the layer does not."""
+        """Return the path in `manifest` that sets the value at `path` of a JobSet spec; None if it does not set it."""
         located = find_path(self.values, spec, path)
         return None if located is None else (*self.base, *located[self.skip :])
 

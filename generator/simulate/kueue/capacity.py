@@ -177,7 +177,7 @@ class _State:
         return _available(self.path, self.usage())
 
     def usage(self) -> list[float]:
-        """Return the usage of each node of the path."""
+        """Return the usage of the ClusterQueue and of each cohort above it, in the order of the path."""
         usage = [0.0]
         for before, kept, more in zip(self.path, self.kept[1:], self.more[1:], strict=False):
             usage.append(before.stored(usage[-1]) + kept + more)

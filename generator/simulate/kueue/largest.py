@@ -192,7 +192,7 @@ class Search:
         return None if nodes is None or on_one is None else nodes * on_one
 
     def _in(self, flavor: Flavor, pods: PodSet) -> PodSet:
-        """Return the pods without requests that other flavors cover, such as GPUs for a CPU flavor."""
+        """Return the PodSet with only the requests that come from this flavor: without GPUs for a CPU flavor."""
         groups = self._assigner.queue.groups
         others = {name for group in groups if flavor.name not in group.flavors for name in group.resources}
         return replace(pods, requests={name: amount for name, amount in pods.requests.items() if name not in others})

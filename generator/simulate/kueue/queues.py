@@ -257,7 +257,7 @@ class Node:
         return self.subtree.get(key, 0)
 
     def uses(self, key: FlavorResource) -> int:
-        """Return the usage of the node."""
+        """Return the amount of a flavor and resource that the node uses."""
         return self.usage.get(key, 0)
 
     def kept(self, key: FlavorResource) -> int:

@@ -206,7 +206,7 @@ class _Script:
         return word if is_known(word) and "~" not in token else None
 
     def _word(self, token: str) -> str:
-        """Return a word of a command."""
+        """Return the value of a word of a command, with marks for the parts that mpigen cannot compute."""
         word = _plain(_EXPANSION.sub(self._expand, token))
         if _GLOB.search(_EXPANSION.sub("", token)) or any(map(self._is_split, _EXPANSION.finditer(token))):
             return _MANY + word

@@ -45,7 +45,7 @@ class Launch:
     program: tuple[str, ...]
 
     def find(self, *meanings: Meaning) -> list[Option]:
-        """Return the options with some meanings."""
+        """Return the options that have one of these meanings, such as `processes` or `hostfile`."""
         return [option for option in self.options if option.meaning in meanings]
 
     def number(self, meaning: Meaning) -> int | None:
@@ -139,12 +139,12 @@ class Launches:
 
     @property
     def only(self) -> Sequence[Launch]:
-        """The ways to read the launcher, if there is exactly one; else empty."""
+        """The ways to read the launcher, if the commands contain exactly one launcher; else empty."""
         return self.launches[0] if self.is_complete and len(self.launches) == 1 else ()
 
     @property
     def first(self) -> Launch | None:
-        """The first way to read the only launcher; None if there is another number of launchers."""
+        """The first way to read the launcher; None unless the commands contain exactly one launcher."""
         return next(iter(self.only), None)
 
 
@@ -219,7 +219,7 @@ def _read_launch(row: Launcher, command: Command, start: int) -> Launch | None:
 
 
 def _select(readings: Sequence[Launch], own: Mapping[str, object]) -> Sequence[Launch]:
-    """Return the possible readings of an `mpirun` command; one of Open MPI or Hydra if a variable shows the MPI."""
+    """Return the launchers that an `mpirun` command can be: only Hydra or only Open MPI if a variable shows it."""
     for name, pattern in (("hydra", _OF_HYDRA), ("openmpi", _OF_OPEN_MPI)):
         if any(map(pattern.match, own)):
             return [reading for reading in readings if reading.launcher.name == name] or readings
