@@ -115,7 +115,7 @@ def _deprecated_field(field: ApiField, path: tuple[str | int, ...], engine: Engi
     if is_reached(target, field.inert):
         is_volume = "annotations" not in field.path
         message += f", and {_release(field, field.inert)} removed its implementation"
-        why = "the kubelet cannot mount the volume, so the pod never starts" if is_volume else "it has no effect"
+        why = "the kubelet cannot mount the volume, so the pod never starts" if is_volume else "the field has no effect"
     yield Breach(
         path,
         message,

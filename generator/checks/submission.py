@@ -488,7 +488,7 @@ def _queue(submissions: Sequence[Submission], destination: Destination, tree: Qu
         try:
             steps[_id(submission.job)] = _job(submission, submission.compiled.job_set, world, tree)
         except SimulationError as error:
-            submission.breaches.append(_unknown("if Kueue admits it", error=error))
+            submission.breaches.append(_unknown("if Kueue admits the TrainJob", error=error))
     for submission in submissions:
         if _id(submission.job) in steps:
             _predict(submission, steps, world, tree)
@@ -521,7 +521,7 @@ def _predict(submission: Submission, steps: Mapping[str, Job], world: Sequence[M
         strategies = tree.settings.strategies if tree.settings.is_fair else ()
         submission.outcome = predict(tree, steps.values(), strategies, world)[_id(submission.job)]
     except NotModelledError as error:
-        submission.breaches.append(_unknown("if Kueue admits it", error=error))
+        submission.breaches.append(_unknown("if Kueue admits the TrainJob", error=error))
         return
     if submission.outcome.state is State.NEVER:
         submission.breaches.append(_never(submission.outcome.reason))

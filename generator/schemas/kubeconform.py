@@ -139,7 +139,8 @@ class Kubeconform:
         try:
             ran = subprocess.run([*self._command, *paths], capture_output=True, text=True, check=False)  # noqa: S603
         except OSError as error:
-            raise EngineError((Problem(f"kubeconform does not run: {error}", "delete it from the cache"),)) from None
+            fix = "delete kubeconform from the cache"
+            raise EngineError((Problem(f"kubeconform does not run: {error}", fix),)) from None
         try:
             for entry in json.loads(ran.stdout)["resources"]:
                 yield _result(entry)

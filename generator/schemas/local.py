@@ -155,7 +155,7 @@ def _read_schema(file: Path) -> str:
     except (ValueError, InputError):
         schema = None
     if not isinstance(schema, dict):
-        raise EngineError((Problem("is not a JSON Schema", "correct it, or remove it", str(file)),))
+        raise EngineError((Problem("is not a JSON Schema", "correct or remove the file", str(file)),))
     return json.dumps(schema)
 
 

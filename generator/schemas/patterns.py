@@ -126,7 +126,7 @@ MEANINGS = {
     CSI_DRIVER: "a driver name of letters, digits, and inner hyphens and dots",
     VARIABLE: "an environment variable name: printable ASCII without `=`",
     VARIABLE_OR_NOTHING: "the start of an environment variable name: printable ASCII without `=`",
-    NOT_PADDED: "a value without blanks at its start and its end",
+    NOT_PADDED: "a value without spaces at its start and its end",
     FILE_KEY: "a file key: letters, digits, `-`, `_` and `.`, but no `..` at the start",
     PERCENT: "a percentage such as 25%",
     PERCENT_TO_100: "a percentage of at most 100%",

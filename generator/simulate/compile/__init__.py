@@ -284,7 +284,7 @@ def _rejected_patches(training: Training, manifest: Manifest, path: Path) -> Ite
     for job in _jobs(manifest, (*path, "spec")):
         if job.name not in known:
             message = (
-                f"the runtime `{training.runtime.name}` has no replicated job `{job.name}`, so the patch is rejected"
+                f"the runtime `{training.runtime.name}` has no replicated job `{job.name}` that the patch could change"
             )
             yield Fault(Origin(manifest, (*job.path, "name")), message, suggest(job.name, known))
             continue
@@ -305,8 +305,8 @@ def _rejected_ports(training: Training, job: ReplicatedJob) -> Iterator[Fault]:
         for at, port in indexed_mappings(container.get("ports")):
             keys = {("number", port.get("containerPort")), *([] if port.get("name") else [("name", None)])}
             if keys & earlier and (training.version != OLD or path[-2] == "containers"):
-                message = "Trainer replaces an earlier port by this one, so the API server rejects the JobSet"
-                fix = "name the port, and give no two ports of a container the same number"
+                message = "this port has no name or number of its own, so Trainer merges it with an earlier port"
+                fix = "give each port of a container its own name and its own number"
                 yield Fault(Origin(training.runtime, (*path, "ports", at)), message, fix)
             earlier |= keys
 
@@ -324,6 +324,6 @@ def _unclear_devices(training: Training) -> Iterator[Fault]:
     for manifest, path in [(training.job, FIELD)] if is_set else of_runtime[:1]:
         for key in AMOUNTS:
             if len(set(trainer.gpu_amounts(_at(manifest, path), key))) > 1:
-                message = "Trainer counts processes by one of several resources with `gpu` in their names, at random"
+                message = "several resources have `gpu` in their names, and Trainer counts processes by a random one"
                 fix = "set `numProcPerNode` of the TrainJob"
                 yield Fault(Origin(manifest, (*path, key)), message, fix, is_unknown=True)

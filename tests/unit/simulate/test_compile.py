@@ -151,8 +151,8 @@ FAULTS: list[tuple[str, str, Any, str]] = [
     ("separate-resources", f"job {LIMITS}", {"a/gpu": 1, "b/GPUs": 2}, "at random"),
 ]
 WORDS = {
-    "ports": "Trainer replaces an earlier port by this one",
-    "protocols": "Trainer replaces an earlier port by this one",
+    "ports": "so Trainer merges it with an earlier port",
+    "protocols": "so Trainer merges it with an earlier port",
     "implementation": 'Trainer creates no objects for `mpiImplementation: ""`',
     "initializer": "the runtime `mpi` has no replicated job `dataset-initializer`",
     "job": "the runtime `mpi` has no replicated job `nodes`",
