@@ -63,9 +63,9 @@ def step(runtime: TrainingRuntime) -> Iterator[Breach]:
     """Report a replicated job that does not fit its step of the TrainJob.
 
     The label `trainer.kubeflow.org/trainjob-ancestor-step` assigns a replicated job to a step: `trainer`,
-    `dataset-initializer` or `model-initializer`. Such a replicated job has one replica, and a container `node` or, for
-    an initializer, a container with the name of the step. The webhook of Trainer rejects other runtimes. `mpi/replicas`
-    and `mpi/container` report the trainer of an MPI runtime.
+    `dataset-initializer` or `model-initializer`. Such a replicated job must have one replica, and a container `node`
+    or, for an initializer, a container with the name of the step. The webhook of Trainer rejects other runtimes.
+    `mpi/replicas` and `mpi/container` report the trainer of an MPI runtime.
 
     Source: trainer v2.3.0 pkg/webhooks/trainingruntime_webhook.go validateReplicatedJobs
     """

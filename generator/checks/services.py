@@ -127,8 +127,8 @@ _OF_LOAD_BALANCERS = ("allocateLoadBalancerNodePorts", "loadBalancerClass", "loa
 def service(service: Service) -> Iterator[Breach]:
     """Report a Service with a field that its type does not have, or with duplicate ports.
 
-    Only a Service of type `NodePort` or `LoadBalancer` has node ports and an `externalTrafficPolicy`. Two ports have
-    different names, and different node ports for each protocol.
+    The API server rejects such a Service. Only the types `NodePort` and `LoadBalancer` have node ports and an
+    `externalTrafficPolicy`. Two ports must have different names, and ports of one protocol different node ports.
 
     Source: kubernetes v1.34.2 pkg/apis/core/validation/validation.go validateService, validateServicePort,
     validateServiceExternalTrafficPolicy, ValidateServiceClusterIPsRelatedFields

@@ -434,8 +434,9 @@ def selector(replicas: Replicas) -> Iterator[Breach]:
 def rollout(replicas: Replicas) -> Iterator[Breach]:
     """Report an update strategy that can never replace a pod, or whose fields contradict each other.
 
-    `maxSurge` and `maxUnavailable` of a Deployment must not both be 0. Exactly one of them is above 0 in a DaemonSet,
-    where `maxUnavailable` is 1 by default. `progressDeadlineSeconds`, 600 by default, must exceed `minReadySeconds`.
+    `maxSurge` and `maxUnavailable` of a Deployment must not both be 0. In a DaemonSet, exactly one of them must be
+    above 0, and `maxUnavailable` is 1 by default. `progressDeadlineSeconds`, 600 by default, must exceed
+    `minReadySeconds`.
 
     Source: kubernetes v1.34.2 pkg/apis/apps/validation/validation.go ValidateRollingUpdateDeployment,
     ValidateRollingUpdateDaemonSet, ValidateDeploymentSpec, ValidateStatefulSetSpec; pkg/apis/apps/v1/defaults.go

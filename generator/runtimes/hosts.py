@@ -83,9 +83,10 @@ def launcher_resources(runtime: Runtime, size: NodeSize) -> dict[str, Quantity]:
 
 
 def _default_resources(pool: Pool) -> dict[str, Quantity]:
-    """Return all accelerators of a node and a share of its cpu and memory; with MIG, one slice and its part of these.
+    """Return the default requests of a pod with ranks: all accelerators of a node, and a share of its cpu and memory.
 
-    The result lacks the other extended resources of a pool, which a runtime requests in `resources`.
+    With MIG, a pod gets one slice, and its cpu and memory are divided by the number of slices on the node. A runtime
+    requests the other extended resources of a pool in `resources`.
     """
     share = Fraction(1) if pool.daemons else SHARE_OF_NODE
     if pool.device == "nvidia-mig":

@@ -242,10 +242,10 @@ def _gpus(runtime: MpiRuntime) -> tuple[str, int] | None:
 def sdk(runtime: MpiRuntime) -> Iterator[Breach]:
     """Report a runtime that the Kubeflow SDK ignores or cannot read.
 
-    `list_runtimes()` of the Kubeflow SDK 0.5 ignores a runtime without a framework label. Otherwise it reads the first
-    job that has a step label and a container `node`, usually the launcher. If this container has no image, or if its
-    limits name several MIG profiles or no resource that the SDK supports, the SDK raises an error and lists no runtime
-    at all.
+    `list_runtimes()` of the Kubeflow SDK 0.5 ignores a runtime without a framework label. From any other runtime, it
+    reads the first job that has a step label and a container `node`, usually the launcher. If this container has no
+    image, or if its limits name several MIG profiles or no resource that the SDK supports, the SDK raises an error and
+    lists no runtime at all.
 
     Source: kubeflow 0.5.0 trainer/backends/kubernetes/backend.py list_runtimes; utils.py get_runtime_trainer,
     get_runtime_trainer_container, get_container_devices

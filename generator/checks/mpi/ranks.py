@@ -104,8 +104,8 @@ def hostfile(objects: Objects) -> Iterator[Breach]:
     launcher pod. `mpirun` fails if the file of its option is missing. The check reports a path that no volume of the
     container has, if the command runs no other program that can write the file. An image can contain the file.
 
-    Intel MPI and MPICH cannot read the format of Trainer's hostfile. The check skips this if the container sets `PATH`,
-    because a program on it can replace `mpirun` and convert the file, as in the runtimes of mpigen.
+    Intel MPI and MPICH cannot read the format of Trainer's hostfile. The check does not report the format if the
+    container sets `PATH`: a program on `PATH` can then replace `mpirun` and convert the file, as in mpigen's runtimes.
 
     Source: trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go EnforceMLPolicy; deepspeed 0.19.8
     deepspeed/launcher/runner.py fetch_hostfile; horovod 0.28.1 horovod/runner/launch.py

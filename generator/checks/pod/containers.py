@@ -18,8 +18,8 @@ _OF_JOB_SETS = frozenset({"JobSet", *RUNTIMES})
 def container_name(pods: Pods) -> Iterator[Breach]:
     """Report an init container with the name of another container.
 
-    Init containers and containers share one namespace of names. [schema/duplicate-item](../schema/duplicate-item.md)
-    reports a name that repeats within one of the two lists.
+    The API server rejects an init container and a container with the same name.
+    [schema/duplicate-item](../schema/duplicate-item.md) reports a name that repeats within one of the two lists.
 
     Source: kubernetes v1.34.2 pkg/apis/core/validation/validation.go validateInitContainers
     """

@@ -87,8 +87,8 @@ def _terms(template: PodTemplate) -> Iterator[tuple[Path, Mapping[str, Any]]]:
 def dns(pods: Pods) -> Iterator[Breach]:
     """Report pods without a name server, or with search domains that are too long together.
 
-    With `dnsPolicy: None` the pods use only the name servers of `dnsConfig`. All search domains together have at most
-    2048 characters.
+    With `dnsPolicy: None` the pods use only the name servers of `dnsConfig`. All search domains together may have at
+    most 2048 characters.
 
     Source: kubernetes v1.34.2 pkg/apis/core/validation/validation.go validatePodDNSConfig
     """
@@ -108,7 +108,7 @@ def annotation(pods: Pods) -> Iterator[Breach]:
 
     The API server reads the deletion cost, the mark of mirror pods, the tolerations, and the seccomp and AppArmor
     profiles in annotations of pods. If the security context has a profile too, both must be equal. All annotations of
-    an object together have at most 256 KiB.
+    an object together may have at most 256 KiB.
 
     Source: kubernetes v1.34.2 pkg/apis/core/validation/validation.go ValidatePodSpecificAnnotations,
     ValidateSeccompPodAnnotations, ValidateAppArmorPodAnnotations, validateSeccompAnnotationsAndFields,

@@ -78,8 +78,8 @@ def order(objects: Objects) -> Iterator[Breach]:
 def repeated(objects: Objects) -> Iterator[Breach]:
     """Report a resource or flavor in two resource groups.
 
-    In a ClusterQueue or Cohort, each resource and each flavor belongs to one resource group. Kueue's webhook rejects
-    repeated names.
+    In a ClusterQueue or Cohort, each resource and each flavor may be in only one resource group. Kueue's webhook
+    rejects repeated names.
 
     Source: kueue v0.19.2 pkg/webhooks/clusterqueue_webhook.go validateResourceGroups
     """
@@ -183,8 +183,8 @@ def _can_break_limits(manifest: Manifest, queues: Queues | None) -> bool:
 def label(objects: Objects) -> Iterator[Breach]:
     """Report a label, taint or selector that the webhooks of Kueue reject.
 
-    The keys and values of `nodeLabels`, `nodeTaints` and `tolerations` of a ResourceFlavor must be valid labels, and no
-    two taints have the same key and effect. The `namespaceSelector` of a ClusterQueue must be a valid selector.
+    The keys and values of `nodeLabels`, `nodeTaints` and `tolerations` of a ResourceFlavor must be valid labels. No
+    two taints may have the same key and effect. The `namespaceSelector` of a ClusterQueue must be a valid selector.
 
     Source: kueue v0.19.2 pkg/webhooks/resourceflavor_webhook.go ValidateResourceFlavor, clusterqueue_webhook.go
     ValidateClusterQueue; k8s.io/apimachinery v0.34.2 pkg/apis/meta/v1/validation/validation.go ValidateLabelSelector

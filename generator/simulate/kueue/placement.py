@@ -74,7 +74,7 @@ class _Search:
             self._fill(domain, free)
 
     def _fill(self, domain: Domain, free: Callable[[Domain], Requests | None]) -> _Room:
-        """Compute the room of a domain and its children (`fillLeafCounts`, `fillInCountsHelper`)."""
+        """Compute how many pods a domain and its child domains hold (`fillLeafCounts`, `fillInCountsHelper`)."""
         room = self._room[domain] = _Room()
         children = [self._fill(child, free) for child in domain.children]
         if children:
