@@ -194,7 +194,9 @@ def disagreements(group: Sequence[Case], answers: Mapping[str, Answer], verdicts
             yield f"{case.name}: expected {case.verdict}, server {server}, mpigen {own}"
         elif not (case.causes[0] in server.reason and case.causes[1] in own.reason):
             yield f"{case.name}: expected the causes {case.causes}, server {server}, mpigen {own}"
-        elif (denied := _DENIED.search(server.reason)) and f"`{denied[1]}` rejects it: {denied[2]}" not in own.reason:
+        elif (
+            denied := _DENIED.search(server.reason)
+        ) and f"`{denied[1]}` rejects the TrainJob: {denied[2]}" not in own.reason:
             yield f"{case.name}: the server names the policy {denied[1]}, mpigen {own}"
 
 

@@ -123,7 +123,7 @@ def test_a_new_job_of_the_platform_is_admitted(mpigen: Run) -> None:
     made = mpigen("job", "new", platform, "--runtime", "openmpi-h100", "--tenant", "team-cv")
     ran = mpigen("check-job", "-", "--release", platform, stdin=made.stdout)
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    assert "the policy `openshift-h100-own-jobs` accepts it, because the policy reads the user" in ran.stdout
+    assert "the policy `openshift-h100-own-jobs` accepts the TrainJob, because the policy reads the user" in ran.stdout
     assert ran.stdout.splitlines()[-1].split()[:3] == ["team-cv/openmpi-h100", "team-cv", "admitted"]
 
 

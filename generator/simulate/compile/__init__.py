@@ -324,6 +324,6 @@ def _unclear_devices(training: Training) -> Iterator[Fault]:
     for manifest, path in [(training.job, FIELD)] if is_set else of_runtime[:1]:
         for key in AMOUNTS:
             if len(set(trainer.gpu_amounts(_at(manifest, path), key))) > 1:
-                message = "several resources have `gpu` in their names, and Trainer counts processes by a random one"
+                message = "several resources have `gpu` in their names, and Trainer counts processes by one at random"
                 fix = "set `numProcPerNode` of the TrainJob"
                 yield Fault(Origin(manifest, (*path, key)), message, fix, is_unknown=True)
