@@ -101,7 +101,7 @@ def read_constraints(objects: Objects) -> Constraints | None:
 def _decide(
     pods: PodTemplate, namespaces: Mapping[str, Manifest], objects: Objects
 ) -> dict[str, tuple[Situation, PodDecision]]:
-    """Return the answers of OpenShift about pods in namespaces; empty on Kubernetes."""
+    """Return Namespace → (situation, decision of OpenShift's SCCs about the pods there); empty on Kubernetes."""
     constraints = objects.view(read_constraints)
     if constraints is None:
         return {}
@@ -149,7 +149,7 @@ def security_context_constraints(objects: Objects) -> Iterator[Breach]:
 
 
 def _where(names: Sequence[str], count: int) -> str:
-    """Return a text for some of `count` Namespaces."""
+    """Return the Namespaces `names` for a message: the only one of `count`, or their number and an example."""
     return f"Namespace `{names[0]}`" if count == 1 else f"{len(names)} of {count} Namespaces, such as `{names[0]}`"
 
 

@@ -389,14 +389,14 @@ class _Role:
     name: str
 
     def find_place(self, path: Path) -> Path:
-        """Return the place of a field of the pods in the TrainJob; the runtime's name if the runtime sets the field."""
+        """Return the path in the TrainJob that sets a field of the pods; `runtimeRef` if the runtime sets the field."""
         origin = self.compiled.origin("Pod", self.number, path)
         is_own = origin is not None and origin.manifest.kind == self.compiled.job.kind
         return origin.path if origin and is_own else _RUNTIME
 
 
 def _find_rejection(role: _Role, pod: Body, decision: PodDecision) -> Iterator[Breach]:
-    """Yield the rejection of pods by the SCCs of OpenShift, or the question if these admit the pods."""
+    """Yield an error if the SCCs of OpenShift reject the pods, or an info if mpigen cannot decide."""
     if decision.answer is Answer.UNKNOWN:
         question = f"if OpenShift admits the pods `{role.name}`, because {decision.doubt}"
         reasons = f"; otherwise {decision.describe(role.name)}" if decision.failures else ""

@@ -49,7 +49,7 @@ def admit(
     Args:
         pod: the Pod.
         constraints: all SCCs of the cluster, or only the SCC that the pod requires.
-        allocation: the values of the Namespace.
+        allocation: the UIDs, groups and SELinux level that OpenShift gives to the Namespace.
         subject: returns who may use an SCC: `serviceaccount` of the pod, `user` who creates it; empty for neither.
     """
     failures: list[Failure] = []

@@ -48,7 +48,10 @@ class Failure:
 
 
 def invalid(field: str, value: object, detail: str, *path: str | int) -> Failure:
-    """Return the failure of a value. Source: k8s.io/apimachinery v0.34.2 pkg/util/validation/field/errors.go."""
+    """Return the failure of a field with an invalid value.
+
+    Source: k8s.io/apimachinery v0.34.2 pkg/util/validation/field/errors.go
+    """
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return Failure(f"{field}: Invalid value: {text}: {detail}", path)
 
@@ -74,7 +77,7 @@ def assign(constraint: Constraint, allocation: Allocation, pod: Body) -> tuple[B
 
     Args:
         constraint: the SCC.
-        allocation: the values of the Namespace.
+        allocation: the UIDs, groups and SELinux level that OpenShift gives to the Namespace.
         pod: the Pod, which stays unchanged.
     """
     return _Assignment(constraint, allocation, pod).run()
@@ -291,7 +294,7 @@ class _Assignment:
                 yield invalid(f"{place}.drop", drops, detail, *path, "drop")
 
     def _check_ports(self, place: str) -> Iterator[Failure]:
-        """Yield the host ports of all containers. In the host network, `hostPort` defaults to `containerPort`."""
+        """Yield a failure for each host port. In the host network, `hostPort` defaults to `containerPort`."""
         for kind in _KINDS:
             for number, container in indexed_mappings(self.spec.get(kind)):
                 for port in mappings(container.get("ports")):
@@ -410,7 +413,7 @@ def _matches(name: str, patterns: Iterable[str]) -> bool:
 
 
 def _profile_field(name: str) -> dict[str, str] | None:
-    """Return the field `seccompProfile` of an annotation; None for an unknown value."""
+    """Return the field `seccompProfile` that equals a value of the seccomp annotation; None for an unknown value."""
     if name == "unconfined":
         return {"type": "Unconfined"}
     if name in _DEFAULTS:
@@ -420,7 +423,7 @@ def _profile_field(name: str) -> dict[str, str] | None:
 
 
 def _profile_name(profile: object) -> str:
-    """Return the annotation of a field `seccompProfile`."""
+    """Return the value of the seccomp annotation that equals a field `seccompProfile`."""
     match mapping(profile).get("type"):
         case "Unconfined":
             return "unconfined"

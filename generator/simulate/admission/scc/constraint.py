@@ -84,7 +84,7 @@ class Constraint:
 
     @cached_property
     def order(self) -> tuple[int, int, str]:
-        """The place of the SCC among others: by priority, then the most restrictive one first, then by name.
+        """The sort key of the order in which OpenShift tries SCCs: priority, then most restrictive first, then name.
 
         Source: util/sort/bypriority.go, byrestrictions.go
         """

@@ -117,7 +117,7 @@ class Constraints:
     """The SCCs of an OpenShift cluster, and the accounts that may use them.
 
     Attributes:
-        known: SCC by name: the SCCs of every cluster, and the SCCs in the files.
+        known: name → SCC: the SCCs of every cluster, and the SCCs in the files.
         grants: namespace → the grants that can contain the use of an SCC there; "" → the grants in all namespaces.
         is_complete: True if the files are a complete release, so that they contain all further grants.
         automounts: (namespace, ServiceAccount) → True if its pods get a token, for the ServiceAccounts of the files.
