@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 
@@ -131,6 +131,17 @@ class Connect(Section):
     """The body of the request, such as an object of the kind PodExecOptions."""
 
 
+class DeleteOptions(Section):
+    """The DeleteOptions of a deletion. Source: apimachinery v0.34.2 pkg/apis/meta/v1/types.go."""
+
+    propagation_policy: Literal["Orphan", "Background", "Foreground"] | None = None
+    """The fate of the objects that the deleted object owns."""
+    orphan_dependents: Annotated[bool, Field(strict=True)] | None = None
+    """The old form of `propagationPolicy`: true keeps the owned objects."""
+    grace_period_seconds: Annotated[int, Field(strict=True, ge=0)] | None = None
+    """The seconds until the object is removed."""
+
+
 class Expect(Section):
     """The expected outcome of a request. `expect: accepted` expects that no policy rejects it."""
 
@@ -187,6 +198,8 @@ class PolicyCase(Section):
     """The object of the subresource if the body has another kind, such as the Deployment of a Scale."""
     dry_run: Annotated[bool, Field(strict=True)] = False
     """If true, the request is a dry run."""
+    options: DeleteOptions | None = None
+    """The options of a deletion, such as `propagationPolicy: Orphan`."""
     expect: Annotated[Expect, BeforeValidator(lambda value: {} if value == "accepted" else value)]
     """The expected outcome: `accepted`, or the policies that the request violates."""
 
@@ -199,6 +212,8 @@ class PolicyCase(Section):
                 f"a case needs exactly one operation, but this case has {listed}",
                 f"write one of {', '.join(OPERATIONS)}",
             )
+        if self.options and not self.delete:
+            raise invalid("`options` belong to a deletion, and this case deletes nothing", "remove `options`")
         return self
 
 
@@ -323,6 +338,7 @@ class _Reader:
             subresource=written.subresource or ("status" if written.status else ""),
             of=of,
             is_dry_run=written.dry_run,
+            options=written.options.model_dump(by_alias=True, exclude_none=True) if written.options else {},
             given=self.given,
         )
 

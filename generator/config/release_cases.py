@@ -22,6 +22,7 @@ _WORDS = (
     ("REGISTRY", "registries", "case.invalid/"),
     ("DEVICE", "devices-per-host", ""),
     ("PLACE", "residency", ""),
+    ("CLASS", "storage-classes", "case"),
 )
 """Rows of (placeholder, parameter of the namespace, default).
 
@@ -70,19 +71,27 @@ def _for(
     for case in cases:
         needed = case.get("needs", "queues")
         expected = case["expect"]
-        rule = expected["rejected"] if isinstance(expected, dict) else ""
-        policy = f"{platform}-{rule}" if rule else ""
+        names = expected["rejected"] if isinstance(expected, dict) else []
+        rules = [names] if isinstance(names, str) else names
+        rule = rules[0] if rules else ""
         first = next(
             (
                 namespace
                 for namespace in homes
-                if _parameter(namespace, needed) and not _parameter(namespace, f"relaxed-{rule}")
+                if _has(namespace, needed) and not _parameter(namespace, f"relaxed-{rule}")
             ),
             None,
         )
-        if first is home and (not policy or policy in policies):
+        rejecting = [f"{platform}-{name}" for name in rules if f"{platform}-{name}" in policies]
+        if first is home and (not rule or f"{platform}-{rule}" in rejecting):
             rest = {key: value for key, value in case.items() if key != "needs"}
-            yield {**_filled(rest, home), **({"expect": {"rejected": policy}} if policy else {})}
+            yield {**_filled(rest, home), **({"expect": {"rejected": rejecting}} if rejecting else {})}
+
+
+def _has(home: Manifest, needed: str) -> bool:
+    """Return True if a Namespace has a parameter, `NAME`, or a parameter with this value, `NAME=VALUE`."""
+    name, _, value = needed.partition("=")
+    return _parameter(home, name) == value if value else bool(_parameter(home, name))
 
 
 def _parameter(home: Manifest, parameter: str) -> str:
@@ -114,7 +123,7 @@ def _bases(bases: Mapping[str, Body], home: Manifest, platform: str) -> Body:
         for name, body in bases.items()
     }
     jobs = {"job": _job(home, "runtimes"), "wired": _job(home, "fabrics"), "led": _job(home, "fabric-variables")}
-    return {**marked, **jobs}
+    return {**_filled(marked, home), **jobs}
 
 
 def _job(home: Manifest, listed: str) -> Body:

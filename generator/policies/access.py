@@ -26,9 +26,17 @@ READ = ["get", "list", "watch"]
 WRITE = ["create", "update", "patch", "delete"]
 ROLES = {"view": "mpigen-view", "submit": "mpigen-submit", "edit": "mpigen-edit", "admin": "mpigen-admin"}
 """Kind of access in `tenants[].access` → role. Each role includes the rules of the roles before it."""
-PLATFORM_ROLES = {"admin": "mpigen-platform-admin", "ci": "mpigen-platform-ci"}
+PLATFORM_ROLES = {
+    "admin": "mpigen-platform-admin",
+    "janitor": "mpigen-platform-janitor",
+    "ci": "mpigen-platform-ci",
+}
 """Key of `access` in the platform file → ClusterRole."""
-_PLATFORM_RULES = {"admin": ("view", "platform-admin"), "ci": ("platform-ci",)}
+_PLATFORM_RULES = {
+    "admin": ("view", "janitor", "platform-admin"),
+    "janitor": ("view", "janitor"),
+    "ci": ("platform-ci",),
+}
 RUNTIME_READER = "mpigen-runtime-reader"
 MEMLOCK = "memlock"
 STANDARD = f"mpigen.dev/{POD_SECURITY}"
@@ -158,10 +166,17 @@ def memlock_role_binding(tenant: Tenant) -> Body:
 
 _CONTROLLERS = ("jobset-system", "kube-system", "kubeflow-system", "kueue-system")
 _OPENSHIFT_CONTROLLERS = ("redhat-ods-applications",)
+_NODES = "system:nodes"
+"""The group of kubelets, which delete pods of their node (kubernetes v1.34.2 plugin/pkg/auth/authorizer/node)."""
+_SCHEDULERS = {"coscheduling": "scheduler-plugins", "volcano": "volcano-system"}
+"""`gang` of a runtime → the usual namespace of the scheduler, which deletes pods to preempt them.
+
+Sources: scheduler-plugins v0.33.5 manifests/install/charts; volcano v1.12 installer/helm.
+"""
 
 
 def controller_groups(platform: Platform) -> list[str]:
-    """Return the ServiceAccount group of each namespace of controllers, sorted.
+    """Return the ServiceAccount group of each namespace of controllers, and the group of kubelets, sorted.
 
     It omits network operators in namespaces of OpenShift, which `OPENSHIFT_GROUPS` covers.
     """
@@ -171,5 +186,6 @@ def controller_groups(platform: Platform) -> list[str]:
         for name in operator_namespaces(platform.fabrics, is_openshift=platform.cluster.is_openshift)
         if not name.startswith("openshift-")
     }
-    namespaces = {*_CONTROLLERS, *more, *networks, *platform.policies.admission.controllers}
-    return [f"system:serviceaccounts:{namespace}" for namespace in sorted(namespaces)]
+    schedulers = {_SCHEDULERS[runtime.gang] for runtime in platform.runtimes if runtime.gang in _SCHEDULERS}
+    namespaces = {*_CONTROLLERS, *more, *networks, *schedulers, *platform.policies.admission.controllers}
+    return [_NODES, *(f"system:serviceaccounts:{namespace}" for namespace in sorted(namespaces))]

@@ -49,6 +49,7 @@ def _attempt(by: str, said: Body) -> Attempt:
     owner = {OWNER: by} | said.get("annotations", {})
     body = train_job("attempt", owner, said["patch"])
     body["spec"]["trainer"] |= {"env": said["env"]} if "env" in said else {}
+    body["metadata"] |= said.get("metadata", {})
     path = JOBS.format(namespace=said.get("namespace", "access-a"))
     return Attempt(by, said["attempt"], "POST", path, body, said["closedBy"])
 

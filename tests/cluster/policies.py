@@ -7,6 +7,7 @@ so a case stores no objects.
 
 from __future__ import annotations
 
+import http.client
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -93,17 +94,20 @@ def rights(client: Client, cases: Iterable[Case]) -> list[Manifest]:
     """
     found: dict[str, dict[tuple[str, ...], Body]] = {}
     for case in cases:
-        rule = _right(client, case)
-        found.setdefault(case.user_info.user, {})[tuple(map(str, rule.values()))] = rule
+        for rule in _rights(client, case):
+            found.setdefault(case.user_info.user, {})[tuple(map(str, rule.values()))] = rule
     named = ((f"tests-of-policies-{number}", user) for number, user in enumerate(sorted(found)))
     return [made for name, user in named for made in _granted(name, user, [*found[user].values()])]
 
 
-def _right(client: Client, case: Case) -> Body:
+def _rights(client: Client, case: Case) -> Iterator[Body]:
+    """Yield the RBAC rules for a case. The API server lets only users who may bind a role write its RoleBindings."""
     group = case.body["apiVersion"].rpartition("/")[0]
     resource = client.resource(case.body["apiVersion"], case.body["kind"])["name"]
     kind = f"{resource}/{case.subresource}" if case.subresource else resource
-    return {"apiGroups": [group], "resources": [kind], "verbs": [_VERBS[case.operation]]}
+    yield {"apiGroups": [group], "resources": [kind], "verbs": [_VERBS[case.operation]]}
+    if kind == "rolebindings":
+        yield {"apiGroups": [_RBAC], "resources": ["clusterroles"], "verbs": ["bind"]}
 
 
 def _granted(name: str, user: str, rules: list[Body]) -> Iterator[Manifest]:
@@ -147,15 +151,44 @@ def put(admin: Client, case: Case) -> Said:
     setup = admin.as_person("setup", _MASTERS)
     before = [_placed(body, case, setup) for body in _before(case)]
     for body in before:
-        setup.create(body)
+        store(setup, body)
     person = case.user_info
     client = admin.as_person(person.user, person.groups, person.uid, person.extra)
     try:
         return _asked(client, case, admin)
     finally:
         for body in before:
-            setup.request("DELETE", setup.path_of(body), {"gracePeriodSeconds": 0, "propagationPolicy": "Background"})
+            remove(setup, body)
             wait_until(f"{case.name}: nothing is left", lambda body=body: not setup.exists(body))  # type: ignore[misc]
+
+
+def store(setup: Client, body: Body) -> None:
+    """Create an object in place of one with its name. If it has a deletionTimestamp, delete it; its finalizers keep it."""
+    remove(setup, body)
+    wait_until("the name is free", lambda: not setup.exists(body))
+    metadata = {key: value for key, value in body["metadata"].items() if key != "deletionTimestamp"}
+    setup.create({**body, "metadata": metadata})
+    if "deletionTimestamp" in body["metadata"]:
+        setup.request("DELETE", setup.path_of(body))
+
+
+def remove(setup: Client, body: Body) -> None:
+    """Delete an object and its finalizers, if it exists."""
+    path = setup.path_of(body)
+    with suppress_not_found():
+        if body["metadata"].get("finalizers"):
+            setup.request("PATCH", path, {"metadata": {"finalizers": None}}, _MERGE)
+        setup.request("DELETE", path, {"gracePeriodSeconds": 0, "propagationPolicy": "Background"})
+
+
+@contextmanager
+def suppress_not_found() -> Iterator[None]:
+    """Ignore the answer that an object does not exist: it may end between two requests."""
+    try:
+        yield
+    except RefusedError as refused:
+        if refused.status != http.client.NOT_FOUND:
+            raise
 
 
 def _before(case: Case) -> list[Body]:
@@ -206,7 +239,8 @@ def _request(client: Client, case: Case) -> Any:
         options = {key: value for key, value in (case.object or {}).items() if key not in ("apiVersion", "kind")}
         return client.request("POST", f"{path}?{urlencode(_words(options), doseq=True)}")
     if case.operation == "DELETE":
-        return client.request("DELETE", path, {"apiVersion": "v1", "kind": "DeleteOptions", "dryRun": ["All"]})
+        options = {"apiVersion": "v1", "kind": "DeleteOptions", **case.options}
+        return client.request("DELETE", path, {**options, "dryRun": ["All"]})
     return client.request("PATCH", f"{path}?{urlencode(dry)}", difference(case.old or {}, case.object or {}), _MERGE)
 
 

@@ -17,7 +17,12 @@ gaps](../explanations/access.md#known-gaps) lists requests that succeed.
 The requests are in `tests/access/escalations.yaml`. Afterwards, the tests check that the same users can still
 create, watch and delete their own jobs, and read the logs.
 """
-_WHO = {"submitter": "A submitter", "editor": "An editor", "other-admin": "An admin of another team"}
+_WHO = {
+    "submitter": "A submitter",
+    "editor": "An editor",
+    "team-admin": "A team admin",
+    "other-admin": "An admin of another team",
+}
 _BY = {"rbac": "the role", "pod-security": "Pod Security"}
 
 

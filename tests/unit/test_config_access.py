@@ -73,3 +73,20 @@ def test_a_user_with_a_job_in_a_namespace_can_impersonate_its_accounts(subject: 
 )
 def test_accounts_of_other_namespaces_cannot_be_impersonated(subject: str) -> None:
     assert not explain_impersonation(subject, {"team-a"})
+
+
+@pytest.mark.parametrize(
+    ("subject", "message"),
+    [
+        ("group:*", "includes every group"),
+        ("user:a*b*", "has several wildcards"),
+        ("group:system:*", "includes accounts of the cluster"),
+        ("robot:a*", "does not begin with `group:` or `user:`"),
+        ("group:system:authenticated", "includes every authenticated user"),
+        ("serviceaccount:ci/*", "is not the name of a ServiceAccount"),
+    ],
+)
+def test_a_pattern_of_subjects_must_not_include_everyone(subject: str, message: str) -> None:
+    tenant = small_platform()["tenants"][0] | {"access": {"grantable": [subject]}}
+    with pytest.raises(ValueError, match=message):
+        platform(tenants=[tenant])

@@ -29,7 +29,6 @@ def test_the_authorizer_decides_only_about_jobs_of_other_users() -> None:
     assert [each["name"] for each in spec["matchConditions"]] == [
         "not-a-controller",
         "not-their-own",
-        "not-being-deleted",
     ]
     (asked,) = spec["validations"]
     assert asked["expression"].startswith("authorizer.")

@@ -85,6 +85,27 @@ def _is_reader(value: str) -> str:
 Subject = Annotated[String, AfterValidator(_is_subject)]
 Member = Annotated[Subject, AfterValidator(_is_member)]
 Reader = Annotated[Subject, AfterValidator(_is_reader)]
+
+
+def _is_grantable(value: str) -> str:
+    """Reject a pattern that team admins could use to bind a role to all users or to accounts of the cluster."""
+    kind, _, name = value.partition(":")
+    if kind == "serviceaccount" or "*" not in value:
+        return _is_member(_is_subject(value))
+    if kind not in ("group", "user"):
+        raise invalid(f"{format_value(value)} does not begin with `group:` or `user:`", "write group:PREFIX-*")
+    if name.count("*") > 1:
+        raise invalid(f"{format_value(value)} has several wildcards", "write one `*`")
+    if not name.replace("*", "").strip() or name != name.strip():
+        raise invalid(f"{format_value(value)} includes every {kind}", "write a prefix or a suffix, such as group:nlp-*")
+    if name.startswith("system:"):
+        raise invalid(
+            f"{format_value(value)} includes accounts of the cluster", "name a group of your identity provider"
+        )
+    return value
+
+
+Grantable = Annotated[String, AfterValidator(_is_grantable)]
 Account = Annotated[String, AfterValidator(_is_account)]
 
 
@@ -99,12 +120,16 @@ class Access(Section):
     namespace to others."""
     edit: SetOf[Member] = ()
     """Editors. They can submit jobs, change and delete the TrainJobs of all users, and create, update and delete volume
-    claims and Secrets. They cannot read Secrets with kubectl, but their jobs can mount the Secrets of the namespace."""
+    claims. They cannot read or write Secrets with kubectl, but their jobs can mount the Secrets of the namespace."""
     submit: SetOf[Member] = ()
     """Submitters. They can read what `view` allows, create TrainJobs, and delete their own TrainJobs. The admission
     rules `owner` and `own-jobs` enforce that a user deletes only TrainJobs of that user."""
     view: SetOf[Reader] = ()
     """Viewers. They can read jobs, pods, logs and queues, but change nothing."""
+    grantable: SetOf[Grantable] = ()
+    """The subjects to which team admins can grant a role, in addition to the subjects that the other fields list. `*`
+    stands for any characters, such as `group:nlp-*` or `user:*@example.com`. The admission rule `subjects` rejects
+    RoleBindings of other subjects. Default: no more subjects."""
 
 
 class PlatformAccess(Section):
@@ -115,6 +140,9 @@ class PlatformAccess(Section):
 
     admin: SetOf[Subject] = ()
     """Platform admins. They can change every object of the platform, and stop any job."""
+    janitor: SetOf[Subject] = ()
+    """Janitors. They end what a job left behind: they can delete TrainJobs, JobSets, Jobs and pods of all teams, and
+    remove finalizers of these objects."""
     ci: SetOf[Subject] = ()
     """Accounts of CI pipelines. They can read every object of the platform, but change nothing."""
 

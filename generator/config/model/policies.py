@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import AfterValidator, Field, GetJsonSchemaHandler, model_validator
 from pydantic_core import CoreSchema
 
+from generator.config.model.access import Account
 from generator.config.model.fields import (
     SUBDOMAIN,
     Count,
@@ -91,6 +92,13 @@ RuleName = Literal[
     "local-queues",
     "runtime-images",
     "generated",
+    "reserved",
+    "lifecycle",
+    "workloads",
+    "kinds",
+    "claims",
+    "tokens",
+    "subjects",
 ]
 """The admission rules. The ValidatingAdmissionPolicy of a rule is named PLATFORM-RULE."""
 
@@ -113,8 +121,12 @@ class Admission(Section):
     jobs. `patches` rejects dangerous `runtimePatches`, such as another ServiceAccount. `residency` and `job-storage`
     reject patches that select other places or StorageClasses. Rules about other objects: `storage` checks the
     StorageClass of PersistentVolumeClaims, and `runtime-images` the images of runtimes. `keys` lets only Trainer create
-    the ssh Secrets of jobs. `local-queues` rejects LocalQueues of another team's ClusterQueue. `generated` lets only
-    platform admins and Argo CD change generated objects."""
+    the ssh Secrets of jobs. `local-queues` rejects LocalQueues of another team's ClusterQueue. `generated` and
+    `reserved` let only platform admins and Argo CD change generated objects. `lifecycle` lets only controllers set
+    finalizers and owner references, and rejects deletions that leave pods running. `workloads` lets only controllers
+    run pods and Jobs, and `kinds` lets members of a team write only the kinds of object that teams need. `claims`
+    limits the PersistentVolumeClaims of teams, `tokens` rejects Secrets with tokens of ServiceAccounts, and `subjects`
+    limits who can get a role in a team's namespace."""
     controllers: tuple[Name, ...] = ()
     """Namespaces of controllers. No admission rule except `memlock` applies to their ServiceAccounts. The usual
     namespaces of Kubernetes, Trainer, JobSet and Kueue are always exempt."""
@@ -132,6 +144,30 @@ class Admission(Section):
     def action(self, rule: str) -> Action:
         """Return the action for requests that break this rule."""
         return next((action for name, action in self.rules.items() if name == rule), self.default)
+
+
+def _is_resource(value: str) -> str:
+    if not _RESOURCE.fullmatch(value):
+        message = f"{format_value(value)} is not the resource of a kind"
+        raise invalid(message, "write PLURAL.GROUP, such as notebooks.kubeflow.org")
+    return value
+
+
+# Resources of the core group have no dot: apimachinery v0.34.2 pkg/runtime/schema/group_version.go ParseGroupResource.
+_RESOURCE = re.compile(r"[a-z][-a-z0-9]*(?:\.[a-z0-9][-.a-z0-9]*)?")
+ResourceName = Annotated[String, AfterValidator(_is_resource)]
+
+
+class Workloads(Section):
+    """The workloads other than TrainJobs that may run in the namespaces of tenants, such as workbenches."""
+
+    kinds: SetOf[ResourceName] = ()
+    """The resources that users may write, such as `notebooks.kubeflow.org` or `pipelineruns.tekton.dev`. RBAC must also
+    allow this; the roles of mpigen do not."""
+    controllers: SetOf[Account] = ()
+    """The ServiceAccounts of the controllers that create pods for these resources, such as
+    `serviceaccount:openshift-pipelines/openshift-pipelines-controller`. The admission rule `workloads` does not apply
+    to their requests. Controllers in the namespaces of `policies.admission.controllers` need no entry."""
 
 
 AUDIT_POLICY_FILE = "audit/policy.yaml"
@@ -196,6 +232,8 @@ class Policies(Section):
     `restricted`."""
     admission: Admission = Admission()
     """The actions for requests that break an admission rule."""
+    workloads: Workloads = Workloads()
+    """The workloads other than TrainJobs that may run in the namespaces of all tenants. Default: none."""
     images: Images = Images()
     """The allowed registries of images, and whether images must be pinned by digest."""
     labels: SetOf[LabelKey] = Field(default=())

@@ -32,7 +32,7 @@ from generator.config.model.fields import (
     reject_reserved_labels,
 )
 from generator.config.model.isolation import Egress
-from generator.config.model.policies import ClassName, Registry, RuleName
+from generator.config.model.policies import ClassName, Registry, RuleName, Workloads
 from generator.config.model.queues import MULTI_KUEUE_CHECK
 from generator.config.model.quotas import Shares
 from generator.config.model.secrets import Secrets
@@ -59,7 +59,8 @@ class Limits(Section):
     volumes: Count | None = None
     """The maximum number of PersistentVolumeClaims. Default: no limit."""
     storage: Room | None = None
-    """The maximum sum of the requests of all PersistentVolumeClaims, such as `10Ti`. Default: no limit."""
+    """The maximum sum of the requests of all PersistentVolumeClaims, such as `10Ti`. Default: no limit, but then the
+    admission rule `claims` lets members of the team create no claims."""
     resources: Resources = Field(default={}, validate_default=True)
     """The maximum sum of the requests of all pods, such as `nvidia.com/gpu: 40`. This limit also holds for pods that
     bypass Kueue, and must be at least the quota with `borrow` and reservations. Default: no limit."""
@@ -225,6 +226,9 @@ class Tenant(Section):
     """The users, groups and ServiceAccounts that have a role in the namespaces of the team."""
     relax: tuple[Relaxation, ...] = ()
     """Relaxations: rules that do not apply to the team until a day, each with a reason. Every report lists them."""
+    workloads: Workloads = Workloads()
+    """The workloads other than TrainJobs that may run in the namespaces of the team, in addition to
+    `policies.workloads`. Default: none."""
     egress: NamedOf[Egress] = ()
     """The destinations outside the cluster that pods of the team may reach. All other destinations are denied."""
     fabrics: NamedOf[FabricShare] = ()

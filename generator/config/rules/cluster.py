@@ -72,13 +72,13 @@ def impersonable_admins(platform: PartialPlatform) -> Iterator[Mistake]:
 
     Unfit subjects are groups of all users or of all ServiceAccounts, `system:masters`, and accounts of the cluster.
     """
-    for role in ("admin", "ci"):
+    for role in ("admin", "janitor", "ci"):
         for subject in getattr(platform.access, role):
             impersonation = explain_impersonation(subject, platform.namespaces)
             if impersonation:
                 impersonation += f", so these users would have the rights that `access.{role}` grants"
             if why := impersonation or explain_unfit_admin(subject):
-                fix = "name a group of platform admins" if role == "admin" else "name the account of the CI pipeline"
+                fix = "name the account of the CI pipeline" if role == "ci" else "name a group of platform admins"
                 yield Mistake(("access", role), why, fix)
 
 

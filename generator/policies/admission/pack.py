@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+from generator.config.model.access import Callers, to_callers
 from generator.config.model.policies import Policies
 from generator.config.platform import Platform
 from generator.facts.names import MANAGED_BY, PART_OF
@@ -15,15 +16,33 @@ from generator.policies.access import (
     MEMLOCK,
     OPENSHIFT_GROUPS,
     OPENSHIFT_GROUPS_FOR_USERS,
+    ROLES,
     STANDARD,
     controller_groups,
 )
 from generator.policies.admission.fabric import fabric
 from generator.policies.admission.policy import Rule, binding, policy
-from generator.policies.admission.rules import generated, read_rule, size
+from generator.policies.admission.rules import read_rule, size
 
 _ALWAYS = ("job-isolation", MEMLOCK)
 """Rules that deny whatever action the platform file sets: RBAC or Pod Security allows the requests that they reject."""
+
+_ABOUT_CALLERS = ("lifecycle", "workloads", "kinds", "claims", "tokens", "subjects")
+"""Rules with all conditions about callers in one expression, so that CEL asks the authorizer only if necessary."""
+_KINDS = (
+    "events",
+    "events.events.k8s.io",
+    "localsubjectaccessreviews.authorization.k8s.io",
+    "persistentvolumeclaims",
+    "pods/eviction",
+    "rolebindings.rbac.authorization.k8s.io",
+    "trainjobs.trainer.kubeflow.org",
+)
+"""The resources that members of every team may write, if RBAC allows it."""
+_MAY_UPDATE_NAMESPACE = (
+    "authorizer.group('').resource('namespaces').namespace(request.namespace).name(request.namespace)"
+    ".check('update').allowed()"
+)
 
 
 def admission_pack(platform: Platform) -> Iterator[Manifest]:
@@ -32,7 +51,8 @@ def admission_pack(platform: Platform) -> Iterator[Manifest]:
     for rule in _rules(platform):
         action = "deny" if rule.name in _ALWAYS else platform.policies.admission.action(rule.name)
         if action != "off":
-            judged = rule if rule.judges_controllers else replace(rule, conditions={**users_only, **rule.conditions})
+            is_complete = rule.judges_controllers or rule.name in _ABOUT_CALLERS
+            judged = rule if is_complete else replace(rule, conditions={**users_only, **rule.conditions})
             for body in (policy(platform.platform, judged), binding(platform.platform, judged, action)):
                 yield Manifest(body, f"cluster/admission/{rule.name}.yaml")
 
@@ -54,7 +74,12 @@ def _rules(platform: Platform) -> Iterator[Rule]:
         # restricts all pods in namespaces with the label
         yield replace(read_rule(MEMLOCK), namespace_labels={STANDARD: MEMLOCK}, judges_controllers=True)
     if platform.gitops or platform.access.admin:
-        yield generated(platform.operators.users, platform.operators.groups, _platform_labels(platform))
+        operators = {"CALLERS": _is_caller(platform.operators)}
+        yield read_rule("generated", constants=operators, labels=_platform_labels(platform))
+        yield read_rule("reserved", constants=operators)
+    callers = _caller_constants(platform)
+    settings = ["unlimited"] if any(limit.storage is None for limit in limits) else []
+    yield from (read_rule(name, settings, constants=callers) for name in _ABOUT_CALLERS)
 
 
 def _image_rules(platform: Platform) -> Iterator[Rule]:
@@ -95,6 +120,51 @@ def _is_no_controller(platform: Platform) -> str:
             f"  group.startsWith('{OPENSHIFT_GROUPS}') && !(group in {_cel_list(OPENSHIFT_GROUPS_FOR_USERS)})\n)"
         )
     return "\n&& ".join(conditions)
+
+
+def _caller_constants(platform: Platform) -> dict[str, str]:
+    """Return the CEL expressions about callers that the rules in `_ABOUT_CALLERS` contain.
+
+    - USER: no controller sends the request.
+    - MEMBER: a member of a team sends the request: a user outside `system:`, a ServiceAccount of the namespace, or a
+      ServiceAccount that the platform file declares for a team.
+    - JANITOR: a janitor sends the request.
+    - IS_PLATFORM: the caller may update the Namespace, so the caller controls the parameters of all rules anyway.
+    - ARGO_CD: the user name of Argo CD, or the empty string, which no user has.
+    - KINDS: the resources that members of every team may write.
+    """
+    declared = to_callers(
+        subject for tenant in platform.tenants for access in ROLES for subject in getattr(tenant.access, access)
+    )
+    accounts = Callers(
+        tuple(user for user in declared.users if user.startswith("system:serviceaccount:")),
+        tuple(group for group in declared.groups if group.startswith("system:serviceaccounts:")),
+    )
+    member = (
+        "!request.userInfo.username.startsWith('system:')\n"
+        "|| request.userInfo.username == 'system:anonymous'\n"
+        "|| ('system:serviceaccounts:' + request.namespace) in request.userInfo.groups"
+    )
+    argo_cd = to_callers([platform.gitops.account_on(platform.cluster)]).users[0] if platform.gitops else ""
+    kinds = [*_KINDS, *(["networkpolicies.networking.k8s.io"] if platform.isolation.unit == "job" else [])]
+    return {
+        "USER": _is_no_controller(platform),
+        "MEMBER": "\n|| ".join([member, *([_is_caller(accounts)] if accounts.users or accounts.groups else [])]),
+        "JANITOR": f"({_is_caller(to_callers(platform.access.janitor))})",
+        "IS_PLATFORM": _MAY_UPDATE_NAMESPACE,
+        "ARGO_CD": argo_cd,
+        "KINDS": _cel_list(sorted(kinds)),
+    }
+
+
+def _is_caller(callers: Callers) -> str:
+    """Return CEL that is true if one of these users, or a member of one of these groups, sends the request."""
+    conditions = []  # CEL reads strings like JSON
+    if callers.users:
+        conditions.append(f"request.userInfo.username in {json.dumps([*callers.users])}")
+    if callers.groups:
+        conditions.append(f"request.userInfo.groups.exists(group, group in {json.dumps([*callers.groups])})")
+    return " || ".join(conditions) or "false"
 
 
 def _cel_list(names: Iterable[str]) -> str:

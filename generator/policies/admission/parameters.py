@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from generator.config.model.access import to_callers
 from generator.config.model.fabrics import Fabric
 from generator.config.model.fields import to_seconds
 from generator.config.model.tenants import Tenant
 from generator.config.platform import Platform
 from generator.facts.env import transport_variables
 from generator.facts.names import FABRIC, LOCAL_QUEUE, PARAMETER, STEP, TENANT_LABEL
+from generator.facts.subjects import meaning_of
 from generator.manifests import Body, Manifest
 
 CLAIM = "claim"
@@ -81,7 +83,8 @@ def _pods(job: Body) -> Body:
 
 
 _FABRIC_RULE = "cluster/admission/fabric.yaml"
-_TREE_PARAMETERS = ("queues", "runtimes", "fabrics", "fabric-variables")
+_RESERVED_RULE = "cluster/admission/reserved.yaml"
+_TREE_PARAMETERS = ("queues", "runtimes", "fabrics", "fabric-variables", "reserved")
 
 
 def namespace_parameters(home: Tenant, team: str, platform: Platform) -> dict[str, str]:
@@ -106,8 +109,21 @@ def namespace_parameters(home: Tenant, team: str, platform: Platform) -> dict[st
         "hosts-per-job": str(limits.hosts_per_job or ""),
         "devices-per-host": ",".join(devices),
         "seconds-per-job": str(to_seconds(limits.time_per_job)) if limits.time_per_job else "",
+        "storage": "unlimited" if limits.storage is None else str(limits.storage),
+        "subjects": "\n".join(_grantable(home)),
+        "workload-kinds": ",".join(sorted({*policies.workloads.kinds, *home.workloads.kinds})),
+        "workload-controllers": ",".join(
+            to_callers([*policies.workloads.controllers, *home.workloads.controllers]).users
+        ),
     }
     return {f"{PARAMETER}{name}": value for name, value in values.items() if value}
+
+
+def _grantable(home: Tenant) -> list[str]:
+    """Return the subjects to which team admins can give a role. Groups of all users are only declared for `view`."""
+    access = home.access
+    declared = {*access.admin, *access.edit, *access.submit, *access.view, *access.grantable}
+    return sorted(subject for subject in declared if not meaning_of(subject))
 
 
 def _priorities(home: Tenant, platform: Platform) -> list[str]:
@@ -123,9 +139,12 @@ def add_parameters_of_tree(tree: list[Manifest], fabrics: Sequence[Fabric] = ())
     Remove the admission rule `fabric` from the tree if no runtime uses a fabric.
     """
     values: dict[str | None, set[tuple[str, str]]] = {}
+    is_reserving = any(manifest.file == _RESERVED_RULE for manifest in tree)
     for manifest in tree:
         place = None if manifest.kind == "ClusterTrainingRuntime" else manifest.namespace
         values.setdefault(place, set()).update(_parameters(manifest, fabrics))
+        if is_reserving and manifest.namespace:
+            values[manifest.namespace].add(("reserved", _reserved_key(manifest)))
     annotated = [
         _annotate(manifest, {*values.get(None, ()), *values.get(manifest.name, ())}) if _is_home(manifest) else manifest
         for manifest in tree
@@ -151,6 +170,12 @@ def _parameters(manifest: Manifest, fabrics: Sequence[Fabric]) -> Iterator[tuple
         if use := fabric_use(manifest, fabrics):
             yield from (("fabrics", f"{name}={device}={amount}") for device, amount in use.devices.items())
             yield from (("fabric-variables", f"{name}={variable}") for variable in use.variables)
+
+
+def _reserved_key(manifest: Manifest) -> str:
+    """Return an object as `KIND.GROUP/NAME`, as the rule `reserved` reads the kind of a request."""
+    group = manifest.api_version.rpartition("/")[0]
+    return f"{manifest.kind}{'.' if group else ''}{group}/{manifest.name}"
 
 
 def _annotate(home: Manifest, values: Collection[tuple[str, str]]) -> Manifest:

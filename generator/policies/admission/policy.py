@@ -15,20 +15,20 @@ from generator.manifests import Body, omit_none
 
 _ACTIONS = {"deny": ["Deny"], "warn": ["Warn", "Audit"], "audit": ["Audit"]}
 _API = "admissionregistration.k8s.io/v1"
-_NOT_DELETED = {
-    "name": "not-being-deleted",  # controllers must be able to remove finalizers
-    "expression": "request.operation == 'DELETE' || !has(object.metadata.deletionTimestamp)",
-}
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceRule:
-    """An entry of `resourceRules`: the operations and resources that a rule matches."""
+    """An entry of `resourceRules`: the operations and resources that a rule matches.
+
+    The scope `Namespaced` excludes resources without a namespace, to which namespace selectors do not apply.
+    """
 
     group: str
     versions: tuple[str, ...]
     resources: tuple[str, ...]
     operations: tuple[str, ...] = ("CREATE", "UPDATE")
+    scope: str = "*"
 
     def body(self) -> Body:
         """Return the entry as in a manifest."""
@@ -37,7 +37,7 @@ class ResourceRule:
             "apiVersions": [*self.versions],
             "operations": [*self.operations],
             "resources": [*self.resources],
-            "scope": "*",
+            "scope": self.scope,
         }
 
 
@@ -120,7 +120,7 @@ def policy(platform: str, rule: Rule) -> Body:
                     "objectSelector": {"matchLabels": dict(rule.object_labels)} if rule.object_labels else {},
                     "resourceRules": [entry.body() for entry in rule.resource_rules],
                 },
-                "matchConditions": [*conditions, _NOT_DELETED],
+                "matchConditions": conditions or None,
                 "variables": variables or None,  # the API server does not store an empty list
                 "validations": [
                     {"expression": entry.expression, "messageExpression": entry.message, "reason": entry.reason}

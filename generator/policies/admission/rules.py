@@ -24,7 +24,6 @@ leaves to its runtime either: checks compare the runtimes with the limits.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from textwrap import indent
@@ -115,9 +114,13 @@ def _expression(entry: Body, cel: Callable[[str], str]) -> str:
 
 
 def _resource_rule(
-    group: str, versions: list[str], resources: list[str], operations: Sequence[str] = ("CREATE", "UPDATE")
+    group: str,
+    versions: list[str],
+    resources: list[str],
+    operations: Sequence[str] = ("CREATE", "UPDATE"),
+    scope: str = "*",
 ) -> ResourceRule:
-    return ResourceRule(group, tuple(versions), tuple(resources), tuple(operations))
+    return ResourceRule(group, tuple(versions), tuple(resources), tuple(operations), scope)
 
 
 def size(limits: Collection[Limits]) -> Rule:
@@ -128,19 +131,3 @@ def size(limits: Collection[Limits]) -> Rule:
         "time": any(limit.time_per_job for limit in limits),
     }
     return read_rule("size", [setting for setting, needed in is_set.items() if needed])
-
-
-def generated(users: Sequence[str], groups: Sequence[str], labels: Mapping[str, str]) -> Rule:
-    """Return the rule `generated`, which lets only these users and groups change generated objects.
-
-    Args:
-        users: users that may change the objects.
-        groups: groups that may change the objects.
-        labels: the labels of generated objects.
-    """
-    callers = []  # CEL reads strings like JSON
-    if users:
-        callers.append(f"request.userInfo.username in {json.dumps([*users])}")
-    if groups:
-        callers.append(f"request.userInfo.groups.exists(group, group in {json.dumps([*groups])})")
-    return read_rule("generated", constants={"CALLERS": "\n|| ".join(callers)}, labels=labels)

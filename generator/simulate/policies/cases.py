@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from generator.documents.messages import format_names
 from generator.errors import SimulationError
@@ -55,6 +56,7 @@ class Case:
         subresource: such as `status`; empty for the object itself.
         of: the object whose subresource is requested; None if `object` or `old` is the whole object.
         is_dry_run: True for a dry run, in which the API server stores nothing.
+        options: fields of the DeleteOptions of a DELETE.
         given: objects that exist in the cluster, in addition to the objects in the files.
     """
 
@@ -70,6 +72,7 @@ class Case:
     subresource: str = ""
     of: Body | None = None
     is_dry_run: bool = False
+    options: Mapping[str, Any] = field(default_factory=dict)
     given: tuple[Manifest, ...] = ()
 
     @property
@@ -143,6 +146,7 @@ def request_of(case: Case, cluster: PolicyCluster) -> Request:
         name=name,
         subresource=case.subresource,
         is_dry_run=case.is_dry_run,
+        options=case.options,
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from generator.facts.names import METADATA_NAME
 from generator.manifests import Body
@@ -60,6 +61,7 @@ class Request:
         namespace: the namespace; empty for a cluster-scoped resource.
         subresource: such as `status`; empty for the object itself.
         is_dry_run: True for a dry run, in which the API server stores nothing.
+        options: fields of `request.options`, such as `propagationPolicy` of a DELETE.
     """
 
     operation: str
@@ -71,6 +73,7 @@ class Request:
     name: str
     subresource: str = ""
     is_dry_run: bool = False
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def is_for_namespace(self) -> bool:
@@ -101,7 +104,7 @@ class Request:
             "operation": self.operation,
             "userInfo": {key: value for key, value in user_info.items() if value},
         }
-        options = {"kind": f"{self.operation.title()}Options", "apiVersion": "meta.k8s.io/v1"}
+        options = {"kind": f"{self.operation.title()}Options", "apiVersion": "meta.k8s.io/v1", **self.options}
         return {
             **{key: value for key, value in fields.items() if value},
             "options": None if self.operation == "CONNECT" else options,

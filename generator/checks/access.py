@@ -1,0 +1,76 @@
+"""Checks of RoleBindings and ClusterRoleBindings: access/everyone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from generator.checks.objects import Objects
+from generator.checks.registry import ERROR, WARNING, Breach, check
+from generator.documents.messages import format_value
+from generator.facts.subjects import Meaning, meaning_of
+from generator.manifests import Body, Manifest
+from generator.objects.fields import indexed_mappings, mapping, mappings, string, strings
+
+_GROUP = "rbac.authorization.k8s.io"
+_BUILT_IN = "kubernetes.io/bootstrapping"
+"""Label of the bindings that the API server itself creates (kubernetes v1.34.2 plugin/pkg/auth/authorizer/rbac)."""
+_BINDINGS = ("ClusterRoleBinding", "RoleBinding")
+_READ = frozenset(("get", "list", "watch"))
+_SECRET = frozenset(("secrets", "*", "serviceaccounts/token", "pods/exec", "pods/attach", "pods/portforward"))
+"""Resources to which access is more than reading, even with the verb `get`."""
+_HOLDERS: dict[Meaning, str] = {
+    "anyone": "every client that reaches the API server, even without authentication",
+    "everyone": "every authenticated user of the cluster",
+    "accounts": "every ServiceAccount of the cluster, and so every pod with a token",
+}
+
+
+@check("access/everyone", severity=ERROR, needs=Objects)
+def everyone(objects: Objects) -> Iterator[Breach]:
+    """Report a binding that gives rights to every user or every ServiceAccount of the cluster.
+
+    The groups `system:authenticated`, `system:unauthenticated` and `system:serviceaccounts`, and the user
+    `system:anonymous`, belong to no team. A binding of such a subject is an error if its role allows more than reading,
+    allows reading Secrets, or includes clients without authentication. The finding is a warning if the files lack the
+    role.
+
+    Source: apiserver v0.34.2 pkg/authentication/user/user.go AllAuthenticated, AllUnauthenticated, Anonymous
+    """
+    access = [manifest for manifest in objects.others if manifest.group == _GROUP]
+    roles = {(role.kind, role.namespace, role.name): role for role in access if role.kind in ("ClusterRole", "Role")}
+    for binding in access:
+        if binding.kind not in _BINDINGS or _BUILT_IN in mapping(binding.body, "metadata", "labels"):
+            continue
+        reference = mapping(binding.body.get("roleRef"))
+        role = _role(roles, binding, reference)
+        for index, subject in indexed_mappings(binding.body.get("subjects")):
+            name = string(subject.get("name"))
+            meaning = meaning_of(f"{string(subject.get('kind')).lower()}:{name}")
+            if meaning not in _HOLDERS or (meaning != "anyone" and role is not None and _only_reads(role)):
+                continue
+            where = f"in namespace `{binding.namespace}`" if binding.namespace else "in the whole cluster"
+            is_known = role is not None or meaning == "anyone"
+            yield Breach(
+                ("subjects", index, "name"),
+                f"{format_value(name)} gets the {reference.get('kind')} `{reference.get('name')}` {where}"
+                + ("" if is_known else ", which is not in these files"),
+                f"the role gives its rights to {_HOLDERS[meaning]}",
+                "name a group of your identity provider",
+                binding,
+                ERROR if is_known else WARNING,
+            )
+
+
+def _role(roles: Mapping[tuple[str, str, str], Manifest], binding: Manifest, reference: Body) -> Manifest | None:
+    """Return the role of a binding; None if it is in no file, or if a controller fills its rules from other roles."""
+    kind, name = string(reference.get("kind")), string(reference.get("name"))
+    role = roles.get((kind, binding.namespace if kind == "Role" else "", name))
+    return None if role is None or "aggregationRule" in role.body else role
+
+
+def _only_reads(role: Manifest) -> bool:
+    """Return True if all rules of a role only allow reading, and no Secrets."""
+    return all(
+        {*strings(rule.get("verbs"))} <= _READ and not _SECRET & {*strings(rule.get("resources"))}
+        for rule in mappings(role.body.get("rules"))
+    )
