@@ -298,7 +298,7 @@ def idle_weight(queues: Queues) -> Iterator[Breach]:
 
 
 def _in_cohorts(queues: Queues) -> Iterator[tuple[Manifest, Node, str]]:
-    """Yield (queue or Cohort, its node in the tree, name of the root) for trees whose queues are all in the files."""
+    """Yield (queue or Cohort, its node, name of the root) for each cohort tree whose queues are all in the files."""
     cohorts = {parent.name: parent for node in queues.nodes.values() for parent in node.path() if parent.parent}
     for kind, nodes in (("ClusterQueue", queues.nodes), ("Cohort", cohorts)):
         for name, node in sorted(nodes.items()):

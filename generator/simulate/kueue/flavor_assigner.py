@@ -163,7 +163,7 @@ class Assignment:
 
 
 def tries_next_flavor(mode: RankedMode, rules: Fungibility) -> bool:
-    """Return True if Kueue tries the next flavor although a flavor has this mode (`shouldTryNextFlavor`)."""
+    """Return True if Kueue tries another flavor after a flavor with this mode (`shouldTryNextFlavor`)."""
     how, borrowing = mode
     if how <= Mode.NO_CANDIDATES or (how < Mode.FIT and rules.when_can_preempt == "TryNextFlavor"):
         return True
