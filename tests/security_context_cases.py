@@ -157,7 +157,7 @@ def _with_volumes() -> Iterator[Body]:
     yield pod(volumes=[{"name": "v", "emptyDir": {}}, {"name": "w", "hostPath": {"path": "/w"}}, {"name": "x", **_NFS}])
     for sources in _PROJECTED:
         yield pod(volumes=[{"name": "v", "projected": {"sources": sources}}])
-    yield pod(volumes=[{"name": "v", "flexVolume": {"driver": "acme/other"}}])
+    yield pod(volumes=[_OTHER_DRIVER])
 
 
 def _with_containers() -> Iterator[Body]:
@@ -188,6 +188,7 @@ def _with_containers() -> Iterator[Body]:
     yield pod(**deepcopy(generated))
 
 
+_OTHER_DRIVER = {"name": "v", "flexVolume": {"driver": "acme/other"}}
 _NFS = {"nfs": {"server": "s", "path": "/"}}
 _SOURCES: Body = {
     "awsElasticBlockStore": {"volumeID": "a"},
@@ -338,7 +339,19 @@ _GRANTS: tuple[tuple[list[str], list[str]], ...] = (
     (["privileged"], ["hostaccess"]),
     ([], ["hostmount-anyuid", "nested-container", "hostnetwork"]),
 )
-_RANDOM = 250
+_RANDOM = 150
+_RANGE = "MustRunAsRange"
+_RELATED = 14
+_TOPICS = {
+    **dict.fromkeys(("runAsUser", "seLinuxContext", "fsGroup", "supplementalGroups"), _with_users),
+    **dict.fromkeys(("allowedCapabilities", "defaultAddCapabilities", "requiredDropCapabilities"), _with_capabilities),
+    **dict.fromkeys(("readOnlyRootFilesystem", "allowPrivilegeEscalation"), _with_capabilities),
+    **dict.fromkeys(("defaultAllowPrivilegeEscalation", "allowPrivilegedContainer"), _with_capabilities),
+    **dict.fromkeys(("seccompProfiles", "allowedUnsafeSysctls", "forbiddenSysctls"), _with_profiles),
+    **dict.fromkeys(("volumes", "allowedFlexVolumes"), _with_volumes),
+    **dict.fromkeys(("allowHostNetwork", "allowHostPorts", "allowHostPID", "userNamespaceLevel"), _with_host_access),
+}
+"""Field of an SCC → the pods that set a related field."""
 _ALLOCATIONS: tuple[Body, ...] = (
     {**ANNOTATIONS, f"{_PREFIX}uid-range": "1000-1999"},
     {**ANNOTATIONS, f"{_PREFIX}supplemental-groups": "5/1,1000-2000"},
@@ -357,7 +370,9 @@ def cases() -> Iterator[Body]:
             yield case(subject, [{"name": MEMLOCK["metadata"]["name"]}], account, user, ANNOTATIONS)
     for only in constraints:
         named = [*only.get("users", []), *only.get("groups", [])]
-        for subject in lot.sample(everything, 6):
+        topics = dict.fromkeys(topic for key, topic in _TOPICS.items() if key in only)
+        related = [subject for topic in topics for subject in topic()]
+        for subject in (*lot.sample(everything, 2), *lot.sample(related, min(len(related), _RELATED))):
             yield case(subject, [only], [] if named else [only["name"]], [], ANNOTATIONS)
     for _ in range(_RANDOM):
         subject = _merge(*lot.sample(everything, lot.choice((1, 2, 2, 3))))
@@ -365,6 +380,18 @@ def cases() -> Iterator[Body]:
         names = [*installed_constraints(), "own0", "own1", "own0", "own1"]
         account, user = (sorted({*lot.sample(names, lot.choice((0, 1, 2)))}) for _ in range(2))
         yield case(subject, own, account, user, lot.choice((ANNOTATIONS, *_ALLOCATIONS)))
+    for options in ({"type": "MustRunAs"}, {"type": _RANGE, "uidRangeMin": 1}, {"type": _RANGE, "uidRangeMax": 1}):
+        for required in ("", "restricted-v2", "own"):
+            asking = pod(annotations={"openshift.io/required-scc": required} if required else {})
+            yield case(asking, [scc(runAsUser=options)], ["own"], [], ANNOTATIONS)
+    pairs = (
+        (scc(readOnlyRootFilesystem=True), pod(context={"readOnlyRootFilesystem": False})),
+        (scc(supplementalGroups={"type": "MustRunAs"}), pod(pod={"supplementalGroups": []})),
+        (scc(volumes=["flexVolume"], allowedFlexVolumes=[{"driver": "acme/one"}]), pod(volumes=[_OTHER_DRIVER])),
+        (scc(volumes=["flexVolume"], allowedFlexVolumes=[{"driver": "acme/other"}]), pod(volumes=[_OTHER_DRIVER])),
+    )
+    for only, subject in pairs:
+        yield case(subject, [only], ["own"], [], ANNOTATIONS)
     yield case(pod(), [], [], [], {name: value for name, value in ANNOTATIONS.items() if "mcs" not in name})
 
 

@@ -139,7 +139,7 @@ def security_context_constraints(objects: Objects) -> Iterator[Breach]:
                 is_certain = len(rejecting) == len(decisions) and not any(item.doubt for item in decisions.values())
                 where, doubt = _where(rejecting, len(decisions)), f"; {first.doubt}" if first.doubt else ""
                 yield Breach(
-                    (*pods.path, *(first.failures[0].path if first.failures else ("metadata", "annotations"))),
+                    (*pods.path, *(first.failures[0].path if first.failures else ("spec",))),
                     f"{first.describe(pods.role, where)}{doubt}",
                     "Kueue admits jobs on the runtime, but the API server rejects their pods",
                     "change the fields as the message requires, or let the ServiceAccount use another SCC",

@@ -19,7 +19,7 @@ from generator.simulate.access import parse_requester
 from generator.simulate.admission.pod_security import Level, find_violations
 from generator.simulate.admission.scc.constraint import Constraint, installed_constraints
 from generator.simulate.admission.scc.decide import Answer, Constraints, PodDecision
-from tests.security_context_cases import ANNOTATIONS, FIXTURE, MEMLOCK, NAMESPACE, USER, cases, pod, whole
+from tests.security_context_cases import ANNOTATIONS, FIXTURE, MEMLOCK, NAMESPACE, USER, cases, pod, scc, whole
 
 Body = dict[str, Any]
 ROWS: list[Body] = [json.loads(line) for line in FIXTURE.read_text("utf-8").splitlines()]
@@ -231,3 +231,65 @@ def test_pod_security_accepts_the_pods_that_restricted_v2_admits() -> None:
     level = Level("restricted", "v1.34")
     assert find_violations(pod(), level, 34)
     assert find_violations(_answer(pod()).pod, level, 34) == []
+
+
+_UIDS, _LEVEL = "openshift.io/sa.scc.uid-range", "openshift.io/sa.scc.mcs"
+
+
+@pytest.mark.parametrize(
+    ("annotations", "answer", "message"),
+    [
+        ({_UIDS: "1000/10"}, Answer.REJECTED, f'error fetching namespace "team": unable to find annotation {_LEVEL}'),
+        ({_UIDS: "1000/10", _LEVEL: ""}, Answer.UNKNOWN, f"found annotation {_LEVEL} but it was empty"),
+        ({_UIDS: "1000", _LEVEL: "s0:c1,c0"}, Answer.UNKNOWN, "`1000` is not a range such as 1000660000/10000"),
+        ({_UIDS: f"1/{2**32}", _LEVEL: "s0:c1,c0"}, Answer.UNKNOWN, f"`1/{2**32}` is not a range"),
+    ],
+)
+def test_openshift_needs_the_annotations_of_the_namespace(annotations: Body, answer: Answer, message: str) -> None:
+    decision = _answer(pod(), annotations=annotations)
+    assert decision.answer is answer
+    assert message in decision.describe("node")
+
+
+def test_a_constraint_without_its_uids_stops_all_pods_of_the_cluster() -> None:
+    """The API server accepts the SCC, and OpenShift then rejects also the pods that cannot use it."""
+    own = whole(scc(runAsUser={"type": "MustRunAs"}))
+    decision = _answer(pod(), own)
+    assert decision.answer is Answer.REJECTED
+    assert decision.describe("node") == (
+        "OpenShift rejects the pods `node`: error creating provider for SCC own in namespace team: MustRunAs requires"
+        " a UID"
+    )
+    assert _answer(pod(annotations={"openshift.io/required-scc": "restricted-v2"}), own).answer is Answer.ADMITTED
+    assert "SCC own: MustRunAs" in _answer({"spec": pod()["spec"]}, own).message
+
+
+def test_a_pod_that_requires_another_constraint_is_rejected() -> None:
+    decision = _answer(pod(annotations={"openshift.io/required-scc": "anyuid"}))
+    assert decision.describe("node") == (
+        "the pods `node` require the SCC `anyuid`, but ServiceAccount `mpi` may not use it"
+    )
+    decision = _answer(pod(context={"privileged": True}, annotations={"openshift.io/required-scc": "restricted-v2"}))
+    assert decision.describe("node", "Namespace `a`").startswith(
+        "the SCC `restricted-v2`, which the pods `node` in Namespace `a` require, rejects them: provider restricted-v2:"
+    )
+
+
+def test_the_level_of_a_namespace_without_uids_is_known() -> None:
+    """The controller that assigns the UIDs keeps the level."""
+    subject = pod(pod={"seLinuxOptions": {"level": "s0:c26,c5"}})
+    assert _answer(subject, annotations={_LEVEL: "s0:c26,c5"}).answer is Answer.ADMITTED
+    assert _answer(subject, annotations={_LEVEL: "s0:c27,c5"}).answer is Answer.REJECTED
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"runAsUser": {"type": "Any"}},
+        {"fsGroup": {"type": "MustRunAsNonRoot"}},
+    ],
+)
+def test_an_invalid_constraint_does_not_exist(fields: Body) -> None:
+    own = whole(scc(users=["system:serviceaccount:team:mpi"], priority=1, **fields))
+    assert Constraints.read([Manifest(own, "")], is_complete=True).known.keys() == installed_constraints().keys()
+    assert _answer(pod(), own).constraint == "restricted-v2"

@@ -5,7 +5,7 @@ Source: openshift/apiserver-library-go a8019f39 pkg/securitycontextconstraints/s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from generator.facts.names import REQUIRED_SCC
@@ -16,6 +16,8 @@ from generator.simulate.admission.scc.constraint import Allocation, Constraint
 
 _VALIDATED, _SUBJECT = "openshift.io/scc", "security.openshift.io/validated-scc-subject-type"
 _OLDEST = "restricted"
+UNABLE = "unable to validate against any security context constraint"
+"""The beginning of the reason of the API server, if no SCC that the account may use admits a pod."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,18 +29,20 @@ class Admission:
         pod: the pod with the security context that the SCC gives it; unchanged if OpenShift rejects the pod.
         failures: the fields that the SCCs before `constraint` do not allow, and the SCCs that the account cannot use.
         own: the failures without the SCCs that the account cannot use.
+        error: why OpenShift rejects every pod; empty if it does not.
     """
 
     constraint: str
     pod: Body
     failures: tuple[Failure, ...] = ()
     own: tuple[Failure, ...] = ()
+    error: str = ""
 
     @property
     def message(self) -> str:
         """The reason of the API server; empty if OpenShift admits the pod."""
-        text = f"unable to validate against any security context constraint: {join(self.failures)}"
-        return "" if self.constraint else text
+        text = f"{UNABLE}: {join(self.failures)}"
+        return "" if self.constraint else self.error or text
 
 
 def admit(
@@ -56,7 +60,10 @@ def admit(
     own: list[Failure] = []
     denied: dict[str, Constraint] = {}
     names = set()
-    for constraint in sorted(constraints, key=lambda item: item.order):
+    ordered = sorted(constraints, key=lambda item: item.order)
+    if faults := [*_find_faults(ordered, string(mapping(pod, "metadata").get("namespace")))]:
+        return Admission("", pod, error=join(faults))
+    for constraint in ordered:
         names.add(constraint.name)
         if not (user := subject(constraint)):
             denied[constraint.name] = constraint
@@ -74,6 +81,13 @@ def admit(
     if "restricted-v2" in names and _OLDEST in denied and not assign(denied[_OLDEST], allocation, pod)[1]:
         failures.append(forbidden(f"no access to scc/{_OLDEST}", _WOULD_VALIDATE))
     return Admission("", pod, tuple(failures), tuple(own))
+
+
+def _find_faults(constraints: Iterable[Constraint], namespace: str) -> Iterator[Failure]:
+    where = f" in namespace {namespace}" if namespace else ""
+    for constraint in constraints:
+        if constraint.fault:
+            yield Failure(f"error creating provider for SCC {constraint.name}{where}: {constraint.fault}")
 
 
 _WOULD_VALIDATE = (

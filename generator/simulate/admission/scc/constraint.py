@@ -51,9 +51,28 @@ class Constraint:
 
     @property
     def is_valid(self) -> bool:
-        """False if OpenShift rejects the object, because it has an unknown strategy."""
+        """False if OpenShift rejects the object, because it has an unknown strategy.
+
+        Source: openshift/kubernetes openshift-kube-apiserver/admission/customresourcevalidation/
+        securitycontextconstraints/validation/validation.go ValidateSecurityContextConstraints
+        """
         strategies = (self.strategy("seLinuxContext"), self.strategy("fsGroup"), self.strategy("supplementalGroups"))
         return self.strategy("runAsUser") in _USERS and {*strategies} <= _OTHERS
+
+    @property
+    def fault(self) -> str:
+        """The error with which this SCC stops every pod that does not require another SCC; empty without an error.
+
+        Source: user/mustrunas.go, mustrunasrange.go
+        """
+        options = mapping(self.body, "runAsUser")
+        match self.strategy("runAsUser"):
+            case "MustRunAs" if options.get("uid") is None:
+                return "MustRunAs requires a UID"
+            case "MustRunAsRange" if (options.get("uidRangeMin") is None) != (options.get("uidRangeMax") is None):
+                absent = "UIDRangeMin" if options.get("uidRangeMin") is None else "UIDRangeMax"
+                return f"MustRunAsRange requires a {absent}"
+        return ""
 
     def allows(self, field: str) -> bool:
         """Return the value of a boolean field; `allowPrivilegeEscalation` is true if it is absent."""

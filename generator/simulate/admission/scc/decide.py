@@ -10,7 +10,7 @@ from functools import cached_property
 from generator.manifests import Body, Manifest
 from generator.objects.fields import mapping, mappings, string, string_map, strings
 from generator.simulate.access import Access, AccessRequest, Requester, Rule, parse_requester, read_access
-from generator.simulate.admission.scc.admit import Admission, admit, required_constraint
+from generator.simulate.admission.scc.admit import UNABLE, Admission, admit, required_constraint
 from generator.simulate.admission.scc.assign import Failure, join
 from generator.simulate.admission.scc.constraint import (
     GROUP,
@@ -102,14 +102,14 @@ class PodDecision:
         pods = f"the pods `{role}`{f' in {namespace}' if namespace else ''}"
         account = f"ServiceAccount `{self.account}`"
         required = required_constraint(self.pod)
+        if not self.message.startswith(UNABLE):
+            return f"OpenShift rejects {pods}: {self.message}"
         if required and self.failures:
             return f"the SCC `{required}`, which {pods} require, rejects them: {join(self.failures)}"
         if required:
             return f"{pods} require the SCC `{required}`, but {account} may not use it"
-        if self.failures:
-            names = ", ".join(f"`{name}`" for name in self.usable)
-            return f"no SCC that {account} may use ({names}) admits {pods}: {join(self.failures)}"
-        return f"OpenShift rejects {pods}: {self.message}"
+        names = ", ".join(f"`{name}`" for name in self.usable)
+        return f"no SCC that {account} may use ({names}) admits {pods}: {join(self.failures)}"
 
 
 @dataclass(frozen=True)
@@ -231,6 +231,8 @@ class Constraints:
             return PodDecision(
                 Answer.ADMITTED, _without_token(first.pod), account, first.constraint, names, doubt=doubt
             )
+        if first.error:
+            return PodDecision(Answer.REJECTED, pod, account, message=first.error)
         if any(item.constraint for item in answers):
             doubt = "only the cluster has the UIDs and the SELinux level of the namespace"
         elif not (doubt or self.is_complete or required in usable):
