@@ -135,7 +135,7 @@ def trainings(platform: Platform, nodes: int = 2) -> Iterator[Training]:
 def wait_for_queue(admin: Client, namespace: str) -> None:
     """Wait until Kueue reports on the default LocalQueue; before that, its webhook sets no queue label on a TrainJob.
 
-    Source: kueue v0.19.2 pkg/controller/core/localqueue_controller.go (Create adds it to the queues, Reconcile reports).
+    Source: kueue v0.19.2 pkg/controller/core/localqueue_controller.go (Create adds the queue, Reconcile reports).
     """
     metadata = {"name": LOCAL_QUEUE, "namespace": namespace}
     queue = {"apiVersion": _KUEUE, "kind": "LocalQueue", "metadata": metadata}
