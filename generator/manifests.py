@@ -5,17 +5,20 @@ Checks, releases and reports work on manifests, whether mpigen rendered them or 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple, TypeVar, cast
 
 from generator.documents.emit import Emitter
-from generator.documents.load import Path, load
+from generator.documents.load import Document, Path, load
 from generator.documents.messages import format_value
+from generator.documents.scalars import resolve
 from generator.errors import DocumentError, Problem, SimulationError
 
 Body = dict[str, Any]
+V = TypeVar("V")
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,20 @@ class Manifest:
         """The identity of the object in a cluster: group, kind, namespace and name, without the version."""
         return self.group, self.kind, self.namespace, self.name
 
+    def view(self, read: Callable[[Manifest], V]) -> V:
+        """Return the result of a function that reads the object. The function runs once for the object.
+
+        Args:
+            read: a function of a module.
+        """
+        if read not in self._views:
+            self._views[read] = read(self)
+        return cast("V", self._views[read])
+
+    @cached_property
+    def _views(self) -> dict[Callable[[Manifest], object], object]:
+        return {}
+
     @property
     def resource(self) -> str:
         """The object for messages: `RoleBinding team-a/edit`."""
@@ -110,12 +127,76 @@ def read(text: str | bytes, file: str) -> Iterator[Manifest]:
     """
     try:
         for document in load(text):
-            if isinstance(document.data, dict):
-                yield from _open(document.data, file, document.index, ())
-            elif document.data is not None:
-                yield Manifest({}, file, document.index, instead=format_value(document.data))
+            yield from _manifests(document, file)
     except DocumentError as error:
         raise DocumentError(tuple(replace(problem, file=file) for problem in error.problems)) from None
+
+
+class Head(NamedTuple):
+    """The kind and the namespace at the top of a document."""
+
+    kind: str
+    namespace: str
+
+
+Needed = Callable[[Head], bool]
+"""Returns False for an object that a reader can leave out."""
+_HEAD = re.compile(
+    rb"(?:#[^\n]*\n)*apiVersion: [A-Za-z][\w./-]*\nkind: ([A-Z][A-Za-z]+)\nmetadata:\n  name: [^\n]+\n"
+    rb"  namespace: ([a-z][a-z0-9-]*)(?:\n|\Z)"
+)
+
+
+def read_needed(text: bytes, file: str, is_needed: Needed) -> list[Manifest]:
+    """Return the manifests of a YAML text, without the namespaced objects that a caller does not need.
+
+    Parsing takes most of the time of a command that reads a large release. So this function recognizes objects in the
+    form that mpigen writes by their first lines, and does not parse objects that are not needed. It reports no error
+    in them.
+
+    Args:
+        text: the YAML text.
+        file: its file.
+        is_needed: decides about the objects that the function recognizes.
+
+    Raises:
+        DocumentError: the text is not YAML; the error has file, line and column.
+    """
+    parts = text.removeprefix(b"---\n").split(b"\n---\n")
+    needed = [not _is_unneeded(part, is_needed) for part in parts]
+    if all(needed) or b"---\n---\n" in text:  # an empty document, which `split` loses
+        return list(read(text, file))
+    result: list[Manifest] = []
+    index = 0
+    for number, part in enumerate(parts):
+        if needed[number]:
+            try:
+                documents = list(load(part))
+            except DocumentError:  # its position is in the part
+                return list(read(text, file))
+            if number == 0 and not documents:  # only comments
+                continue
+            if len(documents) != 1:
+                return list(read(text, file))
+            result += (replace(item, index=index) for item in _manifests(documents[0], file))
+        index += 1
+    return result
+
+
+def _is_unneeded(document: bytes, is_needed: Needed) -> bool:
+    """Return True if a text is one document with an object that is not needed."""
+    head = _HEAD.match(document)
+    if head is None or b"\n---" in document or b"\n..." in document:  # further documents
+        return False
+    namespace = head[2].decode()
+    return type(resolve(namespace)) is str and not is_needed(Head(head[1].decode(), namespace))
+
+
+def _manifests(document: Document, file: str) -> Iterator[Manifest]:
+    if isinstance(document.data, dict):
+        yield from _open(document.data, file, document.index, ())
+    elif document.data is not None:
+        yield Manifest({}, file, document.index, instead=format_value(document.data))
 
 
 def _open(body: Body, file: str, index: int, inside: Path) -> Iterator[Manifest]:

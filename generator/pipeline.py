@@ -31,7 +31,7 @@ from generator import manifests
 from generator.adoption.adoption import Adoption, Outcome, Run
 from generator.checks.files import Older, Search, compare_rendered, compare_with_older, manifest_files
 from generator.checks.finding import Finding, Severity, place_findings
-from generator.checks.registry import Suite
+from generator.checks.registry import Stage, Suite
 from generator.checks.run import Checked, check_rendered, check_text, judge_together
 from generator.documents.files import read_file
 from generator.errors import InputError, OutputError, Problem
@@ -429,22 +429,26 @@ def check_jobs(texts: Mapping[str, bytes], destination: Destination, suite: Suit
         DocumentError: a file is not YAML, or has an object that is not a TrainJob, or two TrainJobs have the same name.
         SimulationError: an object of the cluster is invalid: an amount is not a quantity, or two objects differ.
     """
-    from generator.checks.submission import read_jobs, submit
+    from generator.checks.submission import can_report_jobs, read_jobs, select_near, submit
 
-    suite = suite or Suite()
+    suite = replace(suite or Suite(), of_jobs=True)
     jobs = read_jobs(texts, destination.namespace)
     engine = Engine(Catalog.bundled(destination.targets))
-    near = [item for item in destination.world if item.namespace in ("", *(job.namespace for job in jobs))]
+    namespaces = {job.namespace for job in jobs}
+    near = [item for item in destination.world if item.namespace in ("", *namespaces)]
+    if not suite.own:  # your own checks can read all
+        near = select_near(near, namespaces)
     checked = Checked.total(check_text(text, file, engine, suite) for file, text in texts.items())
     submissions = submit(jobs, destination, engine)
-    together = judge_together(
+    of_others = {check.id for check in suite.at(Stage.TOGETHER, engine.targets) if not can_report_jobs(check)}
+    located = judge_together(
         [*near, *jobs],
         engine.targets,
         files=() if destination.is_complete else None,
         suite=suite,
-        left_out=["policy/rejects-own-object"],  # `submit` evaluates the policies for the user
+        left_out=["policy/rejects-own-object", *of_others],  # `submit` evaluates the policies for the user
     )
-    breaches = [*together, *(located for submission in submissions for located in submission.located)]
+    breaches = [*located, *(located for submission in submissions for located in submission.located)]
     findings = [
         finding
         for file, text in texts.items()

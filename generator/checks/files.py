@@ -58,8 +58,12 @@ def by_release(files: Iterable[Path], read_file: Reader = read_file) -> Mapping[
     """Group files by their release. The files of no release have the origin `Origin()`."""
     releases: dict[Origin, list[Path]] = {}
     origins: dict[Path, Origin] = {}
+    folders: dict[str, list[Path]] = {}  # names of folders: a Path takes longer to build and to hash
     for file in files:
-        releases.setdefault(_find_origin(file.parent.absolute(), origins, read_file), []).append(file)
+        folder = os.path.dirname(file)  # noqa: PTH120
+        if folder not in folders:
+            folders[folder] = releases.setdefault(_find_origin(Path(folder).absolute(), origins, read_file), [])
+        folders[folder].append(file)
     return releases
 
 
@@ -157,8 +161,8 @@ def _below(path: Path) -> Iterator[Path | Problem]:
         visible.sort(key=lambda entry: entry.name)
         for entry in visible:
             if entry.name.endswith(SUFFIXES) and not entry.is_dir(follow_symlinks=False):
-                file = Path(folder, entry.name)
-                yield find_read_problem(file) or file
+                file = Path(entry.path)
+                yield file if entry.is_file(follow_symlinks=False) else find_read_problem(file) or file
         folders += reversed([entry.path for entry in visible if entry.is_dir(follow_symlinks=False)])
     yield from refused
 

@@ -15,6 +15,7 @@ from generator.checks.objects import Objects
 from generator.documents.load import Path
 from generator.documents.messages import format_names
 from generator.facts.references import (
+    PODS,
     Kind,
     Link,
     Name,
@@ -24,6 +25,7 @@ from generator.facts.references import (
     fields_of_pods,
     find,
     kinds_with_names,
+    kinds_with_names_of,
     parse_kind,
     targets,
 )
@@ -36,6 +38,7 @@ from generator.objects.training import GROUP, reference_of
 
 _NETWORK = Kind("k8s.cni.cncf.io", "NetworkAttachmentDefinition")
 _NAMESPACE = Kind("", "Namespace")
+_PODS = Kind("", PODS)
 CLUSTER_RUNTIME = "ClusterTrainingRuntime"
 """The kind whose pods run in the namespaces of TrainJobs."""
 _POLICIES = "admissionregistration.k8s.io"
@@ -125,7 +128,18 @@ class Graph:
     @cached_property
     def references(self) -> Sequence[Reference]:
         """The references, in the order of their files."""
-        return [reference for manifest in self.manifests for reference in self._references_of(manifest)]
+        return [reference for manifest in self.manifests for reference in self._named_by(manifest)]
+
+    def _named_by(self, manifest: Manifest) -> Sequence[Reference]:
+        """Return the references of an object. Only the first call for an object reads its fields."""
+        key = id(manifest)
+        if key not in self._known:
+            self._known[key] = list(self._references_of(manifest))
+        return self._known[key]
+
+    @cached_property
+    def _known(self) -> dict[int, Sequence[Reference]]:
+        return {}
 
     def namespaces_with(self, kind: Kind, name: str) -> AbstractSet[str]:
         """Return the namespaces with an object of a kind and name, or with an object whose controller creates it.
@@ -161,19 +175,16 @@ class Graph:
     def dangling(self, check_id: str) -> Iterator[Reference]:
         """Yield the references of a check to objects that no file has, the first one for each object and name."""
         seen = set()
-        for reference in self._dangling.get(check_id, ()):
-            key = (id(reference.manifest), reference.target.kind, reference.name)
-            if key not in seen:
-                seen.add(key)
-                yield reference
-
-    @cached_property
-    def _dangling(self) -> Mapping[str, Sequence[Reference]]:
-        by_check: dict[str, list[Reference]] = {}
-        for reference in self.references:
-            if reference.state is not State.PRESENT and not reference.is_optional:
-                by_check.setdefault(reference.target.check, []).append(reference)
-        return by_check
+        kinds = kinds_with_names_of(check_id)
+        has_pods = _PODS in kinds
+        for manifest in self.manifests:
+            if Kind(manifest.group, manifest.kind) in kinds or (has_pods and manifest.kind in KINDS):
+                for reference in self._named_by(manifest):
+                    key = (id(manifest), reference.target.kind, reference.name)
+                    is_dangling = reference.state is not State.PRESENT and not reference.is_optional
+                    if is_dangling and reference.target.check == check_id and key not in seen:
+                        seen.add(key)
+                        yield reference
 
     def explain(self, reference: Reference) -> Iterator[Breach]:
         """Yield the breach of an absent object; none if the files do not show that a file must have the object."""

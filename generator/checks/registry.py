@@ -63,6 +63,11 @@ _OF_TREES = (
     *("pod.volumes", "pod.containers", "pod.resources", "pod.probes", "pod.security", "pod.scheduling"),
 )
 """Modules below generator.checks with the rules that `synth` and `validate` run."""
+_OF_OTHERS = frozenset(
+    {"services", "relaxations", "quota.capacity", "fabric.cni", "fabric.host", "fabric.networks", "fabric.operators"}
+)
+"""Modules of `_OF_TREES` whose rules never report a TrainJob."""
+_OF_JOBS = tuple(module for module in _OF_TREES if module not in _OF_OTHERS)
 _OF_CHANGES = ("change.immutable", "change.queues", "change.runtimes")
 """Modules with the rules over two trees, which only `synth` and `validate --since` import."""
 _ENGINES = (
@@ -314,8 +319,8 @@ def get(name: str) -> Check | None:
 
 
 @cache
-def _checks_of(stage: Stage, targets: frozenset[tuple[str, str]]) -> Sequence[Check]:
-    rules = _load(_OF_CHANGES if stage is Stage.CHANGE else _OF_TREES)
+def _checks_of(stage: Stage, targets: frozenset[tuple[str, str]], *, of_jobs: bool) -> Sequence[Check]:
+    rules = _load(_OF_CHANGES if stage is Stage.CHANGE else _OF_JOBS if of_jobs else _OF_TREES)
     return [check for check in rules if check.stage is stage and check.holds_for(dict(targets))]
 
 
@@ -354,14 +359,16 @@ class Suite:
     Attributes:
         own: the checks of the user's repository, from `load_own_checks` in `generator/adoption/own_checks.py`.
         profile: measures the seconds of each check; None if they are not needed.
+        of_jobs: True to leave out the modules of mpigen whose rules never report a TrainJob.
     """
 
     own: tuple[Check, ...] = ()
     profile: Profile | None = None
+    of_jobs: bool = False
 
     def at(self, stage: Stage, targets: Mapping[str, str]) -> Sequence[Check]:
         """Return the checks that the runner calls at a stage for these minor versions, in the order of registration."""
-        ours = _checks_of(stage, frozenset(targets.items()))
+        ours = _checks_of(stage, frozenset(targets.items()), of_jobs=self.of_jobs)
         return [*ours, *self.own_at(stage, targets)] if self.own else ours
 
     def own_at(self, stage: Stage, targets: Mapping[str, str]) -> Sequence[Check]:

@@ -5,18 +5,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 
 from generator.checks.finding import Located
-from generator.checks.registry import ERROR, INFO, WARNING, Breach, declare
+from generator.checks.registry import ERROR, INFO, WARNING, Breach, Check, declare
 from generator.checks.schema import schema_breaches
 from generator.checks.trainjob import dropped_field, empty_value
 from generator.documents.load import Path
 from generator.errors import DocumentError, NotModelledError, Problem, SimulationError
 from generator.facts.names import OWNER
-from generator.manifests import Body, Manifest, read
+from generator.facts.references import PODS, Kind, kinds_with_names_of
+from generator.manifests import Body, Manifest, Needed, read
 from generator.objects.fields import mapping, mappings, string
 from generator.objects.namespace import is_namespace, is_openshift
 from generator.objects.queue import LocalQueue
@@ -44,6 +46,7 @@ from generator.simulate.webhooks import (
     set_queue,
 )
 
+_RBAC = "rbac.authorization.k8s.io"
 _PRIORITY = f"{KUEUE}/priority-class"
 _NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")  # in every cluster
 _NAME: Path = ("metadata", "name")
@@ -158,6 +161,52 @@ class Destination:
     requester: Requester | None = None
     namespace: str = "default"
     is_complete: bool = False
+
+
+def select_objects(namespaces: Collection[str], texts: Collection[bytes]) -> Needed:
+    """Return a function that selects the objects that decide about TrainJobs in some namespaces.
+
+    A large release has mostly objects in the namespaces of other teams, which decide about nothing there.
+
+    Args:
+        namespaces: the namespaces of the TrainJobs.
+        texts: the YAML texts of the cluster. A policy in them can ask for the permissions in any namespace.
+    """
+    local = _LOCAL if any(map(_OTHER_NAMESPACE.search, texts)) else _LOCAL | _GRANTS
+    return lambda head: head.namespace in namespaces or head.kind not in local
+
+
+_LOCAL = frozenset(
+    {"CiliumNetworkPolicy", "LimitRange", "LocalQueue", "NetworkAttachmentDefinition", "NetworkPolicy"}
+) | {
+    "ResourceQuota",
+    "ServiceAccount",
+}
+"""Namespaced kinds that affect only TrainJobs of their namespace."""
+_GRANTS = {"Role", "RoleBinding"}
+_OTHER_NAMESPACE = re.compile(rb"namespace\s*\((?!request\.namespace\))")
+"""A check of the authorizer in CEL: `authorizer.group('apps').resource('deployments').namespace('default')`."""
+
+
+def select_near(world: Sequence[Manifest], namespaces: Collection[str]) -> list[Manifest]:
+    """Return the objects that checks of TrainJobs in some namespaces read, without RBAC and other Namespaces."""
+    near = [item for item in world if item.group != _RBAC and not (is_namespace(item) and item.name not in namespaces)]
+    mark = next((item for item in world if is_openshift([item])), None)  # says that the objects are for OpenShift
+    return near if mark is None or is_openshift(near) else [*near, mark]
+
+
+_QUOTA_OF_JOBS = frozenset(
+    f"quota/{rule}" for rule in ("missing-priority", "missing-queue", "never-admitted", "too-many-hosts")
+)
+"""The rules of the family `quota` that report TrainJobs. The others report queues, and read all queues of a cluster."""
+
+
+def can_report_jobs(check: Check) -> bool:
+    """Return False if a rule of mpigen reports queues, or dangling names in objects without pods, and no TrainJob."""
+    if check.family == "quota":
+        return check.id in _QUOTA_OF_JOBS
+    kinds = kinds_with_names_of(check.id)
+    return not kinds or bool({Kind(GROUP, "TrainJob"), Kind("", PODS)} & {*kinds})
 
 
 def submit(jobs: Sequence[Manifest], destination: Destination, engine: Engine) -> list[Submission]:

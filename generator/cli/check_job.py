@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -81,13 +82,15 @@ def check_job(  # noqa: PLR0913 - one argument for each option
     """
     from generator import pipeline
     from generator.adoption.adoption import Run
-    from generator.checks.submission import Destination
+    from generator.checks.submission import Destination, read_jobs, select_objects
 
     requester = _requester(user, groups)
     adoption, read_text = options.load(), text_reader()
     texts = dict(_read(files))
     with progress("checking"):
-        world, made_for = read_cluster(cluster)
+        namespaces = {job.namespace for job in read_jobs(texts, namespace)}
+        select = None if adoption.suite.own else partial(select_objects, namespaces)  # your own checks can read all
+        world, made_for = read_cluster(cluster, select)
         versions = {**made_for, **targets}
         destination = Destination(world, versions, requester, namespace, is_complete(cluster))
         done = pipeline.check_jobs(texts, destination, adoption.suite)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from generator.checks.files import Targets
     from generator.components.app import App
     from generator.config.platform import Platform
-    from generator.manifests import Manifest
+    from generator.manifests import Manifest, Needed
 
 
 _STDIN = Path("-")
@@ -28,11 +28,17 @@ def read_manifests(paths: Sequence[Path]) -> list[Manifest]:
     return read_cluster(paths)[0]
 
 
-def read_cluster(paths: Sequence[Path]) -> tuple[list[Manifest], dict[str, str]]:
+def read_cluster(
+    paths: Sequence[Path], select: Callable[[Collection[bytes]], Needed] | None = None
+) -> tuple[list[Manifest], dict[str, str]]:
     """Return all manifests at the paths, and the target versions (component → minor version).
 
     A platform file is rendered first. The versions come from the platform file or from the release of the files; they
     are empty if the paths disagree.
+
+    Args:
+        paths: files and folders.
+        select: returns the objects in these texts that the caller needs. Default: all.
 
     Raises:
         ConfigError: a platform file is invalid.
@@ -43,14 +49,14 @@ def read_cluster(paths: Sequence[Path]) -> tuple[list[Manifest], dict[str, str]]
     manifests: list[Manifest] = []
     targets: set[Targets] = set()
     for path in paths:
-        manifests += _at(path, targets)
+        manifests += _at(path, targets, select)
     return manifests, dict(targets.pop()) if len(targets) == 1 else {}
 
 
-def _at(path: Path, targets: set[Targets]) -> Iterator[Manifest]:
-    from generator.checks.files import by_release, manifest_files
+def _at(path: Path, targets: set[Targets], select: Callable[[Collection[bytes]], Needed] | None) -> Iterator[Manifest]:
+    from generator.checks.files import LOCK, by_release, manifest_files
     from generator.documents.files import read_file
-    from generator.manifests import read
+    from generator.manifests import read, read_needed
 
     if path == _STDIN:
         yield from read(read_stdin("pipe manifests in"), "stdin")
@@ -63,13 +69,16 @@ def _at(path: Path, targets: set[Targets]) -> Iterator[Manifest]:
         raise OutputError(search.refused)
     if not search.files:
         raise OutputError((Problem(f"no manifests below {path}", "name files, or folders of YAML or JSON files"),))
-    targets |= {origin.targets for origin in by_release(search.files) if origin.targets}
-    for file in search.files:
-        text = read_file(file)
-        if file == path and _is_platform(text):
-            yield from _rendered(path, targets)
-        else:
-            yield from read(text, str(file))
+    origins = by_release(search.files)
+    targets |= {origin.targets for origin in origins if origin.targets}
+    locks = {origin.folder / LOCK for origin in origins if origin.folder}  # which are no objects of a cluster
+    texts = {file: read_file(file) for file in search.files if not locks or file.absolute() not in locks}
+    if path in texts and _is_platform(texts[path]):
+        yield from _rendered(path, targets)
+        return
+    is_needed = select(texts.values()) if select else None
+    for file, text in texts.items():
+        yield from read_needed(text, str(file), is_needed) if is_needed else read(text, str(file))
 
 
 def read_stdin(fix: str) -> bytes:

@@ -39,9 +39,12 @@ def read_file(file: Path, limit: int = MAX_FILE) -> bytes:
     try:
         handle = os.open(file, _FLAGS)
         try:
-            if refused := _problem_of_status(file, os.fstat(handle)):  # the file may be a new one
+            status = os.fstat(handle)
+            if refused := _problem_of_status(file, status):  # the file may be a new one
                 raise InputError((refused,))
-            content = _read_at_most(lambda size: os.read(handle, size), limit + 1)
+            content = os.read(handle, min(limit, _CHUNK))
+            if len(content) != status.st_size:
+                content += _read_at_most(lambda size: os.read(handle, size), limit + 1 - len(content))
         finally:
             os.close(handle)
     except OSError as error:

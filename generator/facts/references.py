@@ -232,6 +232,13 @@ def kinds_with_names() -> Collection[Kind]:
     return _fields().keys()
 
 
+@cache
+def kinds_with_names_of(check: str) -> Collection[Kind]:
+    """Return the kinds with fields that name objects whose absence a check reports; `pods` for pod templates."""
+    named = (link for link in links() if any(target.check == check for target in link.targets.values()))
+    return {parse_kind(kind) for link in named for kind in link.of}
+
+
 def fields_of_pods() -> Tree:
     """Return the fields of pod templates with names of other objects, each with its `Link`."""
     return _fields()[Kind("", PODS)]

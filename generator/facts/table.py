@@ -12,10 +12,9 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, TypeVar
 
-import yaml
+from generator.documents.load import load
 
 Row = TypeVar("Row")
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @cache
@@ -27,7 +26,8 @@ def read_text(package: str, *path: str) -> str:
 @cache
 def read_table(name: str, package: str = "generator.facts") -> dict[str, Any]:
     """Return the content of NAME.yaml in a package. Callers must not change it, because it is cached."""
-    content: dict[str, Any] = yaml.load(read_text(package, f"{name}.yaml"), Loader=_LOADER)  # noqa: S506 - a safe loader
+    (document,) = load(read_text(package, f"{name}.yaml"))
+    content: dict[str, Any] = document.data
     return content
 
 

@@ -271,7 +271,7 @@ def read_cohort(manifest: Manifest) -> Cohort:
         SimulationError: an amount or the weight is not a quantity.
     """
     spec = mapping(manifest.body, "spec")
-    _, quotas = _read_groups(manifest, spec)
+    _, quotas = manifest.view(_read_groups)
     return Cohort(manifest.name, string(spec.get("parentName")), quotas, _read_weight(manifest, spec))
 
 
@@ -285,7 +285,7 @@ def read_cluster_queue(manifest: Manifest, controllers: Mapping[str, str]) -> Cl
         SimulationError: an amount or the weight is not a quantity.
     """
     spec = mapping(manifest.body, "spec")
-    groups, quotas = _read_groups(manifest, spec)
+    groups, quotas = manifest.view(_read_groups)
     selector = spec.get("namespaceSelector")
     flavors = frozenset(name for group in groups for name in group.flavors)
     checks = dict.fromkeys(strings(spec.get("admissionChecks")), flavors)
@@ -316,11 +316,9 @@ def read_local_queue(manifest: Manifest) -> LocalQueue:
     return LocalQueue(manifest.namespace, manifest.name, string(spec.get("clusterQueue")), stop_policy)
 
 
-def _read_groups(
-    manifest: Manifest, spec: Mapping[str, Any]
-) -> tuple[tuple[ResourceGroup, ...], Mapping[FlavorResource, Quota]]:
+def _read_groups(manifest: Manifest) -> tuple[tuple[ResourceGroup, ...], Mapping[FlavorResource, Quota]]:
     groups, quotas = list[ResourceGroup](), dict[FlavorResource, Quota]()
-    for group in mappings(spec.get("resourceGroups")):
+    for group in mappings(mapping(manifest.body, "spec").get("resourceGroups")):
         flavors = [(string(flavor.get("name")), flavor) for flavor in mappings(group.get("flavors"))]
         groups.append(ResourceGroup(strings(group.get("coveredResources")), tuple(name for name, _ in flavors)))
         for name, flavor in flavors:

@@ -7,8 +7,9 @@ node authorizer of the API server, which can also allow requests, are not simula
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 
 from generator.manifests import Body, Manifest, conflict_error
 from generator.objects.fields import mapping, mappings, string, string_map, strings
@@ -345,7 +346,9 @@ def with_default_grants(access: Access) -> Access:
 _RBAC = "rbac.authorization.k8s.io"
 _KINDS = ("Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding")
 _FIELDS = ("rules", "aggregationRule", "roleRef", "subjects")
-_Roles = Mapping[tuple[str, str, str], Manifest]
+_Key = tuple[str, str, str]
+"""Kind, namespace and name."""
+_Roles = Mapping[_Key, Manifest]
 
 
 def read_access(manifests: Iterable[Manifest]) -> Access:
@@ -356,7 +359,10 @@ def read_access(manifests: Iterable[Manifest]) -> Access:
     """
     objects = _index(manifests)
     bindings = [manifest for manifest in objects.values() if manifest.kind.endswith("Binding")]
-    return Access(tuple(_read_grant(binding, objects) for binding in sorted(bindings, key=lambda item: item.kind)))
+    rules = cache(lambda key: tuple(_read_rules(objects[key], objects)))
+    return Access(
+        tuple(_read_grant(binding, objects, rules) for binding in sorted(bindings, key=lambda item: item.kind))
+    )
 
 
 def _index(manifests: Iterable[Manifest]) -> _Roles:
@@ -374,16 +380,17 @@ def _index(manifests: Iterable[Manifest]) -> _Roles:
     return objects
 
 
-def _read_grant(binding: Manifest, roles: _Roles) -> Grant:
+def _read_grant(binding: Manifest, roles: _Roles, rules_of: Callable[[_Key], tuple[Rule, ...]]) -> Grant:
     reference = mapping(binding.body, "roleRef")
     kind, name = string(reference.get("kind")), string(reference.get("name"))
-    role = roles.get((kind, binding.namespace if kind == "Role" else "", name))
+    key = (kind, binding.namespace if kind == "Role" else "", name)
+    role = roles.get(key)
     return Grant(
         binding=binding.resource,
         role=f"{kind} {binding.namespace}/{name}" if kind == "Role" else f"{kind} {name}",
         namespace=binding.namespace,
         subjects=tuple(_read_subjects(binding)),
-        rules=tuple(_read_rules(role, roles)) if role else (),
+        rules=rules_of(key) if role else (),
         gap=_find_gap(role, roles),
         file=binding.file,
     )

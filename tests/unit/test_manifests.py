@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from generator.documents.locate import locate
 from generator.errors import DocumentError
-from generator.manifests import Manifest, omit_none, read, write
+from generator.manifests import Head, Manifest, omit_none, read, read_needed, write
+from tests.conftest import ROOT
 
 NAMES = st.sampled_from(["a", "team-a", "yes", "1e3", "kube-system"])
 bodies = st.fixed_dictionaries(
@@ -152,3 +153,52 @@ def test_documents_are_read_lazily(tmp_path: Path) -> None:
     file.write_text("---\nkind: ConfigMap\n" * 20_000 + "---\nx: [\n", "utf-8")
     found = read(file.read_bytes(), str(file))
     assert [next(found).index for _ in range(3)] == [0, 1, 2]
+
+
+def is_needed(head: Head) -> bool:
+    return head.namespace == "team-a" or head.kind == "ConfigMap"
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "output/university").rglob("*.yaml")), ids=lambda file: file.name)
+def test_reading_what_is_needed_leaves_out_only_recognized_objects(file: Path) -> None:
+    text = file.read_bytes()
+    namespaces = {"aero"}
+    expected = [
+        item
+        for item in read(text, "f")
+        if item.namespace in ("", *namespaces) or item.kind not in ("RoleBinding", "NetworkPolicy", "LimitRange")
+    ]
+    needed = read_needed(
+        text,
+        "f",
+        lambda head: head.namespace in namespaces or head.kind not in ("RoleBinding", "NetworkPolicy", "LimitRange"),
+    )
+    assert needed == expected
+
+
+HEAD = "apiVersion: v1\nkind: Secret\nmetadata:\n  name: x\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "kinds"),
+    [
+        (f"{HEAD}  namespace: team-b\n", []),
+        (f"# a comment\n---\n# another\n{HEAD}  namespace: team-b\n---\n{HEAD}  namespace: team-a\n", [("Secret", 1)]),
+        (f"---\n{HEAD}  namespace: team-b\n---\n---\nkind: A\n", [("Secret", 0), ("A", 2)]),
+        (f"{HEAD}  namespace: on\n", [("Secret", 0)]),  # a boolean
+        (f"{HEAD}  labels: {{}}\n  namespace: team-b\n", [("Secret", 0)]),
+        (f"{HEAD}  namespace: team-b\n...\n---\nkind: A\n", [("Secret", 0), ("A", 1)]),
+        (f"{HEAD}  namespace: team-b\n--- # c\nkind: A\n", [("Secret", 0), ("A", 1)]),
+        (f"{HEAD}  namespace: team-b\n---\n&a kind: A\n--- # c\nkind: B\n", [("Secret", 0), ("A", 1), ("B", 2)]),
+        (f"{HEAD}  namespace: team-b\ndata: |\n  ---\n", []),
+    ],
+)
+def test_only_whole_documents_in_the_form_of_mpigen_are_left_out(text: str, kinds: list[tuple[str, int]]) -> None:
+    assert [(item.kind, item.index) for item in read_needed(text.encode(), "f", is_needed)] == kinds
+
+
+def test_an_error_in_a_needed_document_has_its_line() -> None:
+    text = f"{HEAD}  namespace: team-b\n---\nkind: A\nkind: B\n".encode()
+    with pytest.raises(DocumentError) as caught:
+        read_needed(text, "f", is_needed)
+    assert caught.value.problems[0].line == 8

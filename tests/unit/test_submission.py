@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
-from generator.manifests import Manifest
+from generator.checks.registry import Stage, Suite
+from generator.checks.submission import Destination, can_report_jobs, select_objects
+from generator.cli.inputs import read_cluster
+from generator.manifests import Head, Manifest
+from generator.pipeline import check_jobs
+from generator.simulate.access import parse_requester
 from generator.simulate.compile import Fault, find_faults, find_runtime
+from tests.checks import CASES, find
+from tests.conftest import ROOT
 from tests.verdicts import Case, disagreements, read_answers, read_verdicts
 
 
@@ -33,3 +42,70 @@ def test_trainer_2_2_accepts_variables_that_trainer_2_3_reserves(version: str, c
     runtime = find_runtime(job, verdicts.world)
     assert not isinstance(runtime, Fault)
     assert [fault.is_at_creation for fault in find_faults(job, runtime, {"trainer": version})] == [True] * count
+
+
+@pytest.mark.parametrize("release", ["openshift-h100", "university"])
+def test_the_objects_of_other_namespaces_decide_nothing(release: str) -> None:
+    folder = ROOT / "output" / release
+    world, targets = read_cluster([folder])
+    local = next(item for item in world if item.kind == "LocalQueue")
+    runtimes = [item.name for item in world if item.kind == "ClusterTrainingRuntime"]
+    text = "---\n".join(
+        JOB.format(name=f"train-{number}", namespace=local.namespace, queue=local.name, runtime=name)
+        for number, name in enumerate(runtimes)
+    ).encode()
+    select = partial(select_objects, {local.namespace})
+    some, _ = read_cluster([folder], select)
+    assert len(some) < len(world)
+    for requester in (None, parse_requester("user:ada")):
+        of_all, of_some = (
+            check_jobs({"job.yaml": text}, Destination(objects, targets, requester, is_complete=True))
+            for objects in (world, some)
+        )
+        assert of_all.findings == of_some.findings
+        assert [item.verdict for item in of_all.submissions] == [item.verdict for item in of_some.submissions]
+
+
+JOB = """\
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainJob
+metadata:
+  name: {name}
+  namespace: {namespace}
+  labels: {{kueue.x-k8s.io/queue-name: {queue}}}
+spec:
+  runtimeRef: {{name: {runtime}}}
+  trainer: {{numNodes: 2, command: [mpirun, ./x]}}
+"""
+AUTHORIZER = "authorizer.group('').resource('pods').{}.check('get').allowed()"
+
+
+@pytest.mark.parametrize(
+    ("expression", "is_needed"),
+    [("namespace(request.namespace)", False), ("namespace('other')", True), ("namespace (request.name)", True)],
+)
+def test_grants_elsewhere_are_read_if_a_policy_can_ask_for_them(expression: str, is_needed: bool) -> None:
+    select = select_objects({"team-a"}, [AUTHORIZER.format(expression).encode()])
+    assert select(Head("RoleBinding", "other")) is is_needed
+    assert select(Head("RoleBinding", "team-a"))
+    assert select(Head("ConfigMap", "other"))
+    assert not select(Head("NetworkPolicy", "other"))
+
+
+def test_rules_of_others_never_report_a_train_job() -> None:
+    of_jobs = {check.id for check in Suite(of_jobs=True).at(Stage.TOGETHER, {}) if can_report_jobs(check)}
+    of_jobs |= {check.id for check in Suite(of_jobs=True).at(Stage.OBJECT, {})}
+    others = {check.id for stage in (Stage.TOGETHER, Stage.OBJECT) for check in Suite().at(stage, {})} - of_jobs
+    assert {"quota/lends-nobody", "network/teams-connect"} - others == {"network/teams-connect"}
+    reported = {
+        finding.check
+        for case in CASES.values()
+        if case.family in FAMILIES_OF_JOBS
+        for finding in find(case.bad, "job.yaml", case.targets)
+        if finding.resource.startswith("TrainJob ")
+    }
+    assert reported
+    assert not reported & others
+
+
+FAMILIES_OF_JOBS = ("fabric", "mpi", "quota", "reference", "trainjob")
