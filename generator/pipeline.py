@@ -429,7 +429,7 @@ def check_jobs(texts: Mapping[str, bytes], destination: Destination, suite: Suit
         DocumentError: a file is not YAML, or has an object that is not a TrainJob, or two TrainJobs have the same name.
         SimulationError: an object of the cluster is invalid: an amount is not a quantity, or two objects differ.
     """
-    from generator.checks.submission import can_report_jobs, read_jobs, select_near, submit
+    from generator.checks.submission import JUDGED, can_report_jobs, read_jobs, select_near, submit
 
     suite = replace(suite or Suite(), of_jobs=True)
     jobs = read_jobs(texts, destination.namespace)
@@ -446,7 +446,7 @@ def check_jobs(texts: Mapping[str, bytes], destination: Destination, suite: Suit
         engine.targets,
         files=() if destination.is_complete else None,
         suite=suite,
-        left_out=["policy/rejects-own-object", *of_others],  # `submit` evaluates the policies for the user
+        left_out=[*JUDGED, *of_others],
     )
     breaches = [*located, *(located for submission in submissions for located in submission.located)]
     findings = [

@@ -59,7 +59,7 @@ _OF_TREES = (
     *("ranks", "trainjob", "relaxations", "reference", "access"),
     *("quota.amounts", "quota.definitions", "quota.capacity", "quota.jobs", "quota.namespaces"),
     *("fabric.attached", "fabric.cni", "fabric.environment", "fabric.host", "fabric.networks", "fabric.operators"),
-    *("fabric.requests", "admission", "network"),
+    *("fabric.requests", "admission", "limit_ranges", "job_pods", "network"),
     *("pod.volumes", "pod.containers", "pod.resources", "pod.probes", "pod.security", "pod.scheduling"),
 )
 """Modules below generator.checks with the rules that `synth` and `validate` run."""

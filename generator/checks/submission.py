@@ -25,6 +25,7 @@ from generator.objects.queue import LocalQueue
 from generator.objects.training import DEFAULT_QUEUE, GROUP, KUEUE, QUEUE, TrainJob, queue_of
 from generator.schemas.embedded import Engine
 from generator.simulate.access import AccessRequest, Requester
+from generator.simulate.admission.limit_range import find_limit_violations
 from generator.simulate.admission.pod_security import find_violations, read_level
 from generator.simulate.admission.resource_quota import Refusal, read_ledger
 from generator.simulate.admission.scc.admit import required_constraint
@@ -41,7 +42,6 @@ from generator.simulate.policies.request import Request, UserInfo, as_stored
 from generator.simulate.webhooks import (
     find_broken_objects,
     find_exceeded_limits,
-    find_exceeded_ratios,
     find_topology_conflicts,
     set_queue,
 )
@@ -191,7 +191,7 @@ _OTHER_NAMESPACE = re.compile(rb"namespace\s*\((?!request\.namespace\))")
 def select_near(world: Sequence[Manifest], namespaces: Collection[str]) -> list[Manifest]:
     """Return the objects that checks of TrainJobs in some namespaces read, without RBAC and other Namespaces."""
     near = [item for item in world if item.group != _RBAC and not (is_namespace(item) and item.name not in namespaces)]
-    mark = next((item for item in world if is_openshift([item])), None)  # says that the objects are for OpenShift
+    mark = next((item for item in world if is_openshift([item])), None)  # for OpenShift
     return near if mark is None or is_openshift(near) else [*near, mark]
 
 
@@ -199,6 +199,10 @@ _QUOTA_OF_JOBS = frozenset(
     f"quota/{rule}" for rule in ("missing-priority", "missing-queue", "never-admitted", "too-many-hosts")
 )
 """The rules of the family `quota` that report TrainJobs. The others report queues, and read all queues of a cluster."""
+
+
+JUDGED = ("policy/rejects-own-object", "trainjob/limit-range", "trainjob/pod-security")
+"""The rules whose findings `submit` reports for the user and for all pods."""
 
 
 def can_report_jobs(check: Check) -> bool:
@@ -259,6 +263,9 @@ class _Ledgers:
     def __init__(self, world: Sequence[Manifest]) -> None:
         """Read the ResourceQuotas of a namespace when its first TrainJob comes."""
         self._of = cache(lambda namespace: read_ledger(world, namespace))
+        self._ranges_of = cache(
+            lambda namespace: [item for item in world if (item.kind, item.namespace) == ("LimitRange", namespace)]
+        )
 
     def charge_objects(self, submission: Submission) -> None:
         """Report a ResourceQuota that rejects the TrainJob, or an object that Trainer or JobSet creates for it."""
@@ -284,9 +291,14 @@ class _Ledgers:
 
     def charge_pods(self, submission: Submission) -> None:
         """Report a ResourceQuota that rejects pods of an admitted TrainJob."""
-        is_admitted = submission.outcome is not None and submission.outcome.state is State.ADMITTED
+        state = submission.outcome.state if submission.outcome else None
         rejected = [breach for breach in submission.located if breach[1].check == "trainjob/rejected"]
-        if not (submission.compiled and is_admitted and submission.is_created) or rejected:
+        if not (submission.compiled and submission.is_created) or rejected or state is State.NEVER:
+            return
+        if breach := self._find_exceeded_limit(submission.compiled):
+            submission.of_pods.append(breach)
+            return
+        if state is not State.ADMITTED:
             return
         try:
             ledger = self._of(submission.job.namespace)
@@ -298,6 +310,27 @@ class _Ledgers:
         if refusals:
             subject = f"{len(refusals)} of {len(submission.compiled.pods)} pods"
             submission.of_pods.append(_refused(refusals[0], subject, _NO_PODS))
+
+    def _find_exceeded_limit(self, compiled: Compiled) -> Breach | None:
+        """Return why the LimitRanges of the namespace reject the pods; None if they accept the pods."""
+        ranges = self._ranges_of(compiled.job.namespace)
+        for number, pod in sorted(dict(reversed(compiled.pods)).items()) if ranges else ():
+            try:
+                violations = find_limit_violations(pod, ranges)
+            except ValueError:  # a schema rejects the amount
+                continue
+            if violations:
+                role = mapping(compiled.job_set, "spec")["replicatedJobs"][number]["name"]
+                origin = compiled.origin("Pod", number, (*violations[0].path, "resources"))
+                is_own = origin is not None and origin.manifest.kind == compiled.job.kind
+                return Breach(
+                    origin.path if origin and is_own else ("spec", "trainer"),
+                    f"a LimitRange rejects the pods `{role}`: {', '.join(map(str, violations))}",
+                    _NO_PODS,
+                    "set `resourcesPerNode` within the bounds of the LimitRange, or use another runtime",
+                    check="trainjob/rejected",
+                )
+        return None
 
 
 _NO_PODS = "Kueue admits the TrainJob, but the API server rejects its pods"
@@ -400,9 +433,6 @@ def _find_broken_pods(
     if compiled is None:
         return
     namespace = compiled.job.namespace
-    for message in find_exceeded_ratios(compiled.job_set, destination.world, namespace):
-        fix = "raise the request, or lower the limit"
-        yield Breach(("spec", "trainer", "resourcesPerNode"), message, _NO_PODS, fix, check="trainjob/rejected")
     absent: Body = {"metadata": {"name": namespace}}
     home = next((item.body for item in destination.world if is_namespace(item) and item.name == namespace), absent)
     for number, pod in sorted(dict(reversed(compiled.pods)).items()):  # one pod of each replicated job
@@ -677,13 +707,16 @@ declare(
     - On OpenShift, no SecurityContextConstraints (SCC) that the ServiceAccount of the pods may use admits them.
     - The Pod Security level of the Namespace rejects the pods. Only the events of the Job show the message. On
       OpenShift, the SCC that admits a pod sets absent fields first.
+    - A LimitRange of the namespace rejects the pods: a limit is above its `max`, a request below its `min`, or a ratio
+      above its `maxLimitRequestRatio`. Its defaults apply first, and a `max` is also the default limit.
     - A ResourceQuota of the namespace rejects the JobSet, another object or some of the pods. The objects in files, and
       the TrainJobs before this one, count as its usage. A TrainJob without all of its pods never runs.
 
     Source: trainer v2.3.0 pkg/webhooks/trainjob_webhook.go; kueue v0.19.2
     pkg/controller/jobs/trainjob/trainjob_webhook.go; jobset v0.12.0 pkg/webhooks/jobset_webhook.go ValidateCreate;
     k8s.io/pod-security-admission v0.34.2 admission/admission.go EvaluatePod; openshift/apiserver-library-go a8019f39
-    pkg/securitycontextconstraints/sccadmission/admission.go; k8s.io/apiserver v0.34.2
+    pkg/securitycontextconstraints/sccadmission/admission.go; kubernetes v1.34.2
+    plugin/pkg/admission/limitranger/admission.go PodValidateLimitFunc; k8s.io/apiserver v0.34.2
     pkg/admission/plugin/resourcequota/controller.go CheckRequest
     """,
 )

@@ -271,9 +271,22 @@ def _labels_of(spec: Mapping[str, Any]) -> Mapping[str, str]:
     return string_map(mapping(spec, "template", "metadata").get("labels"))
 
 
+def created_name(manifest: Manifest) -> str:
+    """Return the name of an object, or the longest name that the API server generates from its `generateName`.
+
+    Source: k8s.io/apiserver v0.34.2 pkg/storage/names/generate.go GenerateName
+    """
+    prefix = mapping(manifest.body, "metadata").get("generateName")
+    return manifest.name or (f"{prefix[:_LONGEST_PREFIX]}{'x' * _RANDOM}" if isinstance(prefix, str) else "")
+
+
+_RANDOM = 5  # letters and digits that the API server appends
+_LONGEST_PREFIX = 63 - _RANDOM
+
+
 def _find_name_breaches(job: JobSpec) -> Iterator[Breach]:
     """Yield a name that makes pod names invalid, and labels that the API server reserves."""
-    name, completions = job.manifest.name, job.completions
+    name, completions = created_name(job.manifest), job.completions
     longest = f"{name}-{completions - 1}" if completions else ""
     if longest and job.is_indexed and not is_label(longest, starts_with_letter=False):
         message = f"the last pod has the host name `{longest}`, which is not a DNS label"
@@ -493,7 +506,7 @@ def job_set(jobs: Jobs) -> Iterator[Breach]:
     spec = mapping(manifest.body, *map(str, base))
     why = "JobSet rejects the JobSet of each TrainJob, so no pod starts" if is_runtime else "JobSet rejects the object"
     is_mpi = is_runtime and "mpi" in mapping(manifest.body, "spec", "mlPolicy")
-    faults = [*find_job_set_faults(spec), *find_name_faults(spec, "a" if is_runtime else manifest.name)]
+    faults = [*find_job_set_faults(spec), *find_name_faults(spec, "a" if is_runtime else created_name(manifest))]
     for path, message, fix in faults:
         if not (is_mpi and "dependsOn" in path):
             yield Breach((*base, *path), message, why, fix, value=string(_value_at(spec, path)) or None)

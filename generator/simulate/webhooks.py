@@ -8,7 +8,7 @@ ValidateCreate; kubernetes v1.34.2 pkg/apis/core/validation/validation.go
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from generator.documents.load import Path
@@ -258,24 +258,3 @@ def find_exceeded_limits(job_set: Body) -> Iterator[str]:
                 amount, limit = amount_of(request), amount_of(limits.get(key))
                 if amount is not None and limit is not None and amount > limit:
                     yield f"the container `{name}` requests `{key}: {request}`, above its limit `{limits[key]}`"
-
-
-def find_exceeded_ratios(job_set: Body, manifests: Iterable[Manifest], namespace: str) -> Iterator[str]:
-    """Yield a sentence for each container limit above `maxLimitRequestRatio` times its request.
-
-    The API server rejects such pods.
-
-    Source: kubernetes v1.34.2 plugin/pkg/admission/limitranger/admission.go limitRequestRatioConstraint
-    """
-    ranges = [item for item in manifests if item.kind == "LimitRange" and item.namespace == namespace]
-    items = [entry for limit_range in ranges for entry in mappings(mapping(limit_range.body, "spec").get("limits"))]
-    ratios = [mapping(entry, "maxLimitRequestRatio") for entry in items if entry.get("type") == "Container"]
-    jobs = mappings(mapping(job_set, "spec").get("replicatedJobs"))
-    containers = [pair for item in jobs for pair in containers_of([item], item.get("name")).items()]
-    for name, container in containers:
-        limits, requests = (mapping(container, "resources", key) for key in AMOUNTS)
-        for key, most in ((key, most) for ratio in ratios for key, most in ratio.items()):
-            limit, request = amount_of(limits.get(key)), amount_of(requests.get(key))
-            if limit and request and limit / request > (amount_of(most) or 0):
-                ratio = f"more than {most} times its request, the ratio of a LimitRange"
-                yield f"the limit of `{key}` of the container `{name}` is {ratio}"

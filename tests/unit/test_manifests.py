@@ -160,7 +160,7 @@ def is_needed(head: Head) -> bool:
 
 
 @pytest.mark.parametrize("file", sorted((ROOT / "output/university").rglob("*.yaml")), ids=lambda file: file.name)
-def test_reading_what_is_needed_leaves_out_only_recognized_objects(file: Path) -> None:
+def test_needed_objects_are_read_and_others_left_out(file: Path) -> None:
     text = file.read_bytes()
     namespaces = {"aero"}
     expected = [

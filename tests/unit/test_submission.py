@@ -84,7 +84,7 @@ AUTHORIZER = "authorizer.group('').resource('pods').{}.check('get').allowed()"
     ("expression", "is_needed"),
     [("namespace(request.namespace)", False), ("namespace('other')", True), ("namespace (request.name)", True)],
 )
-def test_grants_elsewhere_are_read_if_a_policy_can_ask_for_them(expression: str, is_needed: bool) -> None:
+def test_grants_in_other_namespaces_are_read_for_a_policy_with_an_authorizer(expression: str, is_needed: bool) -> None:
     select = select_objects({"team-a"}, [AUTHORIZER.format(expression).encode()])
     assert select(Head("RoleBinding", "other")) is is_needed
     assert select(Head("RoleBinding", "team-a"))

@@ -20,9 +20,10 @@ def slots(objects: Objects) -> Iterator[Breach]:
     """Report a command that starts more processes than the hostfile has slots.
 
     The hostfile of Trainer has one line per pod with ranks, with `numProcPerNode` slots. Open MPI then starts no rank
-    and fails, unless the command has `--oversubscribe`. horovodrun fails too. Intel MPI and MPICH start all processes
-    on the same hosts, so the ranks share CPUs and devices: the finding is a warning. If the manifests do not show which
-    MPI the image has, the finding is a warning too.
+    and fails, unless the command has `--oversubscribe`, or a parameter file in the image allows oversubscription.
+    horovodrun fails too. Intel MPI and MPICH start all processes on the same hosts, so the ranks share CPUs and
+    devices: the finding is a warning. If the manifests do not show which MPI the image has, the finding is a warning
+    too.
 
     Source: Open MPI 4.1.4 and 5.0.11, Intel MPI 2021.19 and MPICH 5.0.2 were run (tests/fixtures/launches.yaml);
     horovod 0.28.1 horovod/runner/common/util/hosts.py get_host_assignments

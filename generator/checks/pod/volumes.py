@@ -10,7 +10,7 @@ from generator.checks.registry import ERROR, WARNING, Breach, check
 from generator.documents.load import Path
 from generator.documents.messages import format_names, format_value
 from generator.objects.fields import indexed_mappings, mapping, mappings
-from generator.objects.pods import Container, PodTemplate
+from generator.objects.pods import RUNTIMES, Container, PodTemplate
 
 _MEDIUM = re.compile("(Memory|HugePages(-[0-9.]+[A-Za-z]*)?)?")
 _OF_TRAINER = {
@@ -91,10 +91,19 @@ def mount(pods: Pods) -> Iterator[Breach]:
         yield from _devices(template, container)
 
 
+_OF_JOB_SET = ("JobSet", *RUNTIMES)
+
+
 def _sources(template: PodTemplate) -> dict[str, dict[str, object]]:
-    """Return name → volume of the pods."""
+    """Return name → volume of the pods, with the claims that the StatefulSet or JobSet controller adds.
+
+    Source: jobset v0.12.0 pkg/controllers/volume_claim_policy.go addVolumes
+    """
     spec = mapping(template.manifest.body, "spec")
-    claims = mappings(spec.get("volumeClaimTemplates")) if template.manifest.kind == "StatefulSet" else ()
+    claims = list(mappings(spec.get("volumeClaimTemplates"))) if template.manifest.kind == "StatefulSet" else []
+    job_set = spec if template.manifest.kind == "JobSet" else mapping(spec, "template", "spec")
+    for policy in mappings(job_set.get("volumeClaimPolicies")) if template.manifest.kind in _OF_JOB_SET else ():
+        claims += mappings(policy.get("templates"))
     named: dict[str, dict[str, object]] = {
         str(mapping(claim, "metadata").get("name")): {"persistentVolumeClaim": {}} for claim in claims
     }
