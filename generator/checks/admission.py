@@ -8,7 +8,6 @@ rejects runs no job.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
@@ -411,6 +410,7 @@ class OwnAdmission:
         authorizer or parameters.
         """
         from generator.simulate.policies.request import UserInfo
+        from generator.simulate.policies.syntax import find_strings
 
         if not policy.reads_user:
             return [UserInfo("anyone")]
@@ -421,8 +421,7 @@ class OwnAdmission:
             return [self.account] if self.account else []
         if any(reading.root in ("authorizer", "params") for reading in policy.readings):
             return []
-        names = {name for text in policy.texts for pair in _STRING.findall(text) for name in pair}
-        groups = sorted(name for name in names if name and not name.startswith("system:"))
+        groups = sorted({name for text in policy.texts for name in find_strings(text)})
         return [UserInfo(owner), *(UserInfo(owner, (name,)) for name in groups), UserInfo(owner, tuple(groups))]
 
 
@@ -472,8 +471,6 @@ def rejects_own_object(admission: OwnAdmission) -> Iterator[Breach]:
 _ADMISSION = "admissionregistration.k8s.io"
 _DELETED = ("metadata", "deletionTimestamp")
 _OF_OBJECTS = ("oldObject", "params", "namespaceObject", "authorizer")
-_STRING = re.compile(r"'([^'\n]*)'|\"([^\"\n]*)\"")
-"""A string in an expression."""
 _METADATA: tuple[tuple[str, ...], ...] = (("metadata",), ("kind",), ("apiVersion",))
 _KNOWN: Mapping[tuple[str, str], tuple[tuple[str, ...], ...]] = {
     **{("", kind): ((),) for kind in ("ConfigMap", "Namespace", "ResourceQuota", "ServiceAccount")},

@@ -39,8 +39,8 @@ def limit_range(objects: Objects) -> Iterator[Breach]:
             for name in names:
                 ranges = ranges_of(name, objects)
                 job_set = mapping(runtime.body, "spec", "template")
-                found = find_late_violations({"spec": pods.spec}, job_set, runtime, ranges, objects, name)
-                rejecting += [(name, violation) for violation in found[:1]]
+                violations = find_late_violations({"spec": pods.spec}, job_set, runtime, ranges, objects, name)
+                rejecting += [(name, violation) for violation in violations[:1]]
             if rejecting:
                 name, violation = rejecting[0]
                 where = f"namespace `{name}`" if len(names) == 1 else f"{len(rejecting)} of {len(names)} namespaces"

@@ -13,6 +13,7 @@ from functools import cache
 from generator.checks.finding import Located
 from generator.checks.registry import ERROR, INFO, WARNING, Breach, Check, declare
 from generator.checks.schema import schema_breaches
+from generator.checks.submitters import reject_all
 from generator.checks.trainjob import dropped_field, empty_value
 from generator.documents.load import Path
 from generator.errors import DocumentError, NotModelledError, Problem, SimulationError
@@ -353,9 +354,10 @@ def _find_denials(request: Request, cluster: PolicyCluster, requester: Requester
         SimulationError: the files do not have all that the policies read.
     """
     decisions = judge(request, cluster)
-    by_user = set() if requester else {policy.name for policy in cluster.policies if policy.reads_user}
+    by_user = {} if requester else {policy.name: policy for policy in cluster.policies if policy.reads_user}
     for decision in decisions:
-        if not decision.holds and decision.policy in by_user and "Deny" in decision.actions:
+        is_rejected = not decision.holds and "Deny" in decision.actions
+        if is_rejected and decision.policy in by_user and not reject_all(by_user[decision.policy], request, cluster):
             question = f"if the policy `{decision.policy}` accepts the TrainJob, because the policy reads the user"
             yield _unknown(f"{question}: {decision.message}", "name the user with `--as` and `--group`")
         elif not decision.holds and {"Deny", "Warn"} & {*decision.actions}:

@@ -9,7 +9,7 @@ import pytest
 from generator.checks.registry import Stage, Suite
 from generator.checks.submission import Destination, can_report_jobs, select_objects
 from generator.cli.inputs import read_cluster
-from generator.manifests import Head, Manifest
+from generator.manifests import Head, Manifest, read
 from generator.pipeline import check_jobs
 from generator.simulate.access import parse_requester
 from generator.simulate.compile import Fault, find_faults, find_runtime
@@ -109,3 +109,61 @@ def test_rules_of_others_never_report_a_train_job() -> None:
 
 
 FAMILIES_OF_JOBS = ("fabric", "mpi", "quota", "reference", "trainjob")
+
+
+POLICY = """\
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {{name: users}}
+spec:
+  failurePolicy: Fail
+  matchConstraints:
+    resourceRules:
+    - {{apiGroups: [trainer.kubeflow.org], apiVersions: [v1alpha1], operations: [CREATE], resources: [trainjobs]}}
+  validations:
+  - {{expression: "{expression}", message: rejected}}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {{name: users}}
+spec: {{policyName: users, validationActions: [Deny]}}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {{name: team-a}}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {{name: submit, namespace: team-a}}
+rules:
+- {{apiGroups: [trainer.kubeflow.org], resources: [trainjobs], verbs: [create]}}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {{name: submit, namespace: team-a}}
+roleRef: {{apiGroup: rbac.authorization.k8s.io, kind: Role, name: submit}}
+subjects:
+- {{apiGroup: rbac.authorization.k8s.io, kind: Group, name: editors}}
+- {{apiGroup: rbac.authorization.k8s.io, kind: User, name: bob}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("expression", "verdict"),
+    [
+        ("'admins' in request.userInfo.groups && has(object.spec.runtimePatches)", "trainjob/denied"),  # for every user
+        ("'admins' in request.userInfo.groups", "trainjob/unknown"),  # a submitter can be an admin
+        ("'editors' in request.userInfo.groups", "trainjob/unknown"),  # bob is no editor
+        ("request.userInfo.username == 'bob'", "trainjob/unknown"),
+        ("request.userInfo.username == 'carol'", "trainjob/unknown"),  # carol can be an editor
+        ("request.userInfo.username == 'carol' && 'a' == 'b'", "trainjob/denied"),
+        ("authorizer.group('').resource('pods').namespace('x').check('get').allowed()", "trainjob/denied"),
+        ("request.userInfo.username != ''", ""),
+    ],
+)
+def test_a_policy_that_rejects_every_submitter_needs_no_user(expression: str, verdict: str) -> None:
+    world = list(read(POLICY.format(expression=expression), "cluster.yaml"))
+    text = JOB.format(name="train", namespace="team-a", queue="default", runtime="openmpi").encode()
+    done = check_jobs({"job.yaml": text}, Destination(world, {}))
+    verdicts = [item.check for item in done.findings if item.check in ("trainjob/denied", "trainjob/unknown")]
+    assert verdicts == ([verdict] if verdict else [])

@@ -111,7 +111,7 @@ def _find_inverted(container: _Container) -> Iterator[LimitViolation]:
 
 
 def _sum_up(spec: Body, containers: Sequence[_Container]) -> _Container:
-    """Return the amounts of a pod: the sum of its containers, at least those of each init container."""
+    """Return the amounts of a pod: the sum of its containers, at least the amounts of each init container."""
     requests, limits = (
         {**_sum(containers, amounts), **_of_pod(spec, key)}
         for key, amounts in (

@@ -28,6 +28,15 @@ _CACHED = 512  # expressions; several functions read the same expression, and a 
 _CONVERSIONS = {"string", "int", "uint", "double", "bool", "bytes", "duration", "timestamp"}
 
 
+_STRING = re.compile(r"'([^'\n]*)'|\"([^\"\n]*)\"")
+
+
+def find_strings(text: str) -> Iterator[str]:
+    """Yield the strings in an expression that can name a user or a group: not empty, and no group of the API server."""
+    names = (name for pair in _STRING.findall(text) for name in pair)
+    yield from (name for name in names if name and not name.startswith("system:"))
+
+
 class Token(NamedTuple):
     """A word, string, number or sign, with its position in the expression."""
 

@@ -1,0 +1,73 @@
+"""The users who may submit a TrainJob, if a command names no user: they decide if a policy rejects all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import product
+
+from generator.errors import SimulationError
+from generator.facts.names import OWNER
+from generator.objects.fields import mapping, string
+from generator.objects.training import GROUP
+from generator.simulate.access import AccessRequest, Subject
+from generator.simulate.policies.judge import Decision, judge
+from generator.simulate.policies.policy import Policy, PolicyCluster
+from generator.simulate.policies.request import Request, UserInfo
+from generator.simulate.policies.syntax import find_strings
+
+_ANY = "any user"
+_MOST = 64
+"""Users to ask for one policy. More users leave the question open."""
+
+
+def reject_all(policy: Policy, request: Request, cluster: PolicyCluster) -> Decision | None:
+    """Return a rejection of a policy, if the policy rejects the request of each user who may submit it; else None.
+
+    Args:
+        policy: a policy that reads the user.
+        request: the request to create a TrainJob.
+        cluster: the policies, and the grants of RBAC.
+    """
+    users = _find_users(policy, request, cluster)
+    rejections = []
+    for user in users if len(users) <= _MOST else ():
+        try:
+            decisions = judge(replace(request, user_info=user), cluster, [policy])
+        except SimulationError:
+            return None
+        rejection = next((item for item in decisions if not item.holds and "Deny" in item.actions), None)
+        if rejection is None:
+            return None
+        rejections.append(rejection)
+    return rejections[0] if rejections else None
+
+
+def _find_users(policy: Policy, request: Request, cluster: PolicyCluster) -> Sequence[UserInfo]:
+    """Return the users with `create` on `trainjobs` in the namespace; empty if the files do not show all of them.
+
+    The owner in the annotation submits the TrainJob. Without an owner, each granted user can submit it. Members of
+    granted groups can submit it too, with the names that the policy compares, and with another name. Each has each
+    granted group, also with the groups that the policy names.
+    """
+    subjects = list(_find_subjects(request, cluster))
+    granted = {subject.name for subject in subjects if subject.is_group}
+    users = {subject.name for subject in subjects if not subject.is_group}
+    owner = string(mapping(request.object, "metadata", "annotations").get(OWNER))
+    if not subjects or any(reading.root == "params" for reading in policy.readings):
+        return []
+    named = {text for expression in policy.texts for text in find_strings(expression)}
+    members = [_ANY, *sorted(named)] if granted else []
+    names = [owner] if owner else list(dict.fromkeys((*sorted(users), *members)))
+    groups: list[tuple[str, ...]] = [(), *((group,) for group in sorted(granted))]
+    groups += [(*group, *sorted(named - {*group})) for group in groups]
+    pairs = product(names, dict.fromkeys(groups))
+    return [UserInfo(name, group) for name, group in pairs if name in users or granted & {*group}]
+
+
+def _find_subjects(request: Request, cluster: PolicyCluster) -> Iterator[Subject]:
+    """Yield the users and groups to which the files grant `create` on TrainJobs in the namespace of a request."""
+    creation = AccessRequest("create", GROUP, "trainjobs", namespace=request.namespace)
+    for grant in cluster.access.grants:
+        if grant.namespace in ("", request.namespace) and any(rule.allows(creation) for rule in grant.rules):
+            yield from grant.subjects
