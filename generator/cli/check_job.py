@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     metavar="WHO",
     help="The user who submits the TrainJobs: group:NAME, user:NAME or serviceaccount:NAMESPACE/NAME. Default: the "
     "owner in the annotation mpigen.dev/owner. Without --as, mpigen does not check RBAC. The verdict is then unknown "
-    "if a policy that reads the user rejects the TrainJob.",
+    "if a policy that reads the user rejects the TrainJob, except if it rejects every user with the permission.",
 )
 @click.option("--group", "groups", multiple=True, metavar="NAME", help="A group of WHO. May be repeated.")
 @click.option(
