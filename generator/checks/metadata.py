@@ -12,9 +12,11 @@ from typing import Any
 
 from generator.checks.registry import ERROR, Breach, check
 from generator.documents.load import Path
+from generator.documents.messages import format_value
 from generator.manifests import Manifest
-from generator.objects.fields import indexed_mappings, mapping, strings
+from generator.objects.fields import indexed_mappings, mapping, string, strings
 from generator.schemas.patterns import KEY
+from generator.simulate.webhooks import is_label
 
 _REJECTED = "the API server rejects the object"
 _STANDARD = ("foregroundDeletion", "kubernetes", "orphan")
@@ -26,11 +28,12 @@ _BUILTIN = frozenset(
 )
 """Groups whose finalizers need a domain. Custom resources, webhooks and leases accept other names."""
 _KEY = re.compile(KEY)
+_READ = ("namespace", "finalizers", "ownerReferences")
 
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """The metadata of an object with finalizers or owners.
+    """The metadata of an object with a namespace, finalizers or owners.
 
     Attributes:
         group: the API group of the object.
@@ -42,22 +45,34 @@ class Metadata:
 
     @classmethod
     def of_manifest(cls, manifest: Manifest, _targets: Mapping[str, str]) -> Metadata | None:
-        """Return the metadata of a manifest; None for an object without finalizers and owners."""
+        """Return the metadata of a manifest; None for an object without a namespace, finalizers and owners."""
         body = manifest.body.get("metadata")
-        is_known = isinstance(body, dict) and ("finalizers" in body or "ownerReferences" in body)
+        is_known = isinstance(body, dict) and not body.keys().isdisjoint(_READ)
         return cls(manifest.group, mapping(body)) if is_known else None
 
 
 @check("object/metadata", severity=ERROR, needs=Metadata)
 def metadata(metadata: Metadata) -> Iterator[Breach]:
-    """Report finalizers or owner references that the API server rejects.
+    """Report a namespace, finalizers or owner references that the API server rejects.
 
-    A finalizer needs a domain, such as `example.com/keep`, except for the finalizers of Kubernetes. At most one owner
-    of an object can be its controller. `orphan` and `foregroundDeletion` exclude each other.
+    A namespace has at most 63 lower-case letters, digits and inner hyphens, so no other name can exist. A finalizer
+    needs a domain, such as `example.com/keep`, except for the finalizers of Kubernetes. At most one owner of an object
+    can be its controller. `orphan` and `foregroundDeletion` exclude each other.
 
-    Source: k8s.io/apimachinery v0.34.2 pkg/api/validation/objectmeta.go ValidateFinalizers, ValidateOwnerReferences;
-    kubernetes v1.34.2 pkg/apis/core/validation/validation.go validateKubeFinalizerName
+    Source: k8s.io/apimachinery v0.34.2 pkg/api/validation/objectmeta.go ValidateFinalizers, ValidateOwnerReferences,
+    pkg/api/validation/generic.go ValidateNamespaceName; kubernetes v1.34.2
+    pkg/apis/core/validation/validation.go validateKubeFinalizerName
     """
+    namespace = string(metadata.body.get("namespace"))
+    if namespace and not is_label(namespace, starts_with_letter=False):
+        message = f"{format_value(namespace)} is not the name of a namespace"
+        fix = "write at most 63 lower-case letters, digits and inner hyphens"
+        yield Breach(("metadata", "namespace"), message, "no such namespace can exist", fix, value=namespace)
+    yield from _finalizer_breaches(metadata)
+    yield from _owner_breaches(metadata)
+
+
+def _finalizer_breaches(metadata: Metadata) -> Iterator[Breach]:
     finalizers = strings(metadata.body.get("finalizers"))
     is_builtin = metadata.group in _BUILTIN
     for number, name in enumerate(finalizers):
@@ -68,6 +83,9 @@ def metadata(metadata: Metadata) -> Iterator[Breach]:
     if {"orphan", "foregroundDeletion"} <= {*finalizers}:
         message = "the finalizers `orphan` and `foregroundDeletion` exclude each other"
         yield Breach(("metadata", "finalizers"), message, _REJECTED, "remove one of them", value=[*finalizers])
+
+
+def _owner_breaches(metadata: Metadata) -> Iterator[Breach]:
     controller = ""
     for number, owner in indexed_mappings(metadata.body.get("ownerReferences")):
         path = ("metadata", "ownerReferences", number)

@@ -15,9 +15,10 @@ from generator.documents.messages import format_value
 from generator.errors import NotModelledError
 from generator.facts.names import METADATA_NAME
 from generator.manifests import Body, Manifest
-from generator.objects.fields import items, mapping, mappings, strings
+from generator.objects.fields import indexed_mappings, items, mapping, mappings, string, strings
 from generator.simulate.access import Kind
 from generator.simulate.policies.environment import TYPED
+from generator.simulate.policies.expression import Scope, compile_expression
 from generator.simulate.policies.judge import Evaluation
 from generator.simulate.policies.policy import Policy
 from generator.simulate.policies.request import Request, UserInfo, as_stored
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 _REJECTED = "the API server rejects the policy"
 _CEL_DOCS = "https://kubernetes.io/docs/reference/using-api/cel/"
+_FIX = f"correct the expression: {_CEL_DOCS} describes the syntax and the functions"
+_FIX_OF_NEW = "rewrite the expression without this function, or raise the version of Kubernetes in `cluster.versions`"
 _VARIABLES = ("object", "oldObject", "request", "namespaceObject", "params", "variables", "authorizer")
 _UNDECLARED_VARIABLE = re.compile(r"undeclared reference to 'variables\.(\w+)'")
 _REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge")
@@ -47,23 +50,51 @@ _NAMESPACE: Body = {
 
 
 def policy_breaches(manifest: Manifest, targets: Mapping[str, str]) -> Iterator[Breach]:
-    """Yield the breaches of an admission policy or its binding. Each breach names its check.
+    """Yield the breaches of an admission policy, its binding or a webhook. Each breach names its check.
 
     Args:
-        manifest: an object of any kind; only the two kinds can have breaches.
+        manifest: an object of any kind; only kinds of admission can have breaches.
         targets: component → minor version.
     """
     spec = manifest.body.get("spec")
-    if manifest.group != "admissionregistration.k8s.io" or not isinstance(spec, dict):
+    if manifest.group != "admissionregistration.k8s.io":
+        return
+    yield from _condition_breaches(manifest, targets)
+    if not isinstance(spec, dict):
         return
     if manifest.kind == "ValidatingAdmissionPolicyBinding":
         yield from _action_breaches(spec.get("validationActions"))
         return
-    minor = int(targets["kubernetes"].partition(".")[2]) - 1
-    policy = Policy(manifest, minor)
+    policy = Policy(manifest, _compatible_minor(targets))
     yield from _validation_breaches(spec.get("validations"))
     breaches = list(_expression_breaches(policy, Policy(manifest, _NEWEST)))
     yield from breaches or _absent_fields(policy)
+
+
+def _compatible_minor(targets: Mapping[str, str]) -> int:
+    """Return the minor version of Kubernetes whose functions a new expression can use."""
+    return int(targets["kubernetes"].partition(".")[2]) - 1
+
+
+def _condition_breaches(manifest: Manifest, targets: Mapping[str, str]) -> Iterator[Breach]:
+    """Yield the match conditions of webhooks that do not compile."""
+    for number, hook in indexed_mappings(manifest.body.get("webhooks")):
+        for place, condition in indexed_mappings(hook.get("matchConditions")):
+            text = string(condition.get("expression")).strip()
+            scopes = [Scope(minor, has_params=False) for minor in (_compatible_minor(targets), _NEWEST)]
+            problems = [compile_expression(text, scope, ("bool",)).problem if text else "" for scope in scopes]
+            if problems[0]:
+                message, fix = f"the expression does not compile: {problems[0]}", _FIX
+                if not problems[1]:
+                    message, fix = f"the expression needs a newer Kubernetes: {problems[0]}", _FIX_OF_NEW
+                yield Breach(
+                    ("webhooks", number, "matchConditions", place, "expression"),
+                    message,
+                    "the API server rejects the webhook configuration",
+                    fix,
+                    value=condition["expression"],
+                    check="policy/expression" if problems[1] else "policy/too-new",
+                )
 
 
 def _action_breaches(actions: object) -> Iterator[Breach]:
@@ -105,8 +136,7 @@ def _expression_breaches(policy: Policy, newest: Policy) -> Iterator[Breach]:
                 f"the expression needs a newer Kubernetes: {expression.problem}",
                 "the API server accepts a new policy only if the previous minor version of Kubernetes can also compile "
                 "its expressions",
-                "rewrite the expression without this function, or raise the version of Kubernetes in "
-                "`cluster.versions`",
+                _FIX_OF_NEW,
                 value=expression.text,
                 check="policy/too-new",
             )
@@ -128,7 +158,7 @@ def _repair(expression: Expression, policy: Policy) -> str:
         return "compare the value, for example with `== true`"
     if "no matching overload" in expression.problem:
         return "use values of one type: convert the other value, for example with `string(…)`"
-    return f"correct the expression: {_CEL_DOCS} describes the syntax and the functions"
+    return _FIX
 
 
 def _find_undefined_reads(text: str) -> Iterator[tuple[str, Iterable[str]]]:
@@ -261,12 +291,14 @@ declare(
     severity=ERROR,
     text="""Report an expression that does not compile.
 
-    The API server rejects a ValidatingAdmissionPolicy whose expression does not compile. Usual causes: an undefined
-    variable, field or function; `params` without `paramKind`; types that do not fit; or a result of the wrong type.
-    `object.spec.suspend`, for example, is not a boolean condition, but `object.spec.suspend == true` is one. mpigen
-    compiles with Google's CEL, against the types that Kubernetes declares.
+    The API server rejects a ValidatingAdmissionPolicy whose expression does not compile, and a webhook configuration
+    whose match condition does not compile. Usual causes: an undefined variable, field or function; `params` without
+    `paramKind`; types that do not fit; or a result of the wrong type. `object.spec.suspend`, for example, is not a
+    boolean condition, but `object.spec.suspend == true` is one. mpigen compiles with Google's CEL, against the types
+    that Kubernetes declares.
 
-    Source: kubernetes v1.34.2 pkg/apis/admissionregistration/validation/validation.go validateCELCondition
+    Source: kubernetes v1.34.2 pkg/apis/admissionregistration/validation/validation.go validateCELCondition,
+    validateMatchConditions
     """,
 )
 declare(

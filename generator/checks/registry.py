@@ -61,6 +61,7 @@ _OF_TREES = (
     *("fabric.attached", "fabric.cni", "fabric.environment", "fabric.host", "fabric.networks", "fabric.operators"),
     *("fabric.requests", "admission", "limit_ranges", "job_pods", "network"),
     *("pod.volumes", "pod.containers", "pod.resources", "pod.probes", "pod.security", "pod.scheduling"),
+    *("pod.claims", "feature_gates", "device_claims"),
 )
 """Modules below generator.checks with the rules that `synth` and `validate` run."""
 _OF_OTHERS = frozenset(

@@ -26,12 +26,14 @@ from generator.checks.registry import ERROR, Stage, Suite, complete, declare
 from generator.checks.schema import release_breaches, schema_breaches
 from generator.errors import DocumentError, Problem
 from generator.manifests import Manifest, read
+from generator.objects.fields import mappings
 from generator.objects.namespace import is_namespace
 from generator.schemas.catalog import Catalog
 from generator.schemas.embedded import Engine
 from generator.simulate.kueue.configuration import is_configuration
 
 _POLICIES = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+_WEBHOOKS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 _OURS = Suite()
 """The checks of mpigen alone."""
 _READ_TOGETHER = KINDS | {"ClusterTrainingRuntime", "PersistentVolumeClaim", "TrainingRuntime", "TrainJob"}
@@ -162,7 +164,8 @@ def _judge_alone(manifest: Manifest, engine: Engine, suite: Suite) -> Iterator[L
         yield complete(breach, manifest)
     if not manifest.kind or not manifest.api_version:
         return
-    if manifest.kind in _POLICIES:
+    hooks = mappings(manifest.body.get("webhooks")) if manifest.kind in _WEBHOOKS else ()
+    if manifest.kind in _POLICIES or any("matchConditions" in hook for hook in hooks):
         from generator.checks.policy import policy_breaches  # importing CEL takes as long as checking a file
 
         for breach in policy_breaches(manifest, engine.targets):

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from generator.checks.registry import ERROR, Breach, check
+from generator.checks.registry import ERROR, WARNING, Breach, check
 from generator.documents.load import Path
 from generator.documents.messages import format_names, format_value
 from generator.facts.names import JOB_NAME_LABELS
@@ -23,7 +23,13 @@ from generator.objects.fields import indexed_mappings, integer, items, mapping, 
 from generator.objects.pods import JOB_SET, RUNTIMES
 from generator.objects.selectors import selects
 from generator.objects.training import GROUP
-from generator.simulate.webhooks import find_job_set_faults, find_manager_problem, find_name_faults, is_label
+from generator.simulate.webhooks import (
+    find_job_set_faults,
+    find_manager_problem,
+    find_name_faults,
+    find_unmounted_claims,
+    is_label,
+)
 
 _REJECTED = "the API server rejects the object"
 _JOBS_REJECTED = "the API server rejects the Job, so no pod starts"
@@ -259,10 +265,10 @@ def _find_selector_breaches(job: JobSpec) -> Iterator[Breach]:
         fix = "remove `manualSelector`" if job.manifest.kind == "CronJob" else "set `selector`, or remove the field"
         message = f"`manualSelector` is set in a {job.manifest.kind} without a selector"
         yield job.breach(("manualSelector",), message, fix, value=True)
-    elif isinstance(selector, dict) and not is_manual:
+    elif isinstance(selector, dict) and any(selector.values()) and not is_manual:
         message = "`selector` is set, but the API server generates the selector of each Job"
         yield job.breach(("selector",), message, "remove `selector`", selector)
-    elif isinstance(selector, dict) and not selects(selector, _labels_of(job.spec)):
+    elif isinstance(selector, dict) and is_manual and not selects(selector, _labels_of(job.spec)):
         message = "`selector` does not match the labels of the pod template"
         yield job.breach(("selector",), message, "add the labels of the selector to the pod template", selector)
 
@@ -496,7 +502,12 @@ def job_set(jobs: Jobs) -> Iterator[Breach]:
     runtime with such a JobSet, and the webhook rejects the JobSet that Trainer creates for each TrainJob.
     `mpi/job-order` reports wrong dependencies in an MPI runtime.
 
-    Source: jobset v0.12.0 pkg/webhooks/jobset_webhook.go ValidateCreate, validateFailurePolicy, validateCoordinator
+    The webhook also rejects a claim in `volumeClaimPolicies` that no container mounts. A TrainJob can add the mount to
+    its runtime, so this finding is a warning in a runtime. The webhook accepts a negative number of replicas, but the
+    labels of the Jobs count all replicas.
+
+    Source: jobset v0.12.0 pkg/webhooks/jobset_webhook.go ValidateCreate, validateFailurePolicy, validateCoordinator,
+    validateVolumeClaimPolicies; pkg/controllers/jobset_controller.go globalReplicas
     """
     manifest = jobs.manifest
     if manifest.kind in ("Job", "CronJob"):
@@ -508,8 +519,20 @@ def job_set(jobs: Jobs) -> Iterator[Breach]:
     is_mpi = is_runtime and "mpi" in mapping(manifest.body, "spec", "mlPolicy")
     faults = [*find_job_set_faults(spec), *find_name_faults(spec, "a" if is_runtime else created_name(manifest))]
     for path, message, fix in faults:
-        if not (is_mpi and "dependsOn" in path):
+        if not (is_mpi and "dependsOn" in path) or _value_at(spec, path) == []:
             yield Breach((*base, *path), message, why, fix, value=string(_value_at(spec, path)) or None)
+    for path, message, fix in find_unmounted_claims(spec):
+        other = "; or add the mount in `runtimePatches` of each TrainJob" if is_runtime else ""
+        yield Breach((*base, *path), message, why, f"{fix}{other}", severity=WARNING if is_runtime else None)
+    for number, item in indexed_mappings(spec.get("replicatedJobs")):
+        if (replicas := integer(item.get("replicas"), 1)) < 0:
+            yield Breach(
+                (*base, "replicatedJobs", number, "replicas"),
+                f"`replicas` is {replicas}",
+                "JobSet counts the replicas in labels, and the API server rejects Jobs with a negative number there",
+                "set 0 or more",
+                value=replicas,
+            )
 
 
 def _value_at(value: object, path: Path) -> object:

@@ -19,6 +19,7 @@ from generator.objects.pods import JOB_SET
 from generator.objects.training import AMOUNTS, DEFAULT_QUEUE
 from generator.quantities import amount_of
 from generator.simulate.compile import Compiled, Fault, Origin
+from generator.simulate.compile.job_set import find_volume_claims
 from generator.simulate.compile.webhooks import containers_of, replicated_jobs
 
 _KUEUE = QUEUE_NAME.partition("/")[0]
@@ -26,6 +27,7 @@ _TOPOLOGIES = tuple(f"{_KUEUE}/podset-{kind}-topology" for kind in ("required", 
 _LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _LABEL_OR_DIGIT = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _LONGEST = 63
+_SUBDOMAIN = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _INT32 = 2**31 - 1
 _RULE_NAME = re.compile(r"(?=.{1,128}$)[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
 _FAILURE_REASONS = (
@@ -67,7 +69,7 @@ def find_topology_conflicts(compiled: Compiled, runtime: Manifest) -> Iterator[F
 def find_broken_objects(compiled: Compiled, runtime: Manifest) -> Iterator[Fault]:
     """Yield the reasons why JobSet or the API server rejects the objects of a TrainJob."""
     spec, jobs = mapping(compiled.job_set, "spec"), mappings(mapping(compiled.job_set, "spec").get("replicatedJobs"))
-    for path, message, _ in find_job_set_faults(spec):
+    for path, message, _ in (*find_job_set_faults(spec), *find_unmounted_claims(spec)):
         yield Fault(Origin(runtime, (*JOB_SET, *path)), message, "use another runtime")
     for item in jobs:
         yield from _of_names(compiled.job, item)
@@ -77,10 +79,12 @@ def find_broken_objects(compiled: Compiled, runtime: Manifest) -> Iterator[Fault
 def find_job_set_faults(spec: Body) -> Iterator[tuple[Path, str, str]]:
     """Yield (path below the spec, message, fix) for each reason why the webhook of JobSet rejects a JobSet.
 
-    The feature gates of JobSet are unknown, so restart strategies and actions behind a gate are accepted. The names of
-    Jobs and pods depend on the name of the JobSet: see `find_name_faults`.
+    The feature gates of JobSet are unknown, so restart strategies and actions behind a gate are accepted:
+    generator/facts/feature_gates.yaml. The names of Jobs, pods and claims depend on the name of the JobSet: see
+    `find_name_faults`. A TrainJob can add mounts to a runtime: see `find_unmounted_claims`.
 
-    Source: jobset v0.12.0 pkg/webhooks/jobset_webhook.go ValidateCreate, validateFailurePolicy, validateCoordinator
+    Source: jobset v0.12.0 pkg/webhooks/jobset_webhook.go ValidateCreate, validateFailurePolicy, validateCoordinator,
+    validateVolumeClaimPolicies
     """
     jobs = indexed_mappings(spec.get("replicatedJobs"))
     names = [string(item.get("name")) for _, item in jobs]
@@ -107,6 +111,8 @@ def find_job_set_faults(spec: Body) -> Iterator[tuple[Path, str, str]]:
         yield from _find_faults_of_job(("replicatedJobs", number), item)
     yield from _find_faults_of_rules(spec)
     yield from _find_faults_of_coordinator(spec, [item for _, item in jobs])
+    yield from _find_faults_of_claims(spec)
+    yield from _find_null_sources(spec)
 
 
 def _find_dangling(spec: Mapping[str, Any], names: list[str]) -> Iterator[tuple[Path, str]]:
@@ -137,6 +143,53 @@ def _find_faults_of_job(path: Path, item: Mapping[str, Any]) -> Iterator[tuple[P
         yield (*path, "replicas"), f"`replicas` times `parallelism` exceeds {_INT32}", "set fewer replicas"
 
 
+def _find_faults_of_claims(spec: Mapping[str, Any]) -> Iterator[tuple[Path, str, str]]:
+    """Yield the mistakes in the names of the volume claim policies."""
+    used: set[str] = set()
+    for path, name in find_volume_claims(spec):
+        place: Path = (*path, "metadata", "name") if name else path
+        if not _SUBDOMAIN.fullmatch(name):
+            message = f"the name `{name}` of the claim is no DNS name" if name else "the claim has no `metadata.name`"
+            yield place, message, "write letters, digits, hyphens and dots in lower case"
+        if name in used:
+            yield place, f"another claim has the name `{name}` too", "rename or remove one of the claims"
+        used.add(name)
+        for number, item in indexed_mappings(spec.get("replicatedJobs")):
+            pods = mapping(item, "template", "spec", "template", "spec")
+            for index, volume in indexed_mappings(pods.get("volumes")):
+                if volume.get("name") == name:
+                    steps = ("template", "spec", "template", "spec", "volumes", index, "name")
+                    message = f"the volume `{name}` has the name of a claim in `volumeClaimPolicies`"
+                    fix = "remove the volume, because JobSet adds the claim to the pods"
+                    yield ("replicatedJobs", number, *steps), message, fix
+
+
+def _find_null_sources(spec: Mapping[str, Any]) -> Iterator[tuple[Path, str, str]]:
+    """Yield the data sources of claims without an `apiGroup`, which Go writes as null and the schema rejects."""
+    for number, policy in indexed_mappings(spec.get("volumeClaimPolicies")):
+        for index, template in indexed_mappings(policy.get("templates")):
+            for key in ("dataSource", "dataSourceRef"):
+                source = mapping(template, "spec").get(key)
+                if isinstance(source, dict) and "apiGroup" not in source:
+                    path: Path = ("volumeClaimPolicies", number, "templates", index, "spec", key)
+                    message = f"`{key}` of the claim has no `apiGroup`, and the webhook of JobSet sets it to null"
+                    yield path, message, 'set `apiGroup: ""`'
+
+
+def find_unmounted_claims(spec: Body) -> Iterator[tuple[Path, str, str]]:
+    """Yield (path below the spec, message, fix) for each claim of a JobSet that no container mounts.
+
+    Source: jobset v0.12.0 pkg/webhooks/jobset_webhook.go validateReplicatedJobsVolumeClaims
+    """
+    pods = [mapping(job, "template", "spec", "template", "spec") for job in mappings(spec.get("replicatedJobs"))]
+    containers = [body for pod in pods for key in ("initContainers", "containers") for body in mappings(pod.get(key))]
+    mounted = {mount.get("name") for container in containers for mount in mappings(container.get("volumeMounts"))}
+    for path, name in find_volume_claims(spec):
+        if name and name not in mounted:
+            message = f"no container mounts the claim `{name}`"
+            yield (*path, "metadata", "name"), message, "add the claim to `volumeMounts` of a container"
+
+
 def find_name_faults(spec: Body, name: str) -> Iterator[tuple[Path, str, str]]:
     """Yield (path below the spec, message, fix) for each replicated job of a JobSet with invalid names of Jobs or pods.
 
@@ -144,8 +197,20 @@ def find_name_faults(spec: Body, name: str) -> Iterator[tuple[Path, str, str]]:
         spec: the spec of the JobSet.
         name: the name of the JobSet.
 
-    Source: jobset v0.12.0 pkg/webhooks/jobset_webhook.go ValidateCreate; pkg/util/placement GenJobName, GenPodName
+    Source: jobset v0.12.0 pkg/webhooks/jobset_webhook.go ValidateCreate, validateCoordinatorLabelValue;
+    pkg/util/placement GenJobName, GenPodName; pkg/controllers/volume_claim_policy.go GeneratePVCName
     """
+    for path, claim in find_volume_claims(spec):
+        if len(longest := f"{claim}-{name}") > _LONGEST:
+            message = f"the name `{longest}` of the claim exceeds {_LONGEST} characters"
+            yield (*path, "metadata", "name"), message, "choose shorter names"
+    if coordinator := mapping(spec, "coordinator"):
+        index, pod = (integer(coordinator.get(key), 0) for key in ("jobIndex", "podIndex"))
+        subdomain = string(mapping(spec, "network").get("subdomain")) or name
+        endpoint = f"{name}-{coordinator.get('replicatedJob')}-{index}-{pod}.{subdomain}"
+        if len(endpoint) > _LONGEST:
+            message = f"the host name `{endpoint}` of the coordinator exceeds {_LONGEST} characters"
+            yield ("coordinator",), message, "choose shorter names, or a shorter `network.subdomain`"
     for number, item in indexed_mappings(spec.get("replicatedJobs")):
         longest = _longest_name(name, item)
         if not is_label(longest):

@@ -141,11 +141,9 @@ def claim(objects: Objects) -> Iterator[Breach]:
     defines the template, or if it is not certain that pods run in the namespace. If the files define no
     ResourceClaimTemplate at all, the check does not look for templates.
 
-    The check also reports a container whose claim is missing in `resourceClaims` of its pods: the API server rejects
-    the pods.
+    [pod/claim](../pod/claim.md) reports a container whose claim is missing in `resourceClaims` of its pods.
 
-    Source: kubernetes v1.34.2 pkg/controller/resourceclaim/controller.go (templateLister),
-    pkg/apis/core/validation/validation.go gatherPodResourceClaimNames
+    Source: kubernetes v1.34.2 pkg/controller/resourceclaim/controller.go (templateLister)
     """
     templates = objects.names("resource.k8s.io", "ResourceClaimTemplate")
     for pods in objects.view(Fabrics.read).pods:
@@ -156,9 +154,6 @@ def claim(objects: Objects) -> Iterator[Breach]:
                 path = (*pods.path, "spec", "resourceClaims", number, "resourceClaimTemplateName")
                 namespaces = {namespace for namespace, names in templates.items() if name in names}
                 yield from _dangling_templates(pods, path, name, namespaces, objects)
-        if not pods.is_patch:
-            names = [entry["name"] for _, entry in claims if isinstance(entry.get("name"), str)]
-            yield from _undeclared_claims(pods, names)
 
 
 def _dangling_templates(
@@ -179,23 +174,6 @@ def _dangling_templates(
         ERROR if defined and certain else WARNING,
         value=name,
     )
-
-
-def _undeclared_claims(pods: PodTemplate, names: Sequence[str]) -> Iterator[Breach]:
-    """Yield the claims that a container uses, but that `resourceClaims` of its pods does not declare."""
-    existing = f"declares only {listed(names, _MOST)}" if names else "is empty"
-    for container in (*pods.init_containers, *pods.containers):
-        for number, entry in indexed_mappings(mapping(container.body, "resources").get("claims")):
-            name = entry.get("name")
-            if isinstance(name, str) and name not in names:
-                yield Breach(
-                    (*container.path, "resources", "claims", number, "name"),
-                    f"the container uses the claim `{name}`, but `resourceClaims` of the pods {existing}",
-                    "the API server rejects the pods",
-                    f"{'use a declared claim, or ' if names else ''}add `{name}` to `resourceClaims` of the pods",
-                    pods.manifest,
-                    value=name,
-                )
 
 
 @check("fabric/skipped-claim", severity=WARNING, needs=Fabrics)

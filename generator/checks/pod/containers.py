@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from generator.checks.pod.templates import Pods, containers_of, report
+from generator.checks.pod.templates import Pods, containers_of, replicated_job_of, report
 from generator.checks.registry import ERROR, Breach, check
 from generator.documents.messages import format_path, format_value
 from generator.objects.fields import indexed_mappings, mapping
@@ -133,7 +133,7 @@ def restart_policy(pods: Pods) -> Iterator[Breach]:
         policy = template.spec.get("restartPolicy")
         path = (*template.path, "spec", "restartPolicy")
         if pods.manifest.kind in _OF_JOB_SETS:
-            job = _job_of(template)
+            job = mapping(replicated_job_of(template), "template", "spec")
             if policy == "Always":
                 message = "the pods of the Job have `restartPolicy: Always`"
                 yield report(template, path, message, "set `OnFailure` or `Never`", policy)
@@ -149,11 +149,3 @@ def restart_policy(pods: Pods) -> Iterator[Breach]:
                         message = "a resize restarts the container, but the pods have `restartPolicy: Never`"
                         place = (*container.path, "resizePolicy", number, "restartPolicy")
                         yield report(template, place, message, "set `NotRequired`", "RestartContainer")
-
-
-def _job_of(template: PodTemplate) -> dict[str, object]:
-    """Return the spec of the Job of a template in a JobSet or a runtime."""
-    body: object = template.manifest.body
-    for step in template.path[:-1]:
-        body = body[step]  # type: ignore[index]
-    return mapping(body)

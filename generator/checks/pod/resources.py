@@ -20,6 +20,7 @@ _KEY = re.compile(KEY)
 _HUGE = "hugepages-"
 _OF_PODS = ("cpu", "memory")
 _LONGEST_DOMAIN = 253 - len("requests.")
+_EXPONENT = re.compile("[eE][-+]?[0-9]")
 _DIVISORS = {"cpu": ("1m", "1")}
 _SIZES = ("1", *(f"1{prefix}" for prefix in "kMGTPE"), *(f"1{prefix}i" for prefix in "KMGTPE"))
 
@@ -35,8 +36,12 @@ def resources(pods: Pods) -> Iterator[Breach]:
     Since Kubernetes 1.34 pods can have resources of their own (`spec.resources`). These requests must be at least the
     sum of the containers' requests, and these limits at least the limit of each container.
 
+    Only a RuntimeClass sets `overhead`. In pods with a RuntimeClass the field repeats the overhead of the class, which
+    the check does not read.
+
     Source: kubernetes v1.34.2 pkg/apis/core/validation/validation.go validateResourceRequirements,
-    validateContainerResourceName, validatePodResources, validatePodResourceConsistency; pkg/apis/core/helper/helpers.go
+    validateContainerResourceName, validatePodResources, validatePodResourceConsistency;
+    pkg/apis/core/helper/helpers.go; plugin/pkg/admission/runtimeclass/admission.go validateOverhead
     """
     for template, container in pods.containers:
         yield from _requirements(template, (*container.path, "resources"), mapping(container.body, "resources"))
@@ -44,6 +49,12 @@ def resources(pods: Pods) -> Iterator[Breach]:
         spec = (*template.path, "spec")
         if template.spec.get("overhead"):
             yield from _requirements(template, spec, {"limits": template.spec["overhead"]}, {"limits": "overhead"})
+        overhead = template.spec.get("overhead")
+        is_set = bool(overhead) or (overhead == {} and pods.manifest.kind == "Pod")  # other kinds are stored without {}
+        if is_set and template.spec.get("runtimeClassName") is None:
+            message = "the pods have an `overhead`, but no `runtimeClassName`"
+            fix = "remove `overhead`: the API server sets the field from the RuntimeClass of the pods"
+            yield report(template, (*spec, "overhead"), message, fix, is_of_pods=True)
         if pods.kubernetes >= (1, 34) and (own := mapping(template.spec, "resources")):
             yield from _requirements(template, (*spec, "resources"), own)
             yield from _of_pods(template, (*spec, "resources"), own)
@@ -176,7 +187,7 @@ def environment(pods: Pods) -> Iterator[Breach]:
             if not isinstance(resource, str) or amount_of(divisor) in (None, 0):
                 continue
             allowed = _DIVISORS.get(resource.partition(".")[2], _SIZES)
-            if str(parse(str(divisor).strip())) not in allowed:
+            if _EXPONENT.search(str(divisor)) or str(parse(str(divisor).strip())) not in allowed:
                 message = f"{format_value(divisor)} is not a divisor of `{resource}`"
                 examples = ("1", "1Mi") if allowed is _SIZES else allowed
                 fix = f"set {format_names(examples, 'or')}"

@@ -11,11 +11,17 @@ from generator.checks.pod.templates import Pods, containers_of, report, security
 from generator.checks.registry import ERROR, Breach, check
 from generator.documents.load import Path
 from generator.documents.messages import format_value
+from generator.facts.names import JOB_NAME_LABELS
 from generator.objects.fields import indexed_mappings, items, mapping, mappings, string_map, strings
-from generator.objects.pods import PodTemplate
+from generator.objects.pods import RUNTIMES, PodTemplate
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+_MERGED = (1, 34)
+"""The first version of Kubernetes that merges `matchLabelKeys` of topology spread constraints into the selector."""
+_OF_JOBS = frozenset({"Job", "CronJob", "JobSet", *RUNTIMES})
+_LABELS_OF_JOBS = (*JOB_NAME_LABELS, "controller-uid", "batch.kubernetes.io/controller-uid")
+"""Labels of the pods of each Job. Source: kubernetes v1.34.2 pkg/registry/batch/job/strategy.go generateSelector"""
 _LONGEST_SEARCH = 2048
 _LARGEST_ANNOTATIONS = 256 * 1024
 _DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
@@ -38,6 +44,7 @@ def scheduling(pods: Pods) -> Iterator[Breach]:
     - A key of `matchLabelKeys` that the label selector has twice.
     - A key of `matchLabelKeys` that the label selector has, if the pods have a label with this key: the API server adds
       the label of each pod to the selector.
+    - A key that `matchLabelKeys` has twice, if the pods have a label with this key.
 
     The check also reports pods with `nodeName` and scheduling gates.
 
@@ -45,7 +52,7 @@ def scheduling(pods: Pods) -> Iterator[Breach]:
     ValidatePodCreate; pkg/registry/core/pod/strategy.go applyMatchLabelKeysAndMismatchLabelKeys
     """
     for template in pods.templates:
-        path, labels = (*template.path, "spec"), mapping(template.body, "metadata", "labels")
+        path, labels = (*template.path, "spec"), _label_keys(template)
         if template.spec.get("nodeName") and items(template.spec.get("schedulingGates")):
             message = "the pods have scheduling gates, but also a `nodeName`"
             fix = "remove `nodeName` or `schedulingGates`"
@@ -65,9 +72,19 @@ def scheduling(pods: Pods) -> Iterator[Breach]:
                     message = f"{format_value(key)} is in `labelSelector` and in `matchLabelKeys`"
                     fix = "remove the key from the selector, or from `matchLabelKeys`"
                     yield report(template, (*place, "matchLabelKeys"), message, fix, is_of_pods=True)
+                is_merged = "affinity" in place or pods.kubernetes >= _MERGED
+                if key in labels and matched.count(key) > 1 and not selected.count(key) and is_merged:
+                    message, fix = f"{format_value(key)} is in `matchLabelKeys` twice", "keep one of the two items"
+                    yield report(template, (*place, "matchLabelKeys"), message, fix, is_of_pods=True)
                 if key in excluded:
                     message = f"{format_value(key)} is in `matchLabelKeys` and in `mismatchLabelKeys`"
                     yield report(template, (*place, "matchLabelKeys"), message, "remove the key from one of the lists")
+
+
+def _label_keys(template: PodTemplate) -> frozenset[str]:
+    """Return the keys of the labels of the pods, including the labels that their Job adds."""
+    is_of_job = template.manifest.kind in _OF_JOBS
+    return frozenset((*mapping(template.body, "metadata", "labels"), *(_LABELS_OF_JOBS if is_of_job else ())))
 
 
 def _terms(template: PodTemplate) -> Iterator[tuple[Path, Mapping[str, Any]]]:

@@ -70,6 +70,14 @@ def is_custom(manifest: Manifest) -> bool:
     return manifest.group not in _BUILT_IN
 
 
+def replicated_job_of(template: PodTemplate) -> Mapping[str, Any]:
+    """Return the replicated job of a template in a JobSet or a runtime."""
+    body: Any = template.manifest.body
+    for step in template.path[:-3]:
+        body = body[step]
+    return mapping(body)
+
+
 def report(  # noqa: PLR0913 - the fields of a Breach
     template: PodTemplate,
     path: Path,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from generator.checks.pod.templates import Pods, report
 from generator.checks.registry import ERROR, WARNING, Breach, check
@@ -11,6 +12,7 @@ from generator.documents.load import Path
 from generator.documents.messages import format_names, format_value
 from generator.objects.fields import indexed_mappings, mapping, mappings
 from generator.objects.pods import RUNTIMES, Container, PodTemplate
+from generator.simulate.compile.job_set import find_volume_claims
 
 _MEDIUM = re.compile("(Memory|HugePages(-[0-9.]+[A-Za-z]*)?)?")
 _OF_TRAINER = {
@@ -21,6 +23,14 @@ _OF_TRAINER = {
 
 Source: trainer v2.3.0 pkg/constants/constants.go
 """
+_OF_JOB_SETS = frozenset({"JobSet", *RUNTIMES})
+_CLAIM = ("ephemeral", "volumeClaimTemplate", "spec")
+_NOT_OMITTED: tuple[tuple[tuple[str, ...], str, str], ...] = (
+    (("projected",), "sources", "[]"),
+    ((*_CLAIM, "dataSource"), "apiGroup", '""'),
+    ((*_CLAIM, "dataSourceRef"), "apiGroup", '""'),
+)
+"""(path in a volume, field, empty value) of optional fields that Go writes as null."""
 _GATED = ("clusterTrustBundle", "podCertificate")
 """Kinds of a source that the API server drops, because their feature gates are off by default."""
 _READ_ONLY = ("Enabled", "IfPossible")
@@ -32,10 +42,12 @@ def volume(pods: Pods) -> Iterator[Breach]:
 
     The check reports a source of a projected volume with two kinds, two sources that write a file at the same path, and
     an `emptyDir` with an unknown medium. The API server accepts any medium, but the kubelet cannot mount the volume, so
-    the pod stays in ContainerCreating.
+    the pod stays in ContainerCreating. In a JobSet or a runtime, a projected volume needs the list `sources`, and the
+    data source of a claim needs an `apiGroup`, because the webhook of JobSet sets a missing field to null.
 
     Source: kubernetes v1.34.2 pkg/apis/core/validation/validation.go validateProjectionSources;
-    pkg/volume/emptydir/empty_dir.go SetUpAt
+    pkg/volume/emptydir/empty_dir.go SetUpAt; k8s.io/api v0.36.2 core/v1/types.go ProjectedVolumeSource,
+    TypedLocalObjectReference (JSON without omitempty)
     """
     for template in pods.templates:
         for number, body in indexed_mappings(template.spec.get("volumes")):
@@ -49,6 +61,8 @@ def volume(pods: Pods) -> Iterator[Breach]:
                     "set `Memory`, `HugePages` or `HugePages-` with a page size, or remove the field",
                     value=medium,
                 )
+            if template.manifest.kind in _OF_JOB_SETS:
+                yield from _nulls(path, body)
             for index, source in indexed_mappings(mapping(body, "projected").get("sources")):
                 keys = [key for key, value in source.items() if value is not None and key not in _GATED]
                 if len(keys) > 1:
@@ -60,6 +74,16 @@ def volume(pods: Pods) -> Iterator[Breach]:
                 if first.setdefault(name, place) != place:
                     message = f"two sources of the volume {format_value(body.get('name'))} write the file `{name}`"
                     yield report(template, place, message, "choose another `path` for one of the files", name)
+
+
+def _nulls(path: Path, volume: Mapping[str, Any]) -> Iterator[Breach]:
+    """Yield the fields of a volume that JobSet's webhook sets to null."""
+    for steps, key, value in _NOT_OMITTED:
+        parent = mapping(volume, *steps[:-1]).get(steps[-1])
+        if isinstance(parent, dict) and key not in parent:
+            message = f"`{steps[-1]}` of the volume {format_value(volume.get('name'))} has no `{key}`"
+            why = "JobSet's webhook sets the field to null, and the API server rejects the JobSet, so no pod starts"
+            yield Breach((*path, *steps), message, why, f"set `{key}`, at least to `{value}`")
 
 
 def _projected_files(path: Path, volume: object) -> Iterator[tuple[Path, str]]:
@@ -79,7 +103,8 @@ def mount(pods: Pods) -> Iterator[Breach]:
     block device (`volumeDevices`) that is no claim, or that has the volume or the path of another entry.
 
     A TrainJob can add a volume to its runtime, so an undefined volume of a runtime is a warning. Trainer adds the
-    volumes for ssh keys and for the hostfile itself, and a StatefulSet adds its `volumeClaimTemplates`.
+    volumes for ssh keys and for the hostfile itself, a StatefulSet adds its `volumeClaimTemplates`, and JobSet adds the
+    claims in `volumeClaimPolicies`.
 
     Source: kubernetes v1.34.2 pkg/apis/core/validation/validation.go ValidateVolumeMounts, ValidateVolumeDevices,
     validateMountPropagation, validateMountRecursiveReadOnly; pkg/apis/apps/validation/validation.go
@@ -91,22 +116,19 @@ def mount(pods: Pods) -> Iterator[Breach]:
         yield from _devices(template, container)
 
 
-_OF_JOB_SET = ("JobSet", *RUNTIMES)
-
-
 def _sources(template: PodTemplate) -> dict[str, dict[str, object]]:
     """Return name → volume of the pods, with the claims that the StatefulSet or JobSet controller adds.
 
     Source: jobset v0.12.0 pkg/controllers/volume_claim_policy.go addVolumes
     """
-    spec = mapping(template.manifest.body, "spec")
-    claims = list(mappings(spec.get("volumeClaimTemplates"))) if template.manifest.kind == "StatefulSet" else []
-    job_set = spec if template.manifest.kind == "JobSet" else mapping(spec, "template", "spec")
-    for policy in mappings(job_set.get("volumeClaimPolicies")) if template.manifest.kind in _OF_JOB_SET else ():
-        claims += mappings(policy.get("templates"))
-    named: dict[str, dict[str, object]] = {
-        str(mapping(claim, "metadata").get("name")): {"persistentVolumeClaim": {}} for claim in claims
-    }
+    kind, spec = template.manifest.kind, mapping(template.manifest.body, "spec")
+    names: list[str] = []
+    if kind == "StatefulSet":
+        names = [str(mapping(claim, "metadata").get("name")) for claim in mappings(spec.get("volumeClaimTemplates"))]
+    elif kind in _OF_JOB_SETS:
+        job_set = mapping(template.manifest.body, *map(str, template.path[:-5]))
+        names = [name for _, name in find_volume_claims(job_set)]
+    named: dict[str, dict[str, object]] = {name: {"persistentVolumeClaim": {}} for name in names}
     return {**named, **{str(volume.get("name")): volume for volume in mappings(template.spec.get("volumes"))}}
 
 

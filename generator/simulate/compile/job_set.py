@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from itertools import takewhile
 from typing import Any
 
+from generator.documents.load import Path
 from generator.facts.names import JOB_LABEL, JOB_NAME_LABELS
 from generator.manifests import Body, Manifest
 from generator.objects.fields import indexed_mappings, integer, mapping, mappings, string
@@ -82,7 +83,9 @@ def _job(job_set: Manifest, replicated: Body, index: int) -> Body:
         "annotations": {**mapping(pods, "metadata", "annotations"), **labels},
     }
     has_hosts = mapping(job_set.body, "spec", "network").get("enableDNSHostnames") is True
-    domain = {"subdomain": _subdomain(job_set)} if has_hosts else {}
+    pod = {**mapping(pods, "spec"), **({"subdomain": _subdomain(job_set)} if has_hosts else {})}
+    if claims := _claims(job_set, pod):
+        pod["volumes"] = [*mappings(pod.get("volumes")), *claims]
     job = owned("batch/v1", "Job", name, job_set)
     job["metadata"]["labels"] = {**mapping(template, "metadata", "labels"), **labels}
     job["metadata"]["annotations"] = {**mapping(template, "metadata", "annotations"), **labels}
@@ -90,9 +93,28 @@ def _job(job_set: Manifest, replicated: Body, index: int) -> Body:
         **spec,
         "selector": {"matchLabels": {"batch.kubernetes.io/controller-uid": UNKNOWN_UID}},
         "suspend": mapping(job_set.body, "spec").get("suspend") is True,
-        "template": {**pods, "metadata": metadata, "spec": {**mapping(pods, "spec"), **domain}},
+        "template": {**pods, "metadata": metadata, "spec": pod},
     }
     return job
+
+
+def find_volume_claims(spec: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
+    """Yield (path below the spec, name) of each claim template in the volume claim policies of a JobSet."""
+    for number, policy in indexed_mappings(spec.get("volumeClaimPolicies")):
+        for place, template in indexed_mappings(policy.get("templates")):
+            path: Path = ("volumeClaimPolicies", number, "templates", place)
+            yield path, string(mapping(template, "metadata").get("name"))
+
+
+def _claims(job_set: Manifest, pod: Body) -> list[Body]:
+    """Return the volumes of the claims that containers of a Job mount (volume_claim_policy.go addVolumes)."""
+    containers = [container for key in ("containers", "initContainers") for container in mappings(pod.get(key))]
+    mounted = {mount.get("name") for container in containers for mount in mappings(container.get("volumeMounts"))}
+    return [
+        {"name": name, "persistentVolumeClaim": {"claimName": f"{name}-{job_set.name}"}}
+        for _, name in find_volume_claims(mapping(job_set.body, "spec"))
+        if name in mounted
+    ]
 
 
 def _labels(job_set: Manifest, replicated: Body, index: int) -> dict[str, str]:

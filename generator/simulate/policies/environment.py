@@ -73,16 +73,22 @@ def check_environment(
         **dict(_typed_fields({root: TYPED[root] for root in TYPED if root != "authorizer" or has_authorizer})),
         **dict(variables),
     }
-    config, added = _declare(minor)
+    config, added = declare(minor)
     return cel.NewEnv(
         config=config, variables={name: cel.Type(type_) for name, type_ in types.items()}, extensions=[added]
     )
 
 
 @cache
-def _declare(minor: int) -> tuple[Any, Any]:
+def declare(minor: int, *libraries: str) -> tuple[Any, Any]:
+    """Return the configuration and the extension with the functions of a minor version of Kubernetes.
+
+    Args:
+        minor: the minor version.
+        libraries: further libraries of Google's CEL.
+    """
     functions = [function for function in (*_FUNCTIONS, *_COMPARISONS) if function.since <= minor]
-    return _configure(minor, declarations(functions)), additions(functions)
+    return _configure(minor, declarations(functions), libraries), additions(functions)
 
 
 @cache
@@ -106,11 +112,12 @@ def _implement() -> tuple[Any, Any]:
     return _configure(_ALL, []), implementations(_RUNNABLE)
 
 
-def _configure(minor: int, functions: list[dict[str, Any]]) -> Any:
+def _configure(minor: int, functions: list[dict[str, Any]], further: Iterable[str] = ()) -> Any:
     libraries = [
         {key: value for key, value in row.items() if key in ("name", "version")}
         for row in read_table("cel")["libraries"]
         if row["since"] <= minor
     ]
+    libraries += [{"name": name} for name in further]
     config = {"name": "kubernetes", "extensions": libraries, "functions": functions}
     return cel.NewEnvConfigFromYaml(json.dumps(config))

@@ -1,0 +1,105 @@
+"""workload/device-claim: requests and selectors of ResourceClaims, their templates and DeviceClasses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from generator.checks.registry import ERROR, Breach, check
+from generator.documents.load import Path
+from generator.documents.messages import format_names, format_value
+from generator.facts.versions import minors
+from generator.manifests import Manifest
+from generator.objects.fields import indexed_mappings, mapping, mappings
+
+_REJECTED = "the API server rejects the object"
+_SPECS: Mapping[str, Path] = {
+    "DeviceClass": ("spec",),
+    "ResourceClaim": ("spec", "devices"),
+    "ResourceClaimTemplate": ("spec", "spec", "devices"),
+}
+"""Kind → the path of its requests, or of the spec of a DeviceClass."""
+
+
+@dataclass(frozen=True, slots=True)
+class Devices:
+    """The devices that a ResourceClaim, a template of claims or a DeviceClass selects.
+
+    Attributes:
+        path: the path of `body`.
+        body: the requests of a claim, or the spec of a DeviceClass.
+        minor: the minor version of Kubernetes whose functions a new selector can use.
+    """
+
+    path: Path
+    body: Mapping[str, Any]
+    minor: int
+
+    @classmethod
+    def of_manifest(cls, manifest: Manifest, targets: Mapping[str, str]) -> Devices | None:
+        """Return the view of a manifest; None for another kind."""
+        if manifest.group != "resource.k8s.io" or manifest.kind not in _SPECS:
+            return None
+        path = _SPECS[manifest.kind]
+        minor = targets.get("kubernetes") or minors("kubernetes")[0]
+        return cls(path, mapping(manifest.body, *map(str, path)), int(minor.partition(".")[2]) - 1)
+
+
+@check("workload/device-claim", severity=ERROR, needs=Devices)
+def device_claim(devices: Devices) -> Iterator[Breach]:
+    """Report a request name or a selector of devices that the API server rejects.
+
+    `requests` of a constraint or of a configuration names a request of the claim, or an alternative of a request, such
+    as `gpu/large`. A selector is a CEL expression over the variable `device` that compiles and returns a boolean.
+    mpigen compiles with Google's CEL, against the types that Kubernetes declares.
+
+    Source: kubernetes v1.34.2 pkg/apis/resource/validation/validation.go validateDeviceClaim, validateRequestNameRef,
+    validateCELSelector; k8s.io/dynamic-resource-allocation v0.34.2 cel/compile.go CompileCELExpression
+    """
+    yield from _find_unknown_requests(devices)
+    for path, selector in _selectors(devices):
+        text = mapping(selector, "cel").get("expression")
+        if isinstance(text, str):
+            from generator.simulate.policies.devices import find_selector_problem  # importing CEL takes long
+
+            if problem := find_selector_problem(text, devices.minor):
+                yield Breach(
+                    (*path, "cel", "expression"),
+                    f"the selector does not compile: {problem}",
+                    _REJECTED,
+                    'write a boolean expression over `device`, such as `device.driver == "gpu.example.com"`',
+                    value=text,
+                )
+
+
+def _find_unknown_requests(devices: Devices) -> Iterator[Breach]:
+    """Yield the names in constraints and configurations that no request of the claim has."""
+    names: list[str] = []
+    for request in mappings(devices.body.get("requests")):
+        names.append(str(request.get("name")))
+        names += [f"{names[-1]}/{item.get('name')}" for item in mappings(request.get("firstAvailable"))]
+    for key in ("constraints", "config") if "requests" in devices.body else ():
+        for number, item in indexed_mappings(devices.body.get(key)):
+            for place, name in enumerate(requests if isinstance(requests := item.get("requests"), list) else ()):
+                if isinstance(name, str) and name not in names:
+                    yield Breach(
+                        (*devices.path, key, number, "requests", place),
+                        f"{format_value(name)} is not a request of the claim",
+                        _REJECTED,
+                        f"name one of the requests: {format_names(names, 'or')}" if names else "add a request",
+                        value=name,
+                    )
+
+
+def _selectors(devices: Devices) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+    """Yield the paths and bodies of all selectors."""
+    holders = [(devices.path, devices.body)]
+    for number, request in indexed_mappings(devices.body.get("requests")):
+        path = (*devices.path, "requests", number)
+        holders.append(((*path, "exactly"), mapping(request, "exactly")))
+        alternatives = indexed_mappings(request.get("firstAvailable"))
+        holders += [((*path, "firstAvailable", place), item) for place, item in alternatives]
+    for path, body in holders:
+        for number, selector in indexed_mappings(body.get("selectors")):
+            yield (*path, "selectors", number), selector
