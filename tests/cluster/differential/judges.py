@@ -32,8 +32,8 @@ _SUFFIX = re.compile('(?<=-)[bcdfghjklmnpqrstvwxz2456789]{5}(?=")')  # of a gene
 
 _UNASKED = ("fabric/", "mpi/", "reference/", "schema/deprecated", "secret/", "trainjob/")
 """The checks that are about something else, …"""
-_ASKED = frozenset({"mpi/job-order", "trainjob/runtime-kind"})
-"""… except for these: a webhook rejects the object."""
+_ASKED = frozenset({"mpi/image", "mpi/job-order", "trainjob/runtime-kind"})
+"""… except for these: a webhook rejects the object, or the API server rejects its Jobs."""
 QUOTAS = frozenset(f"quota/{name}" for name in ("amount", "label", "limit", "order", "repeated", "scope"))
 """The checks of quotas that are about one object."""
 

@@ -53,7 +53,7 @@ def make_job_set(body: Body) -> Iterator[Body]:
 def make_jobs(body: Body) -> Iterator[Body]:
     """Yield the first Job of each replicated job of a JobSet."""
     replicated = [
-        {**job, "replicas": min(job.get("replicas", 1), 1)} for job in mappings(body["spec"]["replicatedJobs"])
+        {**job, "replicas": min(job.get("replicas", 1), 1)} for job in mappings(body["spec"].get("replicatedJobs"))
     ]
     single = {**body, "spec": {**body["spec"], "replicatedJobs": replicated}}
     for number, job in job_set.jobs(_manifest(single)):
