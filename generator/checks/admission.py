@@ -148,7 +148,7 @@ def security_context_constraints(objects: Objects) -> Iterator[Breach]:
 
 
 def _where(names: Sequence[str], count: int) -> str:
-    """Return the Namespaces `names` for a message: the only one of `count`, or their number and an example."""
+    """Return a text for the Namespaces `names`, out of `count`: the name if `count` is 1, else an example."""
     return f"Namespace `{names[0]}`" if count == 1 else f"{len(names)} of {count} Namespaces, such as `{names[0]}`"
 
 

@@ -234,7 +234,7 @@ def submit(jobs: Sequence[Manifest], destination: Destination, engine: Engine) -
         is_absent = destination.is_complete and submission.job.namespace not in namespaces
         if is_absent:
             question = f"if the namespace exists: these files define no Namespace `{submission.job.namespace}`"
-            submission.breaches.append(_unknown(question))
+            submission.breaches.append(_unknown(question, "add the Namespace to the files"))
         if destination.requester:
             submission.breaches += _find_missing_permission(submission.job, cluster, destination.requester)
         submission.is_clear = all(breach.check != "trainjob/unknown" for breach in submission.breaches)
@@ -243,7 +243,7 @@ def submit(jobs: Sequence[Manifest], destination: Destination, engine: Engine) -
             try:
                 submission.breaches += _find_denials(request, cluster, destination.requester)
             except SimulationError as error:
-                submission.breaches.append(_unknown("if the admission policies accept this TrainJob", error=error))
+                submission.breaches.append(_unknown("if the admission policies accept this TrainJob", _DRY_RUN, error))
                 submission.is_clear = False
             _compile(submission, request, destination, catalog.targets)
             if submission.compiled:
@@ -381,7 +381,7 @@ def _find_missing_permission(job: Manifest, cluster: PolicyCluster, requester: R
         return
     user = requester.user or ", ".join(sorted(group for group in requester.groups if not group.startswith("system:")))
     if gaps := [*cluster.access.gaps(requester, job.namespace)]:
-        yield _unknown(f"if `{user}` may create TrainJobs in `{job.namespace}`: {gaps[0]}")
+        yield _unknown(f"if `{user}` may create TrainJobs in `{job.namespace}`: {gaps[0]}", _DRY_RUN)
         return
     yield Breach(
         ("metadata", "namespace"),
@@ -454,7 +454,8 @@ def _find_broken_pods(
     known = {item.name for item in destination.world if (item.kind, item.namespace) == ("ServiceAccount", namespace)}
     accounts = {_account(pod) for _, pod in compiled.pods}
     for name in sorted(accounts - known - {"default"}):
-        yield _unknown(f"if the pods start: these files define no ServiceAccount `{name}` in namespace `{namespace}`")
+        question = f"if the pods start: these files define no ServiceAccount `{name}` in namespace `{namespace}`"
+        yield _unknown(question, "add the ServiceAccount to the files")
 
 
 def _account(pod: Body) -> str:
@@ -480,8 +481,8 @@ def _find_rejection(role: _Role, pod: Body, decision: PodDecision) -> Iterator[B
     """Yield an error if the SCCs of OpenShift reject the pods, or an info if mpigen cannot decide."""
     if decision.answer is Answer.UNKNOWN:
         question = f"if OpenShift admits the pods `{role.name}`, because {decision.doubt}"
-        reasons = f"; otherwise {decision.describe(role.name)}" if decision.failures else ""
-        yield _unknown(f"{question}{reasons}")
+        reasons = f"; if not, the reason is: {decision.describe(role.name)}" if decision.failures else ""
+        yield _unknown(f"{question}{reasons}", "submit the TrainJob, and read the events of its Jobs")
     if decision.answer is Answer.REJECTED:
         places = [role.find_place(failure.path) for failure in decision.failures]
         path = next((place for place in places if place != _RUNTIME), _RUNTIME)
@@ -527,13 +528,14 @@ def _fault(fault: Fault, job: Manifest) -> Breach:
     return Breach(path, fault.message, why, fault.fix, check="trainjob/rejected")
 
 
+_DRY_RUN = "test it on a cluster: `kubectl create --dry-run=server`"
 _UNKNOWN = "mpigen makes no prediction here: only the cluster shows the result"
 
 
 def _unknown(question: str, fix: str = "", error: SimulationError | None = None) -> Breach:
     """Return the breach of a question that only the cluster answers. `error` has the reason and the fix."""
     reason = f": {error.problems[0].message}" if error else ""
-    fix = fix or (error.problems[0].fix if error else "") or "test it on a cluster: `kubectl create --dry-run=server`"
+    fix = (error.problems[0].fix if error else "") or fix or "submit the TrainJob, and read its events"
     return Breach(
         _NAME, f"mpigen cannot decide {question}{reason}", _UNKNOWN, fix, severity=INFO, check="trainjob/unknown"
     )

@@ -195,7 +195,7 @@ def _forbid_python(context: click.Context, _option: click.Parameter, is_forbidde
 
 
 def no_python_option(command: _Command) -> _Command:
-    """Add `--no-python` to a command, which then refuses to run Python files of the user."""
+    """Add the option `--no-python` to a command. With it, the command refuses to run Python files of the user."""
     return click.option(
         "--no-python",
         is_flag=True,

@@ -17,7 +17,7 @@ from tests.cluster.trees import is_gone
 
 pytestmark = pytest.mark.cluster
 
-_SSHD = "- name: node  # sshd"
+_SSHD = "- name: node  # runs sshd"
 _MORE = "- {name: more, image: a}\n                - name: node"
 _QUIET = 5  # seconds in which nothing happens that should not
 

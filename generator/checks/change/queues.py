@@ -165,9 +165,10 @@ def less_quota(change: ChangedQueues) -> Iterator[Breach]:
     """Report a queue with less quota than before.
 
     The update lowers the nominal quota of a ClusterQueue, or removes a flavor from the ClusterQueue. Kueue stops no
-    running job at once. Usage above the new quota counts as borrowed, so other queues can reclaim it by preemption, and
-    Kueue admits no new jobs until usage is below the quota. An evicted job does not get a removed flavor again. The
-    check skips a ClusterQueue without a LocalQueue, unless the files have no LocalQueue at all.
+    running job at once. Usage above the new quota counts as borrowed, so other queues can reclaim it by preemption.
+    Until usage is below the new quota, Kueue admits new jobs only if the queue can borrow more. An evicted job does not
+    get a removed flavor again. The check skips a ClusterQueue without a LocalQueue, unless the files have no LocalQueue
+    at all.
 
     Source: kueue v0.19.2 pkg/cache/scheduler/resource_node.go available, IsWithinNominalInResources
     """
@@ -190,8 +191,8 @@ def less_quota(change: ChangedQueues) -> Iterator[Breach]:
                 "running jobs continue, but do not get the flavor again after an eviction; new "
                 "jobs never get the flavor"
                 if is_removed
-                else "running jobs continue, but other queues can reclaim usage above the new quota; new jobs stay"
-                " pending until usage is below the new quota",
+                else "running jobs continue, but other queues can reclaim usage above the new quota; until usage is "
+                "below the new quota, new jobs stay pending unless the queue can borrow more",
                 "inform the team first, or set `stopPolicy: Hold` first, so that running jobs end and no new jobs "
                 "start",
                 manifest,

@@ -121,7 +121,7 @@ def _faults_of_provider(value: dict[str, dict[str, object]]) -> Iterator[Fault]:
             yield _explain(violation, violation.path[2:])
     for path in _foreign_references(value):
         message = f"`{format_path(path)}` is set, but a SecretStore can refer to its own namespace only"
-        yield Fault(message, "remove `namespace`", path)
+        yield Fault(message, "remove `namespace`: the store then uses its own namespace", path)
 
 
 @cache
@@ -148,7 +148,7 @@ def _frozen(value: object) -> object:
 
 
 def _foreign_references(value: object, path: Steps = ()) -> Iterator[Steps]:
-    """Yield references into other namespaces.
+    """Yield the path of `namespace` in each reference that sets it: the namespace of the store is not known here.
 
     Source: external-secrets v1.3.2 runtime/esutils/utils.go `ValidateSecretSelector`.
     """

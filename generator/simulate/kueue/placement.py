@@ -131,7 +131,10 @@ class _Search:
         return self._holds(domain, self._count, self._leaders if self._counts_leader else 0)
 
     def _find_several(self, domains: Sequence[Domain]) -> list[Domain] | None:
-        """Return domains that hold all pods together, first the leader's domain; None if they have no room."""
+        """Return some of the domains, which together have room for all pods, the leader's domain first.
+
+        Return None if all of them have too little room.
+        """
         domains = self._prioritize_leader(domains, self._count, self._leaders)
         chosen: list[Domain] = []
         left, leaders, index = self._count, self._leaders, 0
