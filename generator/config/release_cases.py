@@ -111,7 +111,7 @@ def _filled(case: Body, home: Manifest) -> Body:
 
 
 def _bases(bases: Mapping[str, Body], home: Manifest, platform: str) -> Body:
-    """Return the base objects of the test cases, and three TrainJobs for the namespace `home`.
+    """Return the base objects of the test cases, and four TrainJobs for the namespace `home`.
 
     Bases with `metadata.labels` get the labels of generated objects in place of their own labels.
     """
@@ -122,8 +122,30 @@ def _bases(bases: Mapping[str, Body], home: Manifest, platform: str) -> Body:
         else body
         for name, body in bases.items()
     }
-    jobs = {"job": _job(home, "runtimes"), "wired": _job(home, "fabrics"), "led": _job(home, "fabric-variables")}
+    jobs = {
+        "job": _job(home, "runtimes"),
+        "counted": _counted_job(home),
+        "wired": _job(home, "fabrics"),
+        "led": _job(home, "fabric-variables"),
+    }
     return {**_filled(marked, home), **jobs}
+
+
+def _counted_job(home: Manifest) -> Body:
+    """Return a TrainJob that requests every resource of its runtime, at most as many devices as the namespace allows.
+
+    The runtime has no device claims, because `resourcesPerNode` would drop them.
+    """
+    rows = [entry.split("=") for entry in _parameter(home, "resources").split(",") if entry]
+    claimed = {entry.partition("=")[0] for entry in _parameter(home, "fabrics").split(",") if entry.endswith("=claim")}
+    limits = dict(entry.split("=") for entry in _parameter(home, "devices-per-host").split(",") if entry)
+    free = [row for row in rows if row[0] not in claimed]
+    runtime = next((row[0] for row in sorted(free, key=lambda row: row[1] not in limits)), "")
+    amounts = {row[1]: limits.get(row[1], row[2]) for row in rows if row[0] == runtime}
+    job = _job(home, "resources")
+    kind, _, name = runtime.partition("/")
+    job["spec"]["runtimeRef"] |= {"kind": kind, "name": name} if runtime else {}
+    return {**job, "spec": {**job["spec"], "trainer": {"resourcesPerNode": {"limits": amounts, "requests": amounts}}}}
 
 
 def _job(home: Manifest, listed: str) -> Body:

@@ -163,7 +163,7 @@ def put(admin: Client, case: Case) -> Said:
 
 
 def store(setup: Client, body: Body) -> None:
-    """Create an object in place of one with its name. If it has a deletionTimestamp, delete it; a finalizer keeps it."""
+    """Create an object in place of one with its name. If it has a deletionTimestamp, delete it; a finalizer stays."""
     remove(setup, body)
     wait_until("the name is free", lambda: not setup.exists(body))
     metadata = {key: value for key, value in body["metadata"].items() if key != "deletionTimestamp"}

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from tests.conftest import ROOT
+from tests.docs.admission_page import admission_page
 from tests.docs.api_page import api_page
 from tests.docs.attempts_page import attempts_page
 from tests.docs.check_pages import check_pages
@@ -19,6 +20,7 @@ def generated() -> dict[Path, str]:
     """Return file → text of every generated page."""
     return {
         DOCS / "index.md": home_page((ROOT / "README.md").read_text("utf-8")),
+        DOCS / "reference" / "admission-rules.md": admission_page(),
         DOCS / "reference" / "api.md": api_page(),
         DOCS / "reference" / "commands.md": command_page(),
         DOCS / "reference" / "rejected-attempts.md": attempts_page(),

@@ -34,6 +34,7 @@ from tests.conftest import ROOT
 TABLES = (
     "api_versions",
     "cel",
+    "device_variables",
     "devices",
     "environment",
     "families",

@@ -175,9 +175,11 @@ Resource = Annotated[String, matching(RESOURCE, "a resource name", _RESOURCE_FIX
 ExtendedResource = Annotated[
     String, matching(_EXTENDED, "an extended resource", "write its whole name, such as openshift.io/ib_vf")
 ]
-LabelKey = Annotated[
-    String, matching(rf"(?:{_SUBDOMAIN})?{_LOCAL}", "a label key", "write a key such as example.com/pool")
-]
+LABEL_PREFIX = _SUBDOMAIN
+"""The pattern of the prefix of a label key, with its slash."""
+LABEL_KEY = rf"(?:{_SUBDOMAIN})?{_LOCAL}"
+"""The pattern of a label key."""
+LabelKey = Annotated[String, matching(LABEL_KEY, "a label key", "write a key such as example.com/pool")]
 LabelValue = Annotated[
     String,
     matching(rf"(?:{_LOCAL})?", "a label value", "use at most 63 letters, digits, `-`, `_` and `.`, without spaces"),

@@ -10,20 +10,25 @@ from pydantic_core import CoreSchema
 
 from generator.config.model.access import Account
 from generator.config.model.fields import (
+    LABEL_KEY,
+    LABEL_PREFIX,
     SUBDOMAIN,
     Count,
+    Duration,
     Flag,
     FrozenMapping,
     LabelKey,
     LabelValue,
     Name,
     NamedOf,
+    Room,
     Section,
     SetOf,
     String,
     Text,
     invalid,
     matching,
+    to_quantity,
 )
 from generator.documents.messages import format_value
 from generator.facts.images import image_fault, is_image
@@ -80,6 +85,13 @@ RuleName = Literal[
     "images",
     "size",
     "patches",
+    "metadata",
+    "placement",
+    "job-volumes",
+    "job-secrets",
+    "environment",
+    "names",
+    "requests",
     "fabric",
     "priority",
     "labels",
@@ -118,15 +130,18 @@ class Admission(Section):
     namespace, `runtime` a runtime of the release, `images` allowed images, `size` a job within `tenants[].limits`,
     `fabric` the devices of the runtime's fabric, `priority` a priority that the team may use, `labels` the labels of
     `policies.labels`, and `owner` the user's own name as the owner. `own-jobs` lets submitters delete only their own
-    jobs. `patches` rejects dangerous `runtimePatches`, such as another ServiceAccount. `residency` and `job-storage`
-    reject patches that select other places or StorageClasses. Rules about other objects: `storage` checks the
-    StorageClass of PersistentVolumeClaims, and `runtime-images` the images of runtimes. `keys` lets only Trainer create
-    the ssh Secrets of jobs. `local-queues` rejects LocalQueues of another team's ClusterQueue. `generated` and
-    `reserved` let only platform admins and Argo CD change generated objects. `lifecycle` lets only controllers set
-    finalizers and owner references, and rejects deletions that leave pods running. `workloads` lets only controllers
-    run pods and Jobs, and `kinds` lets members of a team write only the kinds of object that teams need. `claims`
-    limits the PersistentVolumeClaims of teams, `tokens` rejects Secrets with tokens of ServiceAccounts, and `subjects`
-    limits who can get a role in a team's namespace."""
+    jobs. `patches` rejects `runtimePatches` with fields that only the runtime may set, such as another ServiceAccount.
+    `metadata`, `placement`, `job-volumes`, `job-secrets` and `environment` reject labels, annotations, node selectors,
+    tolerations, volumes, Secrets and variables that `policies.jobs.allow` does not allow. `names` rejects names of
+    NetworkPolicies, and `requests` rejects jobs that use more than Kueue charges. `residency` and `job-storage` reject
+    patches that select other places or StorageClasses. Rules about other objects: `storage` checks the StorageClass of
+    PersistentVolumeClaims, and `runtime-images` the images of runtimes. `keys` lets only Trainer create the ssh Secrets
+    of jobs. `local-queues` rejects LocalQueues of another team's ClusterQueue. `generated` and `reserved` let only
+    platform admins and Argo CD change generated objects. `lifecycle` lets only controllers set finalizers and owner
+    references, and rejects deletions that leave pods running. `workloads` lets only controllers run pods and Jobs, and
+    `kinds` lets members of a team write only the kinds of object that teams need. `claims` limits the
+    PersistentVolumeClaims of teams, `tokens` rejects Secrets with tokens of ServiceAccounts, and `subjects` limits who
+    can get a role in a team's namespace."""
     controllers: tuple[Name, ...] = ()
     """Namespaces of controllers. No admission rule except `memlock` applies to their ServiceAccounts. The usual
     namespaces of Kubernetes, Trainer, JobSet and Kueue are always exempt."""
@@ -220,6 +235,87 @@ class Retention(Section):
     this field, because OpenShift limits the log by size: forward the log to a store there."""
 
 
+_RESERVED_KEY = re.compile(
+    r"(?:.*\.)?(?:mpigen\.dev|kueue\.x-k8s\.io|jobset\.sigs\.k8s\.io|batch\.kubernetes\.io|trainer\.kubeflow\.org)/.*"
+)
+
+
+def _is_free_key(value: str) -> str:
+    """Reject keys that controllers of jobs read: users could change what Kueue and JobSet do with a job."""
+    if _RESERVED_KEY.fullmatch(value):
+        raise invalid(f"{format_value(value)} belongs to a controller of jobs", "write a key of your own domain")
+    return value
+
+
+KeyOrPrefix = Annotated[
+    String,
+    matching(
+        rf"{LABEL_KEY}|{LABEL_PREFIX}", "a key or a prefix", "write example.com/run, or example.com/ for all its keys"
+    ),
+    AfterValidator(_is_free_key),
+]
+"""A key of a label or an annotation, or the prefix of keys with its slash, such as `example.com/`."""
+SecretNames = Annotated[
+    String,
+    matching(
+        rf"{SUBDOMAIN}|[a-z0-9][-a-z0-9.]*\*",
+        "a name of Secrets",
+        "write a name such as wandb, or a prefix such as wandb-*",
+    ),
+]
+VariableName = Annotated[
+    String,
+    matching("[A-Za-z_][A-Za-z0-9_]*", "the name of a variable", "write a name such as NVIDIA_DRIVER_CAPABILITIES"),
+]
+
+
+class Allowances(Section):
+    """The fields of TrainJobs that users may set in addition to the fields that every job needs.
+
+    Without an entry here, a TrainJob can set no label, annotation, node selector, toleration or Secret that could
+    affect other teams.
+    """
+
+    labels: SetOf[KeyOrPrefix] = ()
+    """Labels that TrainJobs and their pods may have, such as `example.com/run`, or `example.com/` for all labels with
+    this prefix. TrainJobs may always have labels without a prefix, the labels of `policies.labels` and
+    `app.kubernetes.io/` labels."""
+    annotations: SetOf[KeyOrPrefix] = ()
+    """Annotations that TrainJobs and their pods may have, such as `example.com/note`, or `example.com/` for all
+    annotations with this prefix. Do not allow annotations that select networks, devices or security profiles."""
+    node_labels: SetOf[LabelKey] = ()
+    """Node labels by which TrainJobs may select nodes, such as `example.com/rack`. The label of `policies.residency` is
+    always allowed. Do not allow `kubernetes.io/hostname`: Kueue does not charge the pool of the selected node."""
+    tolerations: SetOf[LabelKey] = ()
+    """The keys of taints that TrainJobs may tolerate, such as `example.com/spot`. Pods tolerate the taints of the
+    pool of their runtime anyway."""
+    secrets: SetOf[SecretNames] = ()
+    """Secrets that TrainJobs of every team may use, such as `wandb`, or `wandb-*` for all names with this prefix.
+    Secrets of `tenants[].secrets` are always allowed."""
+    variables: SetOf[VariableName] = ()
+    """Variables that TrainJobs may set although a container runtime reads them, such as `NVIDIA_DRIVER_CAPABILITIES`.
+    Before you allow `NVIDIA_VISIBLE_DEVICES`, configure the container runtime to ignore the variable in unprivileged
+    containers. Otherwise a job can use all GPUs of its nodes."""
+    memory_volumes: Room = Field(default_factory=lambda: to_quantity("16Gi"), validate_default=True)
+    """The maximum size of all memory-backed `emptyDir` volumes that `runtimePatches` of a TrainJob add."""
+    disk_volumes: Room = Field(default_factory=lambda: to_quantity("100Gi"), validate_default=True)
+    """The maximum size of all other `emptyDir` volumes that `runtimePatches` of a TrainJob add."""
+    ephemeral_volumes: Room | None = None
+    """The maximum size of all ephemeral volumes that `runtimePatches` of a TrainJob add. Default: none."""
+    grace_period: Duration = "5m"
+    """The maximum `terminationGracePeriodSeconds` in `runtimePatches`, for which a preempted job holds its nodes."""
+
+
+class Jobs(Section):
+    """The fields that TrainJobs may set, and the contact that messages of rejected TrainJobs name."""
+
+    contact: Annotated[Text, Field(max_length=100)] = "a platform admin"
+    """The contact for users whose TrainJobs are rejected, such as `#ml-platform on Slack`. Messages of admission rules
+    end with "ask" and this text."""
+    allow: Allowances = Allowances()
+    """The fields that TrainJobs may set in addition to the fields that every job needs."""
+
+
 class Policies(Section):
     """The rules for the namespaces of all tenants."""
 
@@ -236,6 +332,8 @@ class Policies(Section):
     """The workloads other than TrainJobs that may run in the namespaces of all tenants. Default: none."""
     images: Images = Images()
     """The allowed registries of images, and whether images must be pinned by digest."""
+    jobs: Jobs = Jobs()
+    """The fields that TrainJobs may set, and the contact of users whose TrainJobs are rejected."""
     labels: SetOf[LabelKey] = Field(default=())
     """The labels that every TrainJob must have, such as `example.com/owner`. If `tenants[].labels` sets such a label,
     TrainJobs of the team must have the same value."""

@@ -160,9 +160,10 @@ def _explain_relaxation(relaxation: Relaxation, tenant: Tenant, policies: Polici
     if policies.admission.action(relaxation.rule) == "off":
         message = f"this entry of `relax` has no effect: `policies.admission` turns the rule `{relaxation.rule}` off"
         return message, "remove this entry"
-    if relaxation.rule == "patches" and (tenant.pod_security or policies.pod_security) == "privileged":
-        message = "without the rule `patches` and with the Pod Security level `privileged`, users can control the nodes"
-        return message, "relax either `patches` or `pod-security`, not both"
+    rule = relaxation.rule
+    if rule in ("patches", "job-volumes") and (tenant.pod_security or policies.pod_security) == "privileged":
+        message = f"without the rule `{rule}` and with the Pod Security level `privileged`, users can control the nodes"
+        return message, f"relax either `{rule}` or `pod-security`, not both"
     return None
 
 

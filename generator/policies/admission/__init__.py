@@ -1,1 +1,1 @@
-"""The admission pack: the ValidatingAdmissionPolicies of a platform, from rules/ and fabric.py."""
+"""The admission pack: the ValidatingAdmissionPolicies of a platform, from rules/."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 from generator.config.model.access import Callers, to_callers
@@ -20,8 +20,9 @@ from generator.policies.access import (
     STANDARD,
     controller_groups,
 )
+from generator.policies.admission.allowed import job_constants
 from generator.policies.admission.fabric import fabric
-from generator.policies.admission.policy import Rule, binding, policy
+from generator.policies.admission.policy import Rule, binding, cel_list, policy
 from generator.policies.admission.rules import read_rule, size
 
 _ALWAYS = ("job-isolation", MEMLOCK)
@@ -59,8 +60,10 @@ def admission_pack(platform: Platform) -> Iterator[Manifest]:
 
 def _rules(platform: Platform) -> Iterator[Rule]:
     limits = [tenant.limits for tenant in platform.tenants]
+    allowed = job_constants(platform)
     yield from map(read_rule, ("queue", "runtime", "priority"))
-    yield read_rule("patches")
+    for name in ("patches", "metadata", "placement", "job-volumes", "job-secrets", "environment", "names", "requests"):
+        yield read_rule(name, constants=allowed)
     if any(pool.wiring for pool in platform.pools):  # removed again if no runtime uses a fabric: parameters.py
         yield fabric(platform.cluster.versions.trainer)
     yield from map(read_rule, ("owner", "own-jobs", "keys", "local-queues"))
@@ -111,13 +114,13 @@ def _platform_labels(platform: Platform) -> dict[str, str]:
 def _is_no_controller(platform: Platform) -> str:
     """Return CEL that is true unless a controller sends the request. Users could forge owner references."""
     conditions = [
-        f"!(request.userInfo.username in {_cel_list(KUBERNETES_USERS)})",
-        f"!request.userInfo.groups.exists(group, group in {_cel_list(controller_groups(platform))})",
+        f"!(request.userInfo.username in {cel_list(KUBERNETES_USERS)})",
+        f"!request.userInfo.groups.exists(group, group in {cel_list(controller_groups(platform))})",
     ]
     if platform.cluster.is_openshift:
         conditions.append(
             "!request.userInfo.groups.exists(group,\n"
-            f"  group.startsWith('{OPENSHIFT_GROUPS}') && !(group in {_cel_list(OPENSHIFT_GROUPS_FOR_USERS)})\n)"
+            f"  group.startsWith('{OPENSHIFT_GROUPS}') && !(group in {cel_list(OPENSHIFT_GROUPS_FOR_USERS)})\n)"
         )
     return "\n&& ".join(conditions)
 
@@ -153,7 +156,7 @@ def _caller_constants(platform: Platform) -> dict[str, str]:
         "JANITOR": f"({_is_caller(to_callers(platform.access.janitor))})",
         "IS_PLATFORM": _MAY_UPDATE_NAMESPACE,
         "ARGO_CD": argo_cd,
-        "KINDS": _cel_list(sorted(kinds)),
+        "KINDS": cel_list(sorted(kinds)),
     }
 
 
@@ -165,8 +168,3 @@ def _is_caller(callers: Callers) -> str:
     if callers.groups:
         conditions.append(f"request.userInfo.groups.exists(group, group in {json.dumps([*callers.groups])})")
     return " || ".join(conditions) or "false"
-
-
-def _cel_list(names: Iterable[str]) -> str:
-    """Return a CEL list with one string per line."""
-    return "[\n" + ",\n".join(f"  '{name}'" for name in names) + "\n]"

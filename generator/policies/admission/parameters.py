@@ -64,6 +64,20 @@ def fabric_use(runtime: Manifest, fabrics: Iterable[Fabric]) -> FabricUse | None
     return FabricUse(devices, () if fabric.fallback else tuple(transport_variables(environment)))
 
 
+def _resources(runtime: Body) -> dict[str, str]:
+    """Return resource → amount in each pod that `resourcesPerNode` changes; see `fabric_use` for these pods."""
+    spec = runtime["spec"]
+    amounts: dict[str, str] = {}
+    for job in spec["template"]["spec"]["replicatedJobs"]:
+        labels = (job["template"].get("metadata") or {}).get("labels") or {}
+        if labels.get(STEP) == "trainer":
+            for container in _pods(job)["spec"]["containers"]:
+                if container["name"] == _CONTAINER:
+                    resources = container.get("resources") or {}
+                    amounts |= (resources.get("limits") or {}) | (resources.get("requests") or {})
+    return {name: str(amount) for name, amount in amounts.items()}
+
+
 def _fabric(jobs: Iterable[Body], fabrics: Mapping[str, Fabric]) -> Fabric | None:
     """Return the fabric that an annotation of the pods of any of these jobs names; None without such an annotation."""
     names = (_pods(job).get("metadata", {}).get("annotations", {}).get(FABRIC, "") for job in jobs)
@@ -84,7 +98,7 @@ def _pods(job: Body) -> Body:
 
 _FABRIC_RULE = "cluster/admission/fabric.yaml"
 _RESERVED_RULE = "cluster/admission/reserved.yaml"
-_TREE_PARAMETERS = ("queues", "runtimes", "fabrics", "fabric-variables", "reserved")
+_TREE_PARAMETERS = ("queues", "runtimes", "fabrics", "fabric-variables", "reserved", "network-policies", "resources")
 
 
 def namespace_parameters(home: Tenant, team: str, platform: Platform) -> dict[str, str]:
@@ -106,6 +120,7 @@ def namespace_parameters(home: Tenant, team: str, platform: Platform) -> dict[st
         "labels": ",".join(f"{key}={home.labels[key]}" if key in home.labels else key for key in policies.labels),
         "residency": ",".join(places),
         "storage-classes": ",".join(row.name for row in policies.storage_classes),
+        "secrets": ",".join(sorted(row.name for row in (*home.secrets.external, *home.secrets.connections))),
         "hosts-per-job": str(limits.hosts_per_job or ""),
         "devices-per-host": ",".join(devices),
         "seconds-per-job": str(to_seconds(limits.time_per_job)) if limits.time_per_job else "",
@@ -132,7 +147,7 @@ def _priorities(home: Tenant, platform: Platform) -> list[str]:
 
 
 def add_parameters_of_tree(tree: list[Manifest], fabrics: Sequence[Fabric] = ()) -> list[Manifest]:
-    """Annotate the namespaces of tenants with the queues, runtimes and fabrics that their TrainJobs can use.
+    """Annotate the namespaces of tenants with the queues, runtimes, fabrics and reserved names of their TrainJobs.
 
     The tree includes the objects that an `mpigen_platform.py` adds.
 
@@ -162,11 +177,16 @@ def _is_home(manifest: Manifest) -> bool:
 
 def _parameters(manifest: Manifest, fabrics: Sequence[Fabric]) -> Iterator[tuple[str, str]]:
     """Yield (parameter, value) of a LocalQueue or a runtime, for namespaces whose TrainJobs can use this object."""
-    if manifest.kind == "LocalQueue":
+    if manifest.kind == "NetworkPolicy" and not manifest.name.startswith("np-") and "." not in manifest.name:
+        yield "network-policies", manifest.name  # names with a dot are no names of TrainJobs
+    elif manifest.kind == "LocalQueue":
         yield "queues", manifest.name
     elif manifest.kind in ("ClusterTrainingRuntime", "TrainingRuntime"):
         name = f"{manifest.kind}/{manifest.name}"
         yield "runtimes", name
+        yield from (
+            ("resources", f"{name}={resource}={amount}") for resource, amount in _resources(manifest.body).items()
+        )
         if use := fabric_use(manifest, fabrics):
             yield from (("fabrics", f"{name}={device}={amount}") for device, amount in use.devices.items())
             yield from (("fabric-variables", f"{name}={variable}") for variable in use.variables)

@@ -7,13 +7,15 @@ absent field is an error, and an error denies the request, so expressions read o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from generator.facts.names import DESCRIPTION, DOCS, PARAMETER, PART_OF, RELAXED, TENANT_LABEL
 from generator.manifests import Body, omit_none
 
 _ACTIONS = {"deny": ["Deny"], "warn": ["Warn", "Audit"], "audit": ["Audit"]}
+_LINE = 80  # characters
 _API = "admissionregistration.k8s.io/v1"
 
 
@@ -98,6 +100,13 @@ def parameter(name: str) -> str:
 def list_parameter(name: str) -> str:
     """Return CEL that reads a parameter of the object's namespace as a list of strings."""
     return f"{parameter(name)}.split(',').filter(each, each != '')"
+
+
+def cel_list(texts: Iterable[str]) -> str:
+    """Return a CEL list of strings, with one string per line if the list is long. CEL reads strings like JSON."""
+    quoted = [json.dumps(text).replace('"', "'") for text in texts]
+    line = f"[{', '.join(quoted)}]"
+    return line if len(line) <= _LINE else "[\n" + ",\n".join(f"  {text}" for text in quoted) + "\n]"
 
 
 def policy(platform: str, rule: Rule) -> Body:

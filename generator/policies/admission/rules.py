@@ -6,11 +6,13 @@ A file has these keys:
 - `resources`: TrainJobs by default; `operations`: CREATE and UPDATE by default.
 - `patches`: if true, the variables of patch_variables.yaml precede the variables of the rule.
 - `conditions`: name → CEL. The rule ignores a request for which an expression is false.
-- `variables`: name → CEL, which may read the variables before it.
+- `variables`: name → CEL, which may read the variables before it. With the key `pods`, `volumes`, `containers` or
+  `metadata` above the CEL, the CEL is a list of strings for each `pod`, `volume`, container (`each`) or `metadata` of
+  the patches, and the variable is the list of all these strings.
 - `validations`: the rule rejects a request if an expression is false, with `message`, which is CEL too. With `for`,
-  only a platform with this setting has the validation. The key of an expression says what it must be true for: `expression`
-  for the request; `pods`, `volumes` and `containers` for each `pod`, `volume` or container (`each`) of the patches;
-  `everyContainer` for each container of a Pod; `annotations` for each `key` of an object. Several must all be true.
+  only a platform with this setting has the validation. The key of an expression says what it must be true for:
+  `expression` for the request, `everyContainer` for each container (`each`) of a Pod, and `annotations` for each `key`
+  of an object. Several must all be true.
 
 CEL is a block scalar with one condition per line, and `//` begins a comment. Abbreviations in CEL:
 
@@ -44,15 +46,26 @@ from generator.policies.admission.policy import (
 
 _SCOPES = {
     "expression": "{0}",
-    "pods": "variables.pods.all(pods, pods.all(pod,\n{1}\n))",
-    "volumes": "variables.pods.all(pods, pods.all(pod, pod.?volumes.orValue([]).all(volume,\n{1}\n)))",
-    "containers": "variables.pods.all(pods, pods.all(pod,\n"
-    "  (pod.?containers.orValue([]) + pod.?initContainers.orValue([])).all(each,\n{2}\n  )\n))",
-    "everyContainer": "(\n  object.spec.containers\n  + object.spec.?initContainers.orValue([])\n"
-    "  + object.spec.?ephemeralContainers.orValue([])\n).all(each,\n{1}\n)",
+    "everyContainer": "object.spec.containers.all(each,\n{1}\n)"
+    "\n&& object.spec.?initContainers.orValue([]).all(each,\n{1}\n)"
+    "\n&& object.spec.?ephemeralContainers.orValue([]).all(each,\n{1}\n)",
     "annotations": "object.metadata.?annotations.orValue({{}}).all(key,\n{1}\n)",
 }
 """Key of an expression → CEL that is true if the expression is true for every pod, volume and so on."""
+_LISTS = {
+    "pods": "variables.pods.map(pods, pods.map(pod,\n  (\n{2}\n  ).join(', ')\n{0}",
+    "volumes": "variables.pods.map(pods, pods.map(pod, pod.?volumes.orValue([]).map(volume,\n  (\n{2}\n  ).join(', ')\n"
+    ").filter(text, text != '').join(', ')\n{0}",
+    "containers": "variables.pods.map(pods, pods.map(pod,\n"
+    "(pod.?containers.orValue([]) + pod.?initContainers.orValue([])).map(each,\n  (\n{2}\n  ).join(', ')\n"
+    ").filter(text, text != '').join(', ')\n{0}",
+    "metadata": "(\n  variables.patches.map(patch, [patch.?trainingRuntimeSpec.?template.?metadata.orValue({{}})])\n"
+    "  + variables.jobs.map(jobs, jobs.map(job, job.?template.?metadata.orValue({{}})))\n"
+    "  + variables.jobs.map(jobs, jobs.map(job, job.?template.?spec.?template.?metadata.orValue({{}})))\n"
+    ").map(list, list.map(metadata,\n  (\n{2}\n  ).join(', ')\n{0}",
+}
+"""Key of a variable → CEL that lists the strings of all pods, volumes, containers or metadata of the patches."""
+_END_OF_LIST = ").filter(text, text != '').join(', ')).filter(text, text != '')"
 _PACKAGE = "generator.policies.admission"
 _ABBREVIATION = re.compile(r"\$(list|text)\(([a-z-]+)\)|\$\{(\w+)\}")
 
@@ -94,7 +107,7 @@ def read_rule(
         variables={
             **(read_table("patch_variables", _PACKAGE) if "patches" in row else {}),
             **(variables or {}),
-            **{key: cel(text) for key, text in row.get("variables", {}).items()},
+            **{key: _variable(entry, cel) for key, entry in row.get("variables", {}).items()},
         },
         validations=[
             Validation(_expression(entry, cel), cel(entry["message"]), entry.get("reason", "Invalid"))
@@ -107,10 +120,18 @@ def read_rule(
     )
 
 
+def _variable(entry: str | Body, cel: Callable[[str], str]) -> str:
+    """Return the CEL of a variable."""
+    if isinstance(entry, str):
+        return cel(entry)
+    ((scope, text),) = entry.items()
+    return _LISTS[scope].format(_END_OF_LIST, "", indent(cel(text), "    "))
+
+
 def _expression(entry: Body, cel: Callable[[str], str]) -> str:
     """Return the CEL of a validation, with the conditions of each scope indented."""
     scopes = [(_SCOPES[key], cel(text)) for key, text in entry.items() if key in _SCOPES]
-    return "\n&& ".join(scope.format(text, indent(text, "  "), indent(text, "    ")) for scope, text in scopes)
+    return "\n&& ".join(scope.format(text, indent(text, "  ")) for scope, text in scopes)
 
 
 def _resource_rule(

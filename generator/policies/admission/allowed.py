@@ -1,0 +1,71 @@
+"""The values that TrainJobs may set: constants of the admission rules about jobs, from `policies.jobs.allow`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from generator.config.model.fields import to_seconds
+from generator.config.platform import Platform
+from generator.facts.names import OWNER, PRIORITY_CLASS, QUEUE_NAME
+from generator.facts.table import read_table
+from generator.policies.admission.policy import cel_list
+from generator.quantities import Quantity
+
+TRAINER_MANAGER = "trainer.kubeflow.org/trainjob-controller"
+MULTI_KUEUE_MANAGER = "kueue.x-k8s.io/multikueue"
+
+_JOB_LABELS = (QUEUE_NAME, PRIORITY_CLASS, "kueue.x-k8s.io/max-exec-time-seconds", "app.kubernetes.io/")
+"""Labels that every TrainJob may have. Kueue reads three (kueue v0.19.2 pkg/controller/constants/constants.go)."""
+_JOB_ANNOTATIONS = (
+    OWNER,
+    "mpigen.dev/waive",
+    "kubectl.kubernetes.io/last-applied-configuration",
+    "kubernetes.io/change-cause",
+    "argocd.argoproj.io/",
+)
+"""Annotations that every TrainJob may have: its owner, waivers, and the bookkeeping of kubectl and Argo CD."""
+_POD_ANNOTATIONS = (
+    "kueue.x-k8s.io/podset-required-topology",
+    "kueue.x-k8s.io/podset-preferred-topology",
+    "kueue.x-k8s.io/podset-unconstrained-topology",
+    "kueue.x-k8s.io/podset-slice-required-topology",
+    "kueue.x-k8s.io/podset-slice-size",
+)
+"""Annotations that pods of every TrainJob may have: requests to Kueue for nodes that are close together (kueue v0.19.2
+apis/kueue/v1beta2/topology_types.go)."""
+
+
+def job_constants(platform: Platform) -> Mapping[str, str]:
+    """Return the constants of admission rules about TrainJobs: name → CEL, or text for messages."""
+    jobs = platform.policies.jobs
+    allow = jobs.allow
+    locations = [platform.policies.residency.label] if platform.policies.residency else []
+    managers = [TRAINER_MANAGER]
+    if any(tenant.multi_kueue for tenant in platform.tenants):
+        managers.append(MULTI_KUEUE_MANAGER)
+    return {
+        "CONTACT": jobs.contact.replace("\\", "\\\\").replace("'", "\\'"),
+        "JOB_LABELS": cel_list((*_JOB_LABELS, *platform.policies.labels)),
+        "JOB_ANNOTATIONS": cel_list(_JOB_ANNOTATIONS),
+        "POD_LABELS": cel_list(allow.labels),
+        "POD_ANNOTATIONS": cel_list((*_POD_ANNOTATIONS, *allow.annotations)),
+        "MANAGERS": cel_list(managers),
+        "NODE_LABELS": cel_list((*allow.node_labels, *locations)),
+        "TAINTS": cel_list(allow.tolerations),
+        "SECRETS": cel_list(allow.secrets),
+        "DEVICE_VARIABLES": cel_list(name for name in device_variables() if name not in allow.variables),
+        "GRACE_PERIOD": str(to_seconds(allow.grace_period)),
+        **_size("MEMORY", allow.memory_volumes),
+        **_size("DISK", allow.disk_volumes),
+        **_size("CLAIM", allow.ephemeral_volumes),
+    }
+
+
+def device_variables() -> list[str]:
+    """Return the variables by which a container runtime gives devices to a container."""
+    return [row["name"] for row in read_table("device_variables")["variables"]]
+
+
+def _size(name: str, quantity: Quantity | None) -> dict[str, str]:
+    """Return constants with the size in bytes for CEL, and with the size as written for messages."""
+    return {f"{name}_BYTES": f"{int(quantity.value) if quantity else 0}.0", f"{name}_SIZE": str(quantity or "0")}

@@ -1,0 +1,102 @@
+"""The page of admission rules, from the rules and from their cases in tests/fixtures/policy-cases/pack."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+from generator.documents.emit import BriefEmitter
+from generator.facts.names import DESCRIPTION
+from generator.manifests import Body, Manifest
+from generator.schemas.catalog import Catalog
+from generator.simulate.policies.cases import Case, run_case
+from generator.simulate.policies.policy import PolicyCluster
+from tests.policy_cases import FOLDERS, CaseFolder
+
+_INTRODUCTION = """\
+# Admission rules
+
+This page lists every admission rule that mpigen can write, with an example of a rejected and of an accepted request.
+[Admission policies](../explanations/admission.md) explains which rules a release has, and how to introduce them.
+
+The examples are cases of `tests/fixtures/policy-cases/pack/`. `mpigen policy test` and a real API server with all
+webhooks evaluate each case, and agree on the verdict and the message. An example shows the fields in which the request
+differs from this TrainJob, or the whole object of another kind:
+
+```yaml
+"""
+_PREFIX = "pack-"
+_KEPT = ("apiVersion", "kind", "metadata", "spec", "type")
+Examples = Mapping[str, Sequence[Case]]
+"""Name of a file of cases → its cases."""
+
+
+def admission_page() -> str:
+    """Return the page, with a section per rule."""
+    folder = CaseFolder.of(next(folder for folder in FOLDERS if folder.name == "pack"))
+    world = PolicyCluster(folder.manifests, Catalog.bundled())
+    job = next(case.object for case in folder.files["trainjob-cases.yaml"] if case.object is not None)
+    lines = [_INTRODUCTION.rstrip("\n"), _yaml(job).rstrip("\n"), "```", ""]
+    for policy in sorted(_policies(folder.manifests), key=lambda policy: policy.name):
+        lines += _section(policy, folder.files, world, job)
+    return "\n".join(lines)
+
+
+def _policies(manifests: Sequence[Manifest]) -> Iterator[Manifest]:
+    yield from (manifest for manifest in manifests if manifest.kind == "ValidatingAdmissionPolicy")
+
+
+def _section(policy: Manifest, files: Examples, world: PolicyCluster, job: Body) -> Iterator[str]:
+    """Yield the lines of a rule: its description, a rejected case with its message, and an accepted case, if any."""
+    rejecting = [case for case in chain(*files.values()) if policy.name in _rejecting(case)]
+    rejected = min(rejecting, key=lambda case: len(_rejecting(case)))
+    cases = next(cases for cases in files.values() if rejected in cases)
+    alike = [case for case in cases if not _rejecting(case) and _is_alike(case, rejected)]
+    accepted = min(alike, key=lambda case: abs(cases.index(case) - cases.index(rejected)), default=None)
+    decisions = [each for each in run_case(rejected, world).decisions if not each.holds and each.policy == policy.name]
+    yield f"## {policy.name.removeprefix(_PREFIX)}\n"
+    yield f"{policy.body['metadata']['annotations'][DESCRIPTION]}\n"
+    yield f"Rejected: {rejected.name}.\n"
+    yield from _example(rejected, job)
+    yield f"```text\n{decisions[0].message}\n```\n"
+    if accepted:
+        yield f"Accepted: {accepted.name}.\n"
+        yield from _example(accepted, job)
+
+
+def _rejecting(case: Case) -> Sequence[str]:
+    """Return the policies that the case expects to reject its request."""
+    return case.expected.rejected or case.expected.actions.get("denied", ())
+
+
+def _is_alike(case: Case, other: Case) -> bool:
+    """Return True if both requests have the same operation and the same kind of object."""
+    return case.operation == other.operation and case.body["kind"] == other.body["kind"]
+
+
+def _example(case: Case, job: Body) -> Iterator[str]:
+    """Yield a request as YAML: for a TrainJob, only the fields that differ from `job`."""
+    before = case.old if case.operation == "UPDATE" else job
+    body = {key: value for key, value in (case.object or case.old or {}).items() if key in _KEPT}
+    shown = _difference(before or {}, body) if case.body["kind"] == "TrainJob" or case.operation == "UPDATE" else body
+    if shown:
+        yield f"```yaml\n{_yaml(shown).rstrip()}\n```\n"
+
+
+def _difference(before: Body, after: Body) -> Body:
+    """Return the fields of `after` that `before` lacks or has with another value; null for removed fields."""
+    shown: dict[str, Any] = {}
+    for key, value in after.items():
+        old = before.get(key)
+        if isinstance(value, dict) and isinstance(old, dict):
+            if inner := _difference(old, value):
+                shown[key] = inner
+        elif value != old:
+            shown[key] = value
+    return shown | dict.fromkeys(key for key in before if key not in after)
+
+
+def _yaml(body: Body) -> str:
+    """Return an object as YAML, with short lists and mappings on one line."""
+    return BriefEmitter().emit([body]).removeprefix("---\n")
