@@ -163,7 +163,7 @@ def test_an_editor_can_create_claims_and_change_jobs(victim: str, admin: Client)
     me.create({**claim, "spec": {"accessModes": ["ReadWriteOnce"], **request}}, dry_run=True)
     assert victim
     job = f"{JOBS.format(namespace=TEAM)}/victim?dryRun=All"
-    me.request("PATCH", job, {"metadata": {"labels": {"example.com/run": "7"}}}, _PATCH)
+    me.request("PATCH", job, {"metadata": {"labels": {"run": "7"}}}, _PATCH)
     me.create(in_team(train_job("without-an-owner", {})), dry_run=True)
 
 
