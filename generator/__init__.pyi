@@ -73,6 +73,7 @@ from generator.config.model.policies import Policies as Policies  # since 0.1.0
 from generator.config.model.policies import Residency as Residency  # since 0.1.0
 from generator.config.model.policies import Retention as Retention  # since 0.1.0
 from generator.config.model.policies import StorageClass as StorageClass  # since 0.1.0
+from generator.config.model.policies import Workloads as Workloads  # since 0.1.0
 from generator.config.model.pools import Pool as Pool  # since 0.1.0
 from generator.config.model.pools import Provisioning as Provisioning  # since 0.1.0
 from generator.config.model.pools import Taint as Taint  # since 0.1.0
