@@ -40,9 +40,13 @@ _KINDS = (
     "trainjobs.trainer.kubeflow.org",
 )
 """The resources that members of every team may write, if RBAC allows it."""
-_MAY_UPDATE_NAMESPACE = (
-    "authorizer.group('').resource('namespaces').namespace(request.namespace).name(request.namespace)"
-    ".check('update').allowed()"
+_MAY_UPDATE_NAMESPACES = "authorizer.group('').resource('namespaces').check('update').allowed()"
+"""CEL that is true if the caller may update all Namespaces. A RoleBinding in a namespace does not give this right."""
+
+_IS_DRAIN = (
+    "request.operation == 'DELETE'\n"
+    "&& request.resource.resource == 'pods'\n"
+    "&& authorizer.group('').resource('nodes').check('patch').allowed()"
 )
 
 
@@ -132,7 +136,8 @@ def _caller_constants(platform: Platform) -> dict[str, str]:
     - MEMBER: a member of a team sends the request: a user outside `system:`, a ServiceAccount of the namespace, or a
       ServiceAccount that the platform file declares for a team.
     - JANITOR: a janitor sends the request.
-    - IS_PLATFORM: the caller may update the Namespace, so the caller controls the parameters of all rules anyway.
+    - IS_PLATFORM: the caller may update all Namespaces, which hold the parameters of all rules.
+    - IS_DRAIN: the caller deletes a pod and may change all nodes, as `kubectl drain` and autoscalers do.
     - ARGO_CD: the user name of Argo CD, or the empty string, which no user has.
     - KINDS: the resources that members of every team may write.
     """
@@ -154,7 +159,8 @@ def _caller_constants(platform: Platform) -> dict[str, str]:
         "USER": _is_no_controller(platform),
         "MEMBER": "\n|| ".join([member, *([_is_caller(accounts)] if accounts.users or accounts.groups else [])]),
         "JANITOR": f"({_is_caller(to_callers(platform.access.janitor))})",
-        "IS_PLATFORM": _MAY_UPDATE_NAMESPACE,
+        "IS_PLATFORM": _MAY_UPDATE_NAMESPACES,
+        "IS_DRAIN": _IS_DRAIN,
         "ARGO_CD": argo_cd,
         "KINDS": cel_list(sorted(kinds)),
     }
