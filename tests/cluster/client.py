@@ -95,8 +95,15 @@ class Client:
         Raises:
             RefusedError: the answer is an error.
         """
+        return self.send(method, path, None if body is None else json.dumps(body), content)
+
+    def send(self, method: str, path: str, sent: str | None, content: str) -> Answer:
+        """Send a request with this text as its body, which need not be valid JSON.
+
+        Raises:
+            RefusedError: the answer is an error.
+        """
         with self.connections.connection(self.port, self.context) as server:
-            sent = None if body is None else json.dumps(body)
             server.request(method, path, sent, self._headers(content))  # type: ignore[arg-type] # it asks for items
             response = server.getresponse()
             text = response.read().decode()

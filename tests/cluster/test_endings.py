@@ -8,10 +8,9 @@ from functools import partial
 
 import pytest
 
-from tests.access.escalations import JOBS, OWNER, train_job
 from tests.cluster import trees
 from tests.cluster.client import Body, Client, RefusedError, wait_for, wait_until
-from tests.cluster.test_escalations import TEAM, _is_taken, _pods, _running, in_team, person
+from tests.cluster.test_personas import JOBS, TEAM, _is_taken, _pods, _running, person, train_job
 from tests.cluster.trees import Deployed
 
 pytestmark = pytest.mark.cluster
@@ -23,7 +22,7 @@ _RBAC = "rbac.authorization.k8s.io"
 def running(governed: Deployed, admin: Client) -> Iterator[Body]:
     """Return an editor's job whose pods run."""
     assert governed.platform.platform == "access"
-    editor, body = person(admin, "editor"), in_team(train_job("ending", {OWNER: "editor"}))
+    editor, body = person(admin, "editor"), train_job("ending", "editor")
     wait_until("the team's people may work", partial(_is_taken, editor, body))
     editor.create(body)
     wait_for("it runs", partial(_running, admin, "ending"))
@@ -72,7 +71,7 @@ def _person_with(admin: Client, name: str, rules: list[Body], namespace: str = "
 
 
 def test_a_collection_of_jobs_is_not_deleted_without_its_pods(running: Body, broad: Client, admin: Client) -> None:
-    path = JOBS.format(namespace=TEAM)
+    path = JOBS
     with pytest.raises(RefusedError, match="ValidatingAdmissionPolicy 'access-lifecycle'"):
         _allowed(broad, "DELETE", f"{path}?propagationPolicy=Orphan")
     assert admin.exists(running)

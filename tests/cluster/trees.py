@@ -64,6 +64,12 @@ def example(name: str) -> tuple[Platform, list[Manifest]]:
     return platform, [*in_order(own), *in_order(applied)]
 
 
+def as_argocd_applies(tree: Iterable[Manifest]) -> list[Manifest]:
+    """Return the objects of a rendered release in the order in which Argo CD applies them."""
+    own, applied = by_applier(tree)
+    return [*in_order(own), *in_order(applied)]
+
+
 def deploy(admin: Client, platform: Platform, tree: list[Manifest], account: Client | None = None) -> Deployed:
     """Create a platform's nodes and apply a tree, by default with an account that has only the needed rights.
 

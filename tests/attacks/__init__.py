@@ -1,0 +1,1 @@
+"""Attacks on a platform, and requests of a normal day, as data: corpus/*.yaml."""
