@@ -185,6 +185,7 @@ class _Draft:
 
 def _draft(platform_file: Path, output: Path, against: str) -> _Draft:
     from generator.gitops.metadata import Headers
+    from generator.objects.protections import read_protections
     from generator.release import Release, find_replaced
 
     platform, app = load(platform_file)
@@ -195,6 +196,7 @@ def _draft(platform_file: Path, output: Path, against: str) -> _Draft:
         files=Headers(platform, platform_file.name).add(manifests.write(tree)),
         inputs=platform.digest(),
         targets=platform.cluster.versions.model_dump(),
+        protections=read_protections(tree),
     )
     return _Draft(platform, platform_file, tree, release, home, find_replaced(home, against))
 
@@ -357,7 +359,7 @@ def validate(subject: Subject, engine: str, cache: Path) -> Validation:
         raise OutputError((Problem(f"no manifests below {folders}", "name files, or folders of YAML or JSON files"),))
     sources = find_sources(search, renders=subject.renders)
     results = dict(_run_engines(subject, sources, search.refused, engine, cache))
-    checked = combine_engines(*results.values()).with_findings(sources.findings)
+    checked = combine_engines(*results.values()).with_findings([*sources.findings, *_find_altered(subject, search)])
     checked = replace(checked, findings=sources.relocate(checked.findings))
     skipped = describe_skipped((*sources.skipped, *checked.skipped), renders=subject.renders)
     if skipped and not (checked.files or checked.findings or subject.stdin is not None):
@@ -377,6 +379,15 @@ def validate(subject: Subject, engine: str, cache: Path) -> Validation:
         skipped=skipped,
         rendered=len(sources.rendered),
     )
+
+
+def _find_altered(subject: Subject, search: Search) -> list[Finding]:
+    """Return a finding for each file that differs from the lock of its release, in the releases that are checked."""
+    from generator.checks.altered import find_whole_releases, report_altered
+    from generator.release import verify
+
+    folders = find_whole_releases(subject.paths, search.files)
+    return [finding for folder in folders for finding in report_altered(verify(folder))]
 
 
 def _run_engines(

@@ -56,7 +56,7 @@ ERROR, WARNING, INFO = Severity.ERROR, Severity.WARNING, Severity.INFO
 
 _OF_TREES = (
     *("schema", "metadata", "workload", "services", "secret", "runtime", "mpi.jobs", "mpi.pods", "mpi.ranks"),
-    *("ranks", "trainjob", "relaxations", "reference", "access"),
+    *("ranks", "trainjob", "relaxations", "protections", "reference", "access"),
     *("quota.amounts", "quota.definitions", "quota.capacity", "quota.jobs", "quota.namespaces"),
     *("fabric.attached", "fabric.cni", "fabric.environment", "fabric.host", "fabric.networks", "fabric.operators"),
     *("fabric.requests", "admission", "limit_ranges", "job_pods", "network"),
@@ -72,7 +72,7 @@ _OF_JOBS = tuple(module for module in _OF_TREES if module not in _OF_OTHERS)
 _OF_CHANGES = ("change.immutable", "change.queues", "change.runtimes")
 """Modules with the rules over two trees, which only `synth` and `validate --since` import."""
 _ENGINES = (
-    *("run", "kubeconform", "policy", "pod.fields", "sources", "submission"),
+    *("altered", "run", "kubeconform", "policy", "pod.fields", "sources", "submission"),
     ".hazards.find",
     ".adoption.waivers",
 )

@@ -21,6 +21,7 @@ from generator.checks.graph import is_in_graph
 from generator.checks.network import is_isolation_object
 from generator.checks.objects import Change, Objects
 from generator.checks.pod.fields import field as pod_fields
+from generator.checks.protections import Protections
 from generator.checks.quota.queues import KINDS
 from generator.checks.registry import ERROR, Stage, Suite, complete, declare
 from generator.checks.schema import release_breaches, schema_breaches
@@ -263,7 +264,7 @@ def judge_together(
             others.append(manifest)
     ours = replace(everything, manifests=tuple(near), others=tuple(others))
     for check in suite.at(Stage.TOGETHER, targets):
-        objects = everything if check in suite.own or check.needs is OwnAdmission else ours
+        objects = everything if check in suite.own or check.needs in (OwnAdmission, Protections) else ours
         if check.id in left_out:
             continue
         subject = objects if check.needs is Objects else objects.view(check.needs.read)

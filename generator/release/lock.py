@@ -29,6 +29,7 @@ class Release:
         files: path inside the folder → text.
         inputs: sha256 of the canonical platform, 64 hexadecimal digits.
         targets: the target versions of the checks, such as `{"kubernetes": "1.34"}`.
+        protections: object → its action or level, see generator/objects/protections.py.
     """
 
     platform: str
@@ -36,12 +37,15 @@ class Release:
     files: Mapping[str, str]
     inputs: str
     targets: Mapping[str, str]
+    protections: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def lock(self) -> Lock:
         """The lock of this release."""
         files = {path: digest(text.encode()) for path, text in self.files.items()}
-        return Lock(self.platform, self.version, files, f"sha256:{self.inputs}", dict(self.targets))
+        return Lock(
+            self.platform, self.version, files, f"sha256:{self.inputs}", dict(self.targets), dict(self.protections)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +59,7 @@ class Lock:
         files: path → `sha256:…` of every generated file except the lock.
         inputs: `sha256:…` of the canonical platform.
         targets: target versions.
+        protections: object → its action or level. Locks of earlier versions of mpigen have none.
     """
 
     platform: str
@@ -62,6 +67,7 @@ class Lock:
     files: Mapping[str, str]
     inputs: str = ""
     targets: Mapping[str, str] = field(default_factory=dict)
+    protections: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def versioned(self) -> Mapping[str, str]:
@@ -80,6 +86,7 @@ class Lock:
             "inputs": self.inputs,
             "targets": dict(self.targets),
             "files": dict(self.files),
+            **({"protections": dict(self.protections)} if self.protections else {}),
         }
         metadata = {"name": self.platform, "annotations": {"config.kubernetes.io/local-config": "true"}}
         content = {"apiVersion": "mpigen.dev/v1", "kind": "Release", "metadata": metadata, "spec": spec}
@@ -94,7 +101,14 @@ class Lock:
         """
         try:
             lock = cls(**json.loads(data)["spec"])
-            texts = (lock.platform, lock.version, lock.inputs, *lock.files.values(), *lock.targets.values())
+            texts = (
+                lock.platform,
+                lock.version,
+                lock.inputs,
+                *lock.files.values(),
+                *lock.targets.values(),
+                *lock.protections.values(),
+            )
         except (KeyError, TypeError, AttributeError, RecursionError):
             raise ValueError("a field of the lock is missing or malformed") from None
         if not all(isinstance(text, str) for text in texts):

@@ -218,5 +218,6 @@ def own_kinds() -> list[Kind]:
     """Return the kind `Release` of `mpigen.dev/v1`, the lock that `generator.release` writes."""
     metadata = _record(name=_TEXT, annotations=_map(_TEXT))
     spec = _record(platform=_TEXT, version=_TEXT, inputs=_DIGEST, targets=_map(_TEXT), files=_map(_DIGEST))
+    spec["properties"]["protections"] = _map({"type": "string"})  # locks of earlier versions have none
     schema = object_schema("mpigen.dev/v1", "Release", _record(metadata=metadata, spec=spec), {})
     return [Kind("mpigen.dev", "v1", "Release", "releases", "Cluster", schema)]

@@ -157,6 +157,21 @@ def _find_by_kustomize(_: Case, text: str, file: Path) -> Iterable[Finding]:
     return find_sources(manifest_files([Path()]), renders=True).findings
 
 
+def _find_in_altered_release(_: Case, text: str, __: Path) -> Iterable[Finding]:
+    """Return the findings of a release. Each document starts with a comment, the name of its file."""
+    from generator.checks.altered import find_whole_releases, report_altered
+    from generator.release import verify
+
+    root = Path("prod")
+    for document in text.split("---\n"):
+        name, content = document.removeprefix("# ").split("\n", 1)
+        file = root / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(content, "utf-8")
+    (folder,) = find_whole_releases([root], sorted(root.rglob("*.yaml")))
+    return report_altered(verify(folder))
+
+
 def _find_in_platform(_: Case, text: str, file: Path) -> Iterable[Finding]:
     """Return the hazards of a platform file."""
     from generator.config.load import load_platform
@@ -210,6 +225,7 @@ ENGINES: Mapping[str, Callable[[Case, str, Path], Iterable[Finding]]] = {
         for rule in ("denied", "forbidden", "not-admitted", "rejected", "unknown")
     },
     "reference/path": _find_in_folder,
+    "release/altered": _find_in_altered_release,
     "waiver": _find_with_waivers,
     "yaml/not-rendered": _find_by_kustomize,
 }

@@ -1,0 +1,187 @@
+"""Checks of weakened protections in a release: policy/weakened and policy/open-binding.
+
+An attacker who changes a release can also write its lock anew. So `policy/weakened` compares the objects with the
+protections that the lock declares, and with the form in which mpigen writes each rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from generator.checks.objects import Objects
+from generator.checks.registry import ERROR, Breach, check
+from generator.documents.load import Path
+from generator.facts.names import MANAGED_BY, PART_OF
+from generator.manifests import Manifest
+from generator.objects.fields import items, mapping, mappings, string
+from generator.objects.protections import BINDING, CALLERS, POLICY, read_protections
+from generator.simulate.policies.syntax import find_readings
+
+_ADMISSION = "admissionregistration.k8s.io"
+_RBAC = "rbac.authorization.k8s.io"
+_EVERYONE = ("system:authenticated", "system:unauthenticated", "system:serviceaccounts", "system:anonymous")
+_READERS = ("mpigen-view", "mpigen-runtime-reader")
+"""Roles that `tenants[].access.view` may bind to all users: `platform/everyone-reads` reports such a binding."""
+_VARIABLES = ("object", "oldObject", "request", "namespaceObject", "params", "variables", "authorizer")
+_FIX = "restore the file from the release that `mpigen synth` wrote"
+
+
+class Protections(NamedTuple):
+    """A release with the protections that its lock declares.
+
+    Attributes:
+        release: the lock.
+        declared: the declared protections.
+        actual: the protections of the objects.
+        rules: the generated admission policies and their bindings.
+        bindings: the RoleBindings and ClusterRoleBindings.
+    """
+
+    release: Manifest
+    declared: Mapping[str, str]
+    actual: Mapping[str, str]
+    rules: tuple[Manifest, ...]
+    bindings: tuple[Manifest, ...]
+
+    @classmethod
+    def read(cls, objects: Objects) -> Protections | None:
+        """Read the protections of a release; return None without a lock, or with the locks of several releases."""
+        locks = [*objects.of("mpigen.dev", "Release")]
+        if len(locks) != 1:
+            return None
+        platform = string(mapping(locks[0].body, "spec").get("platform"))
+        declared = mapping(locks[0].body, "spec", "protections")
+        rules = tuple(item for item in objects.of(_ADMISSION, POLICY, BINDING) if _is_generated(item, platform))
+        bindings = tuple(objects.of(_RBAC, "ClusterRoleBinding", "RoleBinding"))
+        values = {str(key): str(value) for key, value in declared.items()}
+        return cls(locks[0], values, read_protections(objects.manifests), rules, bindings)
+
+
+def _is_generated(manifest: Manifest, platform: str) -> bool:
+    labels = mapping(manifest.body, "metadata", "labels")
+    return labels.items() >= MANAGED_BY.items() and labels.get(PART_OF) == platform
+
+
+@check("policy/weakened", severity=ERROR, needs=Protections)
+def weakened(protections: Protections) -> Iterator[Breach]:
+    """Report a protection of a release that is missing or weaker than the release declares.
+
+    `release.json` lists the actions of all admission rules, the callers that they name, the Pod Security level of each
+    namespace of a tenant, and the NetworkPolicies that deny all traffic. The check also reports a generated admission
+    policy that ignores errors, has an expression without any field of the request, or excludes objects or namespaces.
+    A person who weakens a release can write its digests anew, so that `mpigen verify` finds no difference.
+
+    The platform file selects weaker actions and levels: `policies.admission`, `policies.podSecurity` and `relax`.
+    `release.json` then declares these.
+
+    Source: mpigen: generator/policies/admission/policy.py writes all policies in one form
+    """
+    for name, value in protections.declared.items():
+        if (actual := protections.actual.get(name)) != value:
+            yield _differs(protections.release, name, value, actual)
+    for rule in protections.rules:
+        yield from (_policy_breaches if rule.kind == POLICY else _binding_breaches)(rule)
+
+
+def _differs(release: Manifest, name: str, declared: str, actual: str | None) -> Breach:
+    if name == CALLERS:
+        return _other_callers(release, declared, actual or "")
+    kind, _, place = name.partition("/")
+    state = "the release has no such object" if actual is None else f"the {kind} has `{actual or 'no action'}`"
+    return Breach(
+        ("spec", "protections", name),
+        f"the release declares `{declared}` for {kind} `{place}`, but {state}",
+        "the API server accepts requests and pods that the platform file forbids",
+        f"{_FIX}, or change the platform file and run `mpigen synth`",
+        release,
+        value=declared,
+    )
+
+
+def _other_callers(release: Manifest, declared: str, actual: str) -> Breach:
+    new = ", ".join(sorted({*actual.split(", ")} - {*declared.split(", ")})) or "fewer callers"
+    return Breach(
+        ("spec", "protections", CALLERS),
+        f"the admission policies name callers that the release does not declare: {new}",
+        "the API server may accept requests of these callers that the rules reject for all others",
+        f"{_FIX}, or change the platform file and run `mpigen synth`",
+        release,
+    )
+
+
+def _policy_breaches(policy: Manifest) -> Iterator[Breach]:
+    spec = mapping(policy.body, "spec")
+    if spec.get("failurePolicy", "Fail") != "Fail":
+        yield _breach(policy, ("spec", "failurePolicy"), "accepts a request if an expression fails")
+    constraints = mapping(spec, "matchConstraints")
+    for field in ("excludeResourceRules", "namespaceSelector"):
+        if constraints.get(field):
+            yield _breach(policy, ("spec", "matchConstraints", field), "ignores some objects or namespaces")
+    for number, validation in enumerate(mappings(spec.get("validations"))):
+        text = string(validation.get("expression"))
+        if not _reads_request(text):
+            path = ("spec", "validations", number, "expression")
+            yield _breach(policy, path, f"has the same result for all requests (`{text}`)")
+    for number, condition in enumerate(mappings(spec.get("matchConditions"))):
+        text, path = string(condition.get("expression")), ("spec", "matchConditions", number, "expression")
+        if not _reads_request(text):
+            yield _breach(policy, path, f"has the same condition for all requests (`{text}`)")
+
+
+def _reads_request(text: str) -> bool:
+    """Return True if an expression reads a variable of the request."""
+    return any(reading.root in _VARIABLES for reading in find_readings(text))
+
+
+def _binding_breaches(binding: Manifest) -> Iterator[Breach]:
+    spec = mapping(binding.body, "spec")
+    match = mapping(spec, "matchResources")
+    for field in ("excludeResourceRules", "resourceRules", "objectSelector"):
+        if match.get(field):
+            yield _breach(binding, ("spec", "matchResources", field), "applies only to some objects")
+    selector = mapping(match, "namespaceSelector")
+    path: Path = ("spec", "matchResources", "namespaceSelector", "matchExpressions")
+    for number, row in enumerate(items(selector.get("matchExpressions"))):
+        operator = mapping(row).get("operator")
+        key = string(mapping(row).get("key"))
+        if operator not in ("Exists", "DoesNotExist") or not key.startswith("mpigen.dev/"):
+            yield _breach(binding, (*path, number), "applies only to some namespaces of tenants")
+    for key in mapping(selector, "matchLabels"):
+        if not (str(key) == PART_OF or str(key).startswith("mpigen.dev/")):
+            yield _breach(binding, (*path[:-1], "matchLabels", str(key)), "applies only to some namespaces of tenants")
+
+
+def _breach(manifest: Manifest, path: Path, effect: str) -> Breach:
+    return Breach(
+        path,
+        f"the generated {manifest.kind} `{manifest.name}` {effect}; mpigen writes no such field",
+        "the API server accepts requests that the rule would reject",
+        _FIX,
+        manifest,
+    )
+
+
+@check("policy/open-binding", severity=ERROR, needs=Protections)
+def open_binding(protections: Protections) -> Iterator[Breach]:
+    """Report a binding of a release that gives a role to all users or ServiceAccounts, or that grants `cluster-admin`.
+
+    A RoleBinding to `system:unauthenticated` lets every client that reaches the API server use the role, without a
+    login. The check ignores the reading roles of teams, which `platform/everyone-reads` reports.
+
+    Source: kubernetes v1.34.2 plugin/pkg/auth/authorizer/rbac/bootstrappolicy/policy.go
+    """
+    for binding in protections.bindings:
+        role = string(mapping(binding.body, "roleRef").get("name"))
+        for number, subject in enumerate(mappings(binding.body.get("subjects"))):
+            name = string(subject.get("name"))
+            is_everyone = name in _EVERYONE and not (role in _READERS and name != "system:unauthenticated")
+            if is_everyone or role == "cluster-admin":
+                yield Breach(
+                    ("subjects", number, "name"),
+                    f"{binding.kind} `{binding.name}` grants `{role}` to `{name}`",
+                    "these users and accounts can then do all that the role allows",
+                    "bind the role to a group of users of your identity provider, or remove the binding",
+                    binding,
+                    value=name,
+                )
