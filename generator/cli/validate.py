@@ -115,6 +115,9 @@ def validate(
 
     CustomResourceDefinitions in PATHS are schemas for their custom resources.
 
+    If a folder in PATHS is a release or holds releases, mpigen also compares their files with their locks, as `mpigen
+    verify` does.
+
     mpigen skips Helm charts, kustomizations, encrypted files and other YAML that is no manifest, and names them.
 
     The embedded engine uses no network and no cluster. mpigen builds kubeconform on first use, with Go.
