@@ -23,6 +23,7 @@ from tests.cluster.trees import Deployed
 VICTIM = "victim"
 _HOSTS = 2
 _PATIENCE = 4  # seconds in which a job that no controller stops gets pods; the control plane takes one
+_STOPPED_WITHIN = 30  # seconds in which Kueue stops the 65 pods of a job that a user resumed
 _MEGABYTE = "x" * 1_000_000
 _RULE = re.compile(r"ValidatingAdmissionPolicy '([^']*)'")
 _OF_RBAC = ("cannot ", "attempting to grant RBAC permissions not currently held")
@@ -226,7 +227,7 @@ def _result(stage: Stage, step: Step, values: dict[str, Any], created: list[Body
 def _ends_without_pods(stage: Stage, job: str) -> bool:
     """Return True if a job has no pods after a while. A controller may need a moment to stop a job again."""
     time.sleep(_PATIENCE)
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + _STOPPED_WITHIN
     while _pods(stage, job):
         if time.monotonic() > deadline:
             return False
