@@ -77,9 +77,11 @@ def test_a_job_without_the_fabric_devices_is_rejected_with_the_missing_lines(
 ) -> None:
     with pytest.raises(RefusedError) as refused:
         WiredJob.of(platform, "wired-team", "wired", "forgetful", _SOME).submit(cluster.admin)
-    asked = f"each worker pod of ClusterTrainingRuntime/wired has {DEVICE}: 2 (here limits: none, requests: none); set"
-    assert asked in refused.value.message
-    why = "these amounts replace all resources" if _is_old(cluster) else "pods are attached to exactly these devices"
+    asked = f"each worker pod of ClusterTrainingRuntime/wired has {DEVICE}: 2"
+    assert f"{asked} (this TrainJob has limits: none, requests: none); set" in refused.value.message
+    why = (
+        "resourcesPerNode replaces all resources" if _is_old(cluster) else "pods are attached to exactly these devices"
+    )
     assert why in refused.value.message
     assert "'wired-platform-fabric'" in refused.value.message
 

@@ -27,7 +27,8 @@ def fabric(trainer: str) -> Rule:
             "DROPS_CLAIMS": "variables.setsAmounts"
             if replaces
             else "object.spec.?trainer.?resourcesPerNode.hasValue()",
-            "CONSEQUENCE": "these amounts replace all resources of the runtime, and ranks without the devices use TCP"
+            "CONSEQUENCE": "resourcesPerNode replaces all resources of the runtime, and ranks without the devices use "
+            "TCP"
             if replaces
             else "pods are attached to exactly these devices, and Kueue may not count a device that the job omits",
         },
