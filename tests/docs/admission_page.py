@@ -21,13 +21,22 @@ This page lists every admission rule that mpigen can write, with an example of a
 [Admission policies](../explanations/admission.md) explains which rules a release has, and how to introduce them.
 
 The examples are cases of `tests/fixtures/policy-cases/pack/`. `mpigen policy test` and a real API server with all
-webhooks evaluate each case, and agree on the verdict and the message. An example shows the fields in which the request
-differs from this TrainJob, or the whole object of another kind:
+webhooks evaluate each case, and agree on the verdict and the message. For a TrainJob, an example shows the fields that
+differ from the one below; for an update, the changed fields; else the object.
 
 ```yaml
 """
 _PREFIX = "pack-"
-_KEPT = ("apiVersion", "kind", "metadata", "spec", "type")
+_KEPT = ("apiVersion", "kind", "metadata", "spec", "type", "roleRef", "subjects")
+_ACCEPTED = {
+    "labels": "a job with any cost centre in a team without a declared one",
+    "lifecycle": "an editor changes a label of a job with a finalizer",
+    "metadata": "a job with labels and annotations that every job may have",
+    "owner": "an editor changes the labels of another user's job",
+    "placement": "a patch selects nodes by allowed labels",
+    "subjects": "a declared user",
+}
+"""Rule → its accepted example. Default: the accepted case that is nearest to the rejected example in its file."""
 Examples = Mapping[str, Sequence[Case]]
 """Name of a file of cases → its cases."""
 
@@ -51,9 +60,7 @@ def _section(policy: Manifest, files: Examples, world: PolicyCluster, job: Body)
     """Yield the lines of a rule: its description, a rejected case with its message, and an accepted case, if any."""
     rejecting = [case for case in chain(*files.values()) if policy.name in _rejecting(case)]
     rejected = min(rejecting, key=lambda case: len(_rejecting(case)))
-    cases = next(cases for cases in files.values() if rejected in cases)
-    alike = [case for case in cases if not _rejecting(case) and _is_alike(case, rejected)]
-    accepted = min(alike, key=lambda case: abs(cases.index(case) - cases.index(rejected)), default=None)
+    accepted = _accepted(policy.name.removeprefix(_PREFIX), rejected, files)
     decisions = [each for each in run_case(rejected, world).decisions if not each.holds and each.policy == policy.name]
     yield f"## {policy.name.removeprefix(_PREFIX)}\n"
     yield f"{policy.body['metadata']['annotations'][DESCRIPTION]}\n"
@@ -63,6 +70,16 @@ def _section(policy: Manifest, files: Examples, world: PolicyCluster, job: Body)
     if accepted:
         yield f"Accepted: {accepted.name}.\n"
         yield from _example(accepted, job)
+
+
+def _accepted(rule: str, rejected: Case, files: Examples) -> Case | None:
+    """Return the accepted example of a rule; None if no case of the file is accepted."""
+    if rule in _ACCEPTED:
+        named = (case for case in chain(*files.values()) if case.name == _ACCEPTED[rule])
+        return next(case for case in named if not _rejecting(case))
+    cases = next(cases for cases in files.values() if rejected in cases)
+    alike = [case for case in cases if not _rejecting(case) and _is_alike(case, rejected)]
+    return min(alike, key=lambda case: abs(cases.index(case) - cases.index(rejected)), default=None)
 
 
 def _rejecting(case: Case) -> Sequence[str]:
