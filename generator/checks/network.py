@@ -290,8 +290,8 @@ def not_isolated(isolation: Isolation) -> Iterator[Breach]:
     """Report a tenant's namespace whose pods accept connections from every namespace.
 
     Each pod that no NetworkPolicy selects for ingress accepts all connections. A namespace needs a NetworkPolicy with
-    an empty `podSelector` that allows nothing. The check reads two kinds of pods: pods without labels, and the pods of
-    ranks. It reads complete releases, and namespaces with the label `mpigen.dev/tenant`.
+    an empty `podSelector` that allows nothing. The check tests two kinds of pods: pods without labels, and pods of
+    ranks. It runs only on complete releases, and covers only namespaces with the label `mpigen.dev/tenant`.
 
     Source: kubernetes v1.34.2 staging/src/k8s.io/api/networking/v1/types.go NetworkPolicySpec
     """

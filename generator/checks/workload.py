@@ -487,7 +487,10 @@ _STEPS = ("maxSurge", "maxUnavailable")
 
 
 def _count(value: object, default: int) -> int:
-    """Return a number of pods or a percentage; -1 for a value that the schema rejects."""
+    """Return a number of pods, or a percentage without its sign.
+
+    Return `default` if the value is neither an integer nor a string, and -1 for any other string.
+    """
     if isinstance(value, str):
         return int(value[:-1]) if re.fullmatch(r"[0-9]{1,18}%", value) else -1
     return integer(value, default)

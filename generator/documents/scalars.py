@@ -115,7 +115,8 @@ def read_json(text: str) -> Any:
     """Return the value of a JSON text.
 
     Raises:
-        JsonTextError: the text is not JSON, or has a value that JSON lacks.
+        JsonTextError: the text is not JSON, has a number or character that JSON does not allow (NaN, 1e999, half a
+            surrogate pair), or is nested too deeply.
         RepeatedKeyError: an object repeats a key.
     """
     try:

@@ -23,11 +23,11 @@ _STRING = re.compile(r"'([^']*)'|\"([^\"]*)\"")
 
 
 def read_protections(manifests: Iterable[Manifest]) -> dict[str, str]:
-    """Return `KIND/NAME` → the protection of a generated object; empty for objects that protect nothing.
+    """Return the protections of the generated objects: `KIND/NAME`, or `NetworkPolicy/NAMESPACE/NAME`, → protection.
 
-    The value of a policy is the number of its conditions and validations; of a binding, its actions; of a namespace of
-    a tenant, its Pod Security level; of a NetworkPolicy that denies all traffic, its policy types. The key `Callers`
-    has the users and groups that the policies name.
+    Objects that protect nothing have no entry. The value of a policy is the number of its conditions and validations;
+    of a binding, its actions; of a namespace of a tenant, its Pod Security level; of the NetworkPolicy
+    `np-default-deny`, its policy types. The key `Callers` has the users and groups that the policies name.
     """
     generated = [item for item in manifests if _labels(item).items() >= MANAGED_BY.items()]
     names = sorted({name for item in generated if item.kind == POLICY for name in _names(item)})

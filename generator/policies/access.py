@@ -1,9 +1,9 @@
 """Access: the roles of teams and of platform admins (roles.yaml), their bindings, and the groups of controllers.
 
-A user who can create a TrainJob can run any pod in the namespace (trainer v2.3.0 `runtimePatches`). The namespace is
-the boundary, so no role of a team allows exec, reading Secrets, or writing runtimes, quotas and the namespace. Only if
-the platform isolates jobs, the roles allow writing NetworkPolicies. No role aggregates into the ClusterRole `edit` of
-Kubernetes, because users of other namespaces hold `edit`.
+A user who can create a TrainJob can run any program in the pods of a runtime (trainer v2.3.0 `runtimePatches`). The
+namespace is the boundary, so no role of a team allows exec, reading Secrets, or writing runtimes, quotas and the
+namespace. Only if the platform isolates jobs, the roles allow writing NetworkPolicies. No role aggregates into the
+ClusterRole `edit` of Kubernetes, because users of other namespaces hold `edit`.
 """
 
 from __future__ import annotations
@@ -146,7 +146,6 @@ OPENSHIFT_GROUPS_FOR_USERS = tuple(f"{OPENSHIFT_GROUPS}{name}" for name in ("git
 """ServiceAccount groups of OpenShift's components that act for users, for example apply a team's TrainJobs."""
 
 
-# The namespaces of controllers: kueue v0.19.2, jobset v0.12.0 and trainer v2.3.0 config/default; Red Hat's operators.
 def memlock_role() -> Body:
     """Return the ClusterRole that grants `use` of the SecurityContextConstraints with IPC_LOCK."""
     group = "security.openshift.io"
@@ -164,6 +163,7 @@ def memlock_role_binding(tenant: Tenant) -> Body:
     }
 
 
+# The namespaces of controllers: kueue v0.19.2, jobset v0.12.0 and trainer v2.3.0 config/default; Red Hat's operators.
 _CONTROLLERS = ("jobset-system", "kube-system", "kubeflow-system", "kueue-system")
 _OPENSHIFT_CONTROLLERS = ("redhat-ods-applications",)
 _NODES = "system:nodes"

@@ -88,7 +88,10 @@ def indent(text: str, width: int | None) -> list[str]:
 
 
 def _wrap(text: str, width: int) -> list[str]:
-    """Return the lines of a text. Indentation stays, and no word breaks, so that names and amounts can be copied."""
+    """Return the lines of a text of at most `width` columns. Only the first line keeps the indentation.
+
+    No word breaks, so that names and amounts can be copied.
+    """
     if len(text) <= width:
         return [text]
     return textwrap.wrap(text, width, break_on_hyphens=False, break_long_words=False)

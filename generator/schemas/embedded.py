@@ -304,8 +304,8 @@ def _steps(node: Any, path: Sequence[str | int]) -> tuple[str | int, ...]:
 def _expected(demand: Any) -> Any:
     """Return the value that a keyword of the schema demands, for a message.
 
-    The values of `enum` become a tuple without null and '', which Kubernetes lists only for an absent field. Any other
-    value stays as it is.
+    Lists, such as the values of `enum` and `type`, become tuples without null, 'null' and ''. Kubernetes lists these
+    only so that a field may be absent. Any other value stays as it is.
     """
     if isinstance(demand, list):
         return tuple(item for item in demand if item not in (None, "", "null"))

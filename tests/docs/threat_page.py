@@ -15,14 +15,14 @@ _OUTSIDE = FOLDER.with_name("outside.yaml")
 _INTRODUCTION = """\
 # Threat model
 
-This page lists attacks of users with a role on a team, what stops each attack, and what remains. Tests send all
-{attacks} attacks to a real API server with the real controllers (Kubernetes, Trainer, JobSet and Kueue), for a
-Kubernetes and an OpenShift platform, while a job of another user runs. If a change of mpigen stops fewer attacks, the
-tests fail. The same tests send {work} requests of a normal day, which must all pass.
+This page lists attacks of members of teams, of their pods, and of users without a role. It says what stops each
+attack, and what remains. Tests send all {attacks} attacks to a real API server with the real controllers (Kubernetes,
+Trainer, JobSet and Kueue), for a Kubernetes and an OpenShift platform, while a job of another user runs. If a change of
+mpigen stops fewer attacks, the tests fail. The same tests send {work} requests of a normal day, which must all pass.
 
 The attacks are in `tests/attacks/corpus/`. Each item begins with the persona of the attacker. Each list names
 the first control that stops its attacks: the role (RBAC), a rule of the [admission policies](admission.md), or
-another control of Kubernetes.
+another control, such as a webhook of Trainer.
 
 - viewer, submitter, editor, team admin: a [role](access.md#roles) on the attacked team
 - other submitter, other admin: a role on another team
@@ -46,7 +46,8 @@ _TITLES = {
 _REMAINS = """\
 ## What remains
 
-These attacks succeed. The last sentence of each names a control that would stop the attack.
+The API server accepts these requests. Each item says what follows, and after `Control` what prevents it, if anything is
+needed.
 """
 _BEYOND = """\
 ## What no manifest can stop
@@ -93,7 +94,7 @@ def _stopped(attack: Attack) -> str:
     texts = {platform: _ways(ways) for platform, ways in attack.stopped.items()}
     if len({*texts.values()}) == 1:
         return next(iter(texts.values()))
-    return ", ".join(f"{text} ({corpus.PLATFORM_NAMES[platform]})" for platform, text in texts.items())
+    return ", and by ".join(f"{text} on {corpus.PLATFORM_NAMES[platform]}" for platform, text in texts.items())
 
 
 def _ways(ways: Iterable[str]) -> str:

@@ -51,7 +51,7 @@ LIMITS = {
     ),
     "the lowest partition key": (PARTITION, "0x1", "0x0", "`0x0` is not a partition key"),
     "the lowest key of full members": (PARTITION, "0x8001", "0x8000", "`0x8000` is not a partition key"),
-    "the highest partition key": (PARTITION, "0x7ffe", "0x7fff", "`0x7fff` is not a partition key"),
+    "the highest partition key": (PARTITION, "0x7ffe", "0x7fff", "`0x7fff` is the key of the default partition"),
     "the highest key of full members": (PARTITION, "0xfffe", "0x10001", "`0x10001` is not a partition key"),
     "the MTU of InfiniBand": (
         FABRIC.replace("nics", "mtu: VALUE, nics"),

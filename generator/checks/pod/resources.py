@@ -107,7 +107,10 @@ def _amount(template: PodTemplate, path: Path, name: str, amount: Fraction, writ
         is_key = bool(_KEY.fullmatch(name)) and len(domain) <= (_LONGEST_DOMAIN if _is_device(name) else 253)
         if not is_key or (_is_device(name) and name.startswith("requests.")):
             message = f"{format_value(name)} is not the name of a resource"
-            fix = "write the name as the device plugin does: a domain, `/`, and at most 63 letters and digits"
+            fix = (
+                "write the name as the device plugin does, such as `nvidia.com/gpu`: a domain that does not begin with "
+                "`requests.`, `/`, and at most 63 letters, digits, `-`, `_` or `.`"
+            )
             yield report(template, path, message, fix, written)
         elif _is_device(name) and amount.denominator != 1:
             message = f"`{name}` is {format_value(written)}, but a container gets whole devices only"

@@ -68,9 +68,13 @@ def _is_pkey(value: str) -> str:
         number = int(value, 16)
     except ValueError:
         number = 0
-    if not value.startswith("0x") or not 0 < number & 0x7FFF < 0x7FFF or number > 0xFFFF:  # noqa: PLR2004 - 16 bits
-        raise invalid(f"{format_value(value)} is not a partition key", "write it in quotes, from 0x1 to 0x7ffe")
-    return hex(number & 0x7FFF)
+    key = number & 0x7FFF
+    if not value.startswith("0x") or key == 0 or number > 0xFFFF:  # noqa: PLR2004 - 16 bits
+        raise invalid(f"{format_value(value)} is not a partition key", "write a key from 0x1 to 0x7ffe")
+    if key == 0x7FFF:  # noqa: PLR2004 - 15 bits
+        message = f"{format_value(value)} is the key of the default partition"
+        raise invalid(message, "remove `pkey`, or write a key from 0x1 to 0x7ffe")
+    return hex(key)
 
 
 def _has_hosts(value: Network) -> Network:

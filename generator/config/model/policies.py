@@ -228,8 +228,8 @@ class Retention(Section):
 
     jobs: Count | None = None
     """The minimum number of days for pods, logs and Workloads of finished jobs. mpigen rejects a shorter
-    `queues.retainFinished`, and `ttlSecondsAfterFinished` of a runtime with any value. A user that deletes a TrainJob
-    still deletes its records. Default: no minimum."""
+    `queues.retainFinished`, and any `ttlSecondsAfterFinished` of a runtime, because Trainer then runs failed jobs
+    again. A user that deletes a TrainJob still deletes its records. Default: no minimum."""
     audit: Count | None = None
     """The minimum number of days for the audit log of the API server. Default: no minimum. On OpenShift, mpigen rejects
     this field, because OpenShift limits the log by size: forward the log to a store there."""
@@ -259,7 +259,7 @@ SecretNames = Annotated[
     String,
     matching(
         rf"{SUBDOMAIN}|[a-z0-9][-a-z0-9.]*\*",
-        "a name of Secrets",
+        "the name of a Secret, or a prefix of names",
         "write a name such as wandb, or a prefix such as wandb-*",
     ),
 ]
@@ -301,17 +301,19 @@ class Allowances(Section):
     disk_volumes: Room = Field(default_factory=lambda: to_quantity("100Gi"), validate_default=True)
     """The maximum size of all other `emptyDir` volumes that `runtimePatches` of a TrainJob add."""
     ephemeral_volumes: Room | None = None
-    """The maximum size of all ephemeral volumes that `runtimePatches` of a TrainJob add. Default: none."""
+    """The maximum size of all ephemeral volumes that `runtimePatches` of a TrainJob add. Default: patches can add no
+    ephemeral volumes."""
     grace_period: Duration = "5m"
-    """The maximum `terminationGracePeriodSeconds` in `runtimePatches`, for which a preempted job holds its nodes."""
+    """The maximum `terminationGracePeriodSeconds` in `runtimePatches`. A preempted job can hold its nodes for this
+    time."""
 
 
 class Jobs(Section):
     """The fields that TrainJobs may set, and the contact that messages of rejected TrainJobs name."""
 
     contact: Annotated[Text, Field(max_length=100)] = "a platform admin"
-    """The contact for users whose TrainJobs are rejected, such as `#ml-platform on Slack`. Messages of admission rules
-    end with "ask" and this text."""
+    """The contact for users whose TrainJobs are rejected, such as `#ml-platform on Slack`. Messages about patches,
+    labels, annotations, volumes and Secrets of TrainJobs name this contact."""
     allow: Allowances = Allowances()
     """The fields that TrainJobs may set in addition to the fields that every job needs."""
 

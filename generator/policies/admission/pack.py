@@ -26,7 +26,10 @@ from generator.policies.admission.policy import Rule, binding, cel_list, policy
 from generator.policies.admission.rules import read_rule, size
 
 _ALWAYS = ("job-isolation", MEMLOCK)
-"""Rules that deny whatever action the platform file sets: RBAC or Pod Security allows the requests that they reject."""
+"""Rules whose action is `deny`, whatever the platform file says.
+
+RBAC or Pod Security allows the requests that they reject.
+"""
 
 _ABOUT_CALLERS = ("lifecycle", "workloads", "kinds", "claims", "tokens", "subjects")
 """Rules with all conditions about callers in one expression, so that CEL asks the authorizer only if necessary."""
@@ -116,7 +119,10 @@ def _platform_labels(platform: Platform) -> dict[str, str]:
 
 
 def _is_no_controller(platform: Platform) -> str:
-    """Return CEL that is true unless a controller sends the request. Users could forge owner references."""
+    """Return CEL that is true unless a controller sends the request.
+
+    It reads the caller, because users could forge owner references.
+    """
     conditions = [
         f"!(request.userInfo.username in {cel_list(KUBERNETES_USERS)})",
         f"!request.userInfo.groups.exists(group, group in {cel_list(controller_groups(platform))})",

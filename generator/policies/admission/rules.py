@@ -51,7 +51,7 @@ _SCOPES = {
     "\n&& object.spec.?ephemeralContainers.orValue([]).all(each,\n{1}\n)",
     "annotations": "object.metadata.?annotations.orValue({{}}).all(key,\n{1}\n)",
 }
-"""Key of an expression → CEL that is true if the expression is true for every pod, volume and so on."""
+"""Key of an expression → CEL: the expression is true for the request, each container or each annotation."""
 _LISTS = {
     "pods": "variables.pods.map(pods, pods.map(pod,\n  (\n{2}\n  ).join(', ')\n{0}",
     "volumes": "variables.pods.map(pods, pods.map(pod, pod.?volumes.orValue([]).map(volume,\n  (\n{2}\n  ).join(', ')\n"
