@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from generator.errors import NotModelledError, SimulationError
@@ -364,6 +364,16 @@ POLICIES = st.fixed_dictionaries(
 @given(
     STEPS, st.lists(POLICIES, min_size=3, max_size=3), st.sampled_from([(), FAIR]), st.sampled_from(["0", "2", None])
 )
+@example(
+    [("a", 6, -1), ("b", 1, 0), ("d", 2, 0), ("d", 5, 1), ("a", 4, 0), 0, ("a", 6, -1), ("a", 2, 0)],
+    [
+        {"reclaimWithinCohort": "Never", "withinClusterQueue": "Never"},
+        {"reclaimWithinCohort": "Never", "withinClusterQueue": "Never"},
+        {"reclaimWithinCohort": "LowerPriority", "withinClusterQueue": "LowerPriority"},
+    ],
+    FAIR,
+    None,
+)
 @settings(max_examples=150, deadline=None)
 def test_no_queue_exceeds_its_limits_and_all_together_stay_within_quota(
     steps: list[Any], policies: list[dict[str, str]], strategies: tuple[str, ...], limit: str | None
@@ -378,7 +388,11 @@ def test_no_queue_exceeds_its_limits_and_all_together_stay_within_quota(
             sent.append(job(f"j{number}", step[0], step[1], step[2]))
         elif names:
             sent.append(Finished(names[step % len(names)]))
-    found = predict(queues, sent, strategies)
+    try:
+        found = predict(queues, sent, strategies)
+    except NotModelledError:  # jobs of a fair cohort may preempt one another for ever
+        assert strategies
+        return
     sizes = {each.name: each.podsets[0].requests["cpu"] for each in sent if isinstance(each, Job)}
     where = {each.name: each.queue for each in sent if isinstance(each, Job)}
     running = [name for name, each in found.items() if each.state is State.ADMITTED]
