@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from generator.adoption.settings import Place, Waiver, matches, relative
-from generator.checks.finding import WAIVERS, Finding, Severity, waivers_of
+from generator.checks.finding import Finding, Severity, waivers_of
 from generator.checks.registry import WARNING, declare
 from generator.documents.locate import locate_everywhere
 from generator.documents.messages import format_path
+from generator.facts.names import WAIVERS
 from generator.manifests import Manifest
 
 UNUSED, EXPIRED, INVALID = "waiver/unused", "waiver/expired", "waiver/invalid"

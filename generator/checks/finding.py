@@ -10,10 +10,8 @@ from enum import StrEnum
 from generator.documents.load import Path
 from generator.documents.locate import Place, locate_everywhere
 from generator.documents.messages import format_path
+from generator.facts.names import WAIVERS
 from generator.manifests import Manifest
-
-WAIVERS = "mpigen.dev/waive"
-"""The annotation in which an object declares findings that its owners accept until a day."""
 
 
 class Severity(StrEnum):

@@ -1,4 +1,4 @@
-"""Checks of weakened protections in a release: policy/weakened and policy/open-binding.
+"""Checks of weakened protections in a release: policy/weakened and policy/cluster-admin.
 
 An attacker who changes a release can also write its lock anew. So `policy/weakened` compares the objects with the
 protections that the lock declares, and with the form in which mpigen writes each rule.
@@ -20,9 +20,6 @@ from generator.simulate.policies.syntax import find_readings
 
 _ADMISSION = "admissionregistration.k8s.io"
 _RBAC = "rbac.authorization.k8s.io"
-_EVERYONE = ("system:authenticated", "system:unauthenticated", "system:serviceaccounts", "system:anonymous")
-_READERS = ("mpigen-view", "mpigen-runtime-reader")
-"""Roles that `tenants[].access.view` may bind to all users: `platform/everyone-reads` reports such a binding."""
 _VARIABLES = ("object", "oldObject", "request", "namespaceObject", "params", "variables", "authorizer")
 _FIX = "restore the file from the release that `mpigen synth` wrote"
 
@@ -162,26 +159,26 @@ def _breach(manifest: Manifest, path: Path, effect: str) -> Breach:
     )
 
 
-@check("policy/open-binding", severity=ERROR, needs=Protections)
-def open_binding(protections: Protections) -> Iterator[Breach]:
-    """Report a binding of a release that gives a role to all users or ServiceAccounts, or that grants `cluster-admin`.
+@check("policy/cluster-admin", severity=ERROR, needs=Protections)
+def cluster_admin(protections: Protections) -> Iterator[Breach]:
+    """Report a binding of a release that grants `cluster-admin`.
 
-    A RoleBinding to `system:unauthenticated` lets every client that reaches the API server use the role, without a
-    login. The check ignores the reading roles of teams, which `platform/everyone-reads` reports.
+    No role of mpigen needs all rights, so such a binding is not from `mpigen synth`. `access/everyone` reports bindings
+    of all users.
 
     Source: kubernetes v1.34.2 plugin/pkg/auth/authorizer/rbac/bootstrappolicy/policy.go
     """
     for binding in protections.bindings:
         role = string(mapping(binding.body, "roleRef").get("name"))
+        where = f"in namespace `{binding.namespace}`" if binding.namespace else "of the cluster"
         for number, subject in enumerate(mappings(binding.body.get("subjects"))):
             name = string(subject.get("name"))
-            is_everyone = name in _EVERYONE and not (role in _READERS and name != "system:unauthenticated")
-            if is_everyone or role == "cluster-admin":
+            if role == "cluster-admin":
                 yield Breach(
                     ("subjects", number, "name"),
                     f"{binding.kind} `{binding.name}` grants `{role}` to `{name}`",
-                    "these users and accounts can then do all that the role allows",
-                    "bind the role to a group of users of your identity provider, or remove the binding",
+                    f"the subject can then read and change all objects {where}, also Secrets",
+                    "remove the binding, or bind a role with fewer rights",
                     binding,
                     value=name,
                 )

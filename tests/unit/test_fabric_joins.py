@@ -30,7 +30,8 @@ def rendered(kind: str) -> list[Manifest]:
 
 def told(manifests: list[Manifest]) -> set[str]:
     """Return the checks with findings."""
-    found = run.judge_together(manifests, TARGETS)
+    alone = (located for manifest in manifests for located in run.judge(manifest, TARGETS))
+    found = [*run.judge_together(manifests, TARGETS), *alone]
     return {breach.check for _, breach in found if breach.severity != "info"}
 
 
@@ -185,7 +186,7 @@ BREAKS: dict[str, tuple[Callable[[list[Manifest]], bool], set[str]]] = {
     "other-link": (other_link, {"fabric/link-type"}),
     "elsewhere": (elsewhere, {"fabric/operator-namespace"}),
     "no-template": (no_template, {"fabric/claim"}),
-    "other-claim": (other_claim, {"fabric/claim"}),
+    "other-claim": (other_claim, {"pod/claim"}),
     "not-covered": (not_covered, {"fabric/not-covered", "quota/uncovered"}),
 }
 """Name → the function that breaks a platform, with True if it applies, and the checks that may report it."""

@@ -146,7 +146,10 @@ def test_a_folder_without_manifests_is_an_error(folder: Path) -> None:
 def test_every_file_of_a_release_is_a_manifest(folder: Path) -> None:
     lock = '{"spec": {"targets": {"kubernetes": "1.34"}, "files": {}}, "metadata": {"name": "prod"}}'
     write(folder, {"prod/release.json": lock, "prod/list.yaml": "- a\n"})
-    assert [finding.check for finding in errors(check("prod/list.yaml", "prod"))] == ["schema/not-an-object"] * 2
+    assert [finding.check for finding in errors(check("prod/list.yaml", "prod"))] == [
+        *["schema/not-an-object"] * 2,
+        "release/altered",
+    ]
 
 
 def test_a_field_that_a_kustomization_can_add_is_an_info(folder: Path) -> None:

@@ -11,8 +11,9 @@ import pytest
 import yaml
 
 from generator import App, Platform, pipeline
+from generator.checks.access import everyone
 from generator.checks.objects import Objects
-from generator.checks.protections import Protections, open_binding, weakened
+from generator.checks.protections import Protections, cluster_admin, weakened
 from generator.manifests import Manifest, read
 from generator.release.lock import LOCK, Lock, digest
 from tests.conftest import ROOT, small_platform
@@ -28,9 +29,14 @@ def found(folder: Path) -> set[tuple[str, str]]:
     manifests: list[Manifest] = []
     for file in sorted(path for path in folder.rglob("*") if path.suffix in (".yaml", ".json")):
         manifests += read(file.read_text(), str(file))
-    protections = Protections.read(Objects(tuple(manifests), {}))
+    objects = Objects(tuple(manifests), {}, tuple(manifests))
+    protections = Protections.read(objects)
     assert protections
-    rows = [("weakened", weakened(protections)), ("open-binding", open_binding(protections))]
+    rows = [
+        ("weakened", weakened(protections)),
+        ("cluster-admin", cluster_admin(protections)),
+        ("everyone", everyone(objects)),
+    ]
     return {(name, breach.manifest.name) for name, breaches in rows for breach in breaches if breach.manifest}
 
 
@@ -53,7 +59,7 @@ def found_in(tree: list[Manifest]) -> set[str]:
     body = {**lock.body, "spec": read_lock(tree)}
     protections = Protections.read(Objects((*tree, Manifest(body, LOCK)), {}))
     assert protections
-    return {breach.message for breach in (*weakened(protections), *open_binding(protections))}
+    return {breach.message for breach in (*weakened(protections), *cluster_admin(protections))}
 
 
 def read_lock(tree: list[Manifest]) -> dict[str, dict[str, str]]:

@@ -11,7 +11,7 @@ from generator.checks.pod.templates import Pods, containers_of, report, security
 from generator.checks.registry import ERROR, Breach, check
 from generator.documents.load import Path
 from generator.documents.messages import format_value
-from generator.facts.names import JOB_NAME_LABELS
+from generator.facts.names import CONTROLLER_UID, JOB_NAME_LABELS, POD_SECCOMP
 from generator.objects.fields import indexed_mappings, items, mapping, mappings, string_map, strings
 from generator.objects.pods import RUNTIMES, PodTemplate
 
@@ -20,7 +20,7 @@ _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 _MERGED = (1, 34)
 """The first version of Kubernetes that merges `matchLabelKeys` of topology spread constraints into the selector."""
 _OF_JOBS = frozenset({"Job", "CronJob", "JobSet", *RUNTIMES})
-_LABELS_OF_JOBS = (*JOB_NAME_LABELS, "controller-uid", "batch.kubernetes.io/controller-uid")
+_LABELS_OF_JOBS = (*JOB_NAME_LABELS, "controller-uid", CONTROLLER_UID)
 """Labels of the pods of each Job. Source: kubernetes v1.34.2 pkg/registry/batch/job/strategy.go generateSelector"""
 _LONGEST_SEARCH = 2048
 _LARGEST_ANNOTATIONS = 256 * 1024
@@ -28,7 +28,6 @@ _DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 _COST = re.compile("0|[1-9][0-9]{0,9}|-[0-9]{1,20}")
 _MIRROR = "kubernetes.io/config.mirror"
 _TOLERATIONS = "scheduler.alpha.kubernetes.io/tolerations"
-_SECCOMP = "seccomp.security.alpha.kubernetes.io/pod"
 _SECCOMP_OF = "container.seccomp.security.alpha.kubernetes.io/"
 _APP_ARMOR_OF = "container.apparmor.security.beta.kubernetes.io/"
 _PROFILES = {"RuntimeDefault": ("runtime/default", "docker/default"), "Unconfined": ("unconfined",)}
@@ -160,7 +159,7 @@ def _wrong_value(template: PodTemplate, key: str, value: str) -> str:
         )
     if key == _TOLERATIONS and value:
         return "" if _is_list(value) else "the annotation is not a JSON list of tolerations"
-    if key == _SECCOMP or key.startswith(_SECCOMP_OF):
+    if key == POD_SECCOMP or key.startswith(_SECCOMP_OF):
         local = value.removeprefix("localhost/")
         is_local = local != value and not local.startswith("/") and ".." not in local.split("/")
         is_profile = is_local or value in ("runtime/default", "docker/default", "unconfined")
@@ -185,7 +184,7 @@ def _other_profiles(template: PodTemplate, values: Mapping[str, str]) -> Iterato
     """Yield the profiles of security contexts that differ from the profile in an annotation."""
     of_pods = security_of(template)
     places = [
-        ((*template.path, "spec", "securityContext", "seccompProfile"), mapping(of_pods, "seccompProfile"), _SECCOMP)
+        ((*template.path, "spec", "securityContext", "seccompProfile"), mapping(of_pods, "seccompProfile"), POD_SECCOMP)
     ]
     is_windows = mapping(template.spec, "os").get("name") == "windows"
     for container in containers_of(template):

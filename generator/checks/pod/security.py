@@ -9,6 +9,7 @@ from generator.checks.pod.templates import Pods, containers_of, report, security
 from generator.checks.registry import ERROR, check
 from generator.documents.load import Path
 from generator.documents.messages import format_value
+from generator.facts.names import CAP_SYS_ADMIN
 from generator.objects.fields import indexed_mappings, mapping
 from generator.objects.pods import PodTemplate
 
@@ -49,7 +50,7 @@ def security(pods: Pods) -> Iterator[Breach]:
             if own.get("privileged") is True:
                 message = "`allowPrivilegeEscalation` is `false` in a privileged container"
                 yield report(template, place, message, "remove `allowPrivilegeEscalation` or `privileged`", value=False)
-            if "CAP_SYS_ADMIN" in container.added_capabilities:
+            if CAP_SYS_ADMIN in container.added_capabilities:
                 message = "`allowPrivilegeEscalation` is `false` in a container with `CAP_SYS_ADMIN`"
                 yield report(template, place, message, "remove the field or the capability", value=False)
         if own.get("procMount") == "Unmasked" and template.spec.get("hostUsers") is not False:

@@ -6,19 +6,18 @@ from collections.abc import Mapping
 
 from generator.config.model.fields import to_seconds
 from generator.config.platform import Platform
-from generator.facts.names import OWNER, PRIORITY_CLASS, QUEUE_NAME
+from generator.facts.names import OWNER, PRIORITY_CLASS, QUEUE_NAME, TRAINER_MANAGER, WAIVERS
 from generator.facts.table import read_table
 from generator.policies.admission.policy import cel_list
 from generator.quantities import Quantity
 
-TRAINER_MANAGER = "trainer.kubeflow.org/trainjob-controller"
 MULTI_KUEUE_MANAGER = "kueue.x-k8s.io/multikueue"
 
 _JOB_LABELS = (QUEUE_NAME, PRIORITY_CLASS, "kueue.x-k8s.io/max-exec-time-seconds", "app.kubernetes.io/")
 """Labels that every TrainJob may have. Kueue reads three (kueue v0.19.2 pkg/controller/constants/constants.go)."""
 _JOB_ANNOTATIONS = (
     OWNER,
-    "mpigen.dev/waive",
+    WAIVERS,
     "kubectl.kubernetes.io/last-applied-configuration",
     "kubernetes.io/change-cause",
     "argocd.argoproj.io/",

@@ -15,7 +15,7 @@ from typing import Any
 from generator.documents.load import Path
 from generator.documents.messages import format_path
 from generator.errors import NotModelledError, SimulationError, suggest
-from generator.facts.names import EXCLUSIVE_TOPOLOGY
+from generator.facts.names import EXCLUSIVE_TOPOLOGY, TRAINER_MANAGER
 from generator.manifests import Body, Manifest
 from generator.objects.fields import indexed_mappings, mapping
 from generator.objects.pods import JOB_SET, NODE, RUNTIMES
@@ -32,7 +32,7 @@ __all__ = ["Compiled", "Fault", "Origin", "compile_job", "find_faults", "find_ru
 
 _MOST_PODS = 50_000  # no cluster has so many nodes, and the hostfile no longer fits into a ConfigMap of 1 MiB
 _NOT_MODELLED: Mapping[Path, object] = {
-    ("spec", "managedBy"): "trainer.kubeflow.org/trainjob-controller",
+    ("spec", "managedBy"): TRAINER_MANAGER,
     ("spec", "podGroupPolicy"): None,
     **{("spec", "mlPolicy", name): None for name in ("flux", "jax", "xgboost")},
     (*JOB_SET, "managedBy"): "jobset.sigs.k8s.io/jobset-controller",

@@ -12,7 +12,7 @@ from itertools import takewhile
 from typing import Any
 
 from generator.documents.load import Path
-from generator.facts.names import JOB_LABEL, JOB_NAME_LABELS
+from generator.facts.names import CONTROLLER_UID, JOB_LABEL, JOB_NAME_LABELS
 from generator.manifests import Body, Manifest
 from generator.objects.fields import indexed_mappings, integer, mapping, mappings, string
 from generator.simulate.compile.trainer import UNKNOWN_UID, owned
@@ -76,7 +76,7 @@ def _job(job_set: Manifest, replicated: Body, index: int) -> Body:
     spec = mapping(template, "spec")
     pods = mapping(spec, "template")
     generated = dict.fromkeys(JOB_NAME_LABELS, name)
-    generated |= dict.fromkeys(("controller-uid", "batch.kubernetes.io/controller-uid"), UNKNOWN_UID)
+    generated |= dict.fromkeys(("controller-uid", CONTROLLER_UID), UNKNOWN_UID)
     metadata = {
         **mapping(pods, "metadata"),
         "labels": {**generated, **mapping(pods, "metadata", "labels"), **labels},
@@ -91,7 +91,7 @@ def _job(job_set: Manifest, replicated: Body, index: int) -> Body:
     job["metadata"]["annotations"] = {**mapping(template, "metadata", "annotations"), **labels}
     job["spec"] = {
         **spec,
-        "selector": {"matchLabels": {"batch.kubernetes.io/controller-uid": UNKNOWN_UID}},
+        "selector": {"matchLabels": {CONTROLLER_UID: UNKNOWN_UID}},
         "suspend": mapping(job_set.body, "spec").get("suspend") is True,
         "template": {**pods, "metadata": metadata, "spec": pod},
     }

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from generator.documents.load import Path
+from generator.facts.names import CAP_SYS_ADMIN, POD_SECCOMP
 from generator.manifests import Body
 from generator.objects.fields import indexed_mappings, mapping, mappings, string, strings
 from generator.simulate.admission.scc.constraint import (
@@ -23,7 +24,6 @@ from generator.simulate.admission.scc.constraint import (
     volume_type,
 )
 
-_POD_PROFILE = "seccomp.security.alpha.kubernetes.io/pod"
 _CONTAINER_PROFILE = "container.seccomp.security.alpha.kubernetes.io/"
 _SPEC = "spec"
 _KINDS = ("initContainers", "containers", "ephemeralContainers")
@@ -123,11 +123,11 @@ class _Assignment:
             self.context["seLinuxOptions"] = options
         profile = self._generate_profile()
         if profile:
-            self.annotations[_POD_PROFILE] = profile
+            self.annotations[POD_SECCOMP] = profile
             _set(self.context, "seccompProfile", _profile_field(profile))
 
     def _generate_profile(self) -> str:
-        if annotated := self.annotations.get(_POD_PROFILE):
+        if annotated := self.annotations.get(POD_SECCOMP):
             return str(annotated)
         if self.context.get("seccompProfile") is not None:
             return _profile_name(self.context["seccompProfile"])
@@ -138,8 +138,8 @@ class _Assignment:
         fs_group = self.context.get("fsGroup")
         yield from self._check_groups(place, "fsGroup", [] if fs_group is None else [fs_group])
         yield from self._check_groups(place, "supplementalGroups", self.context.get("supplementalGroups"))
-        profile = self.annotations.get(_POD_PROFILE, "") or _profile_name(self.context.get("seccompProfile"))
-        yield from self._check_profile(_POD_PROFILE, profile, *path, "seccompProfile")
+        profile = self.annotations.get(POD_SECCOMP, "") or _profile_name(self.context.get("seccompProfile"))
+        yield from self._check_profile(POD_SECCOMP, profile, *path, "seccompProfile")
         options = self.context.get("seLinuxOptions")
         yield from self._check_se_linux(f"{place}.seLinuxOptions", options, *path, "seLinuxOptions")
         yield from self._check_host(place)
@@ -208,7 +208,7 @@ class _Assignment:
             _set(context, "seccompProfile", _profile_field(str(self.annotations[annotation])))
         if context.get(_ESCALATION) is None:
             default = self.constraint.body.get("defaultAllowPrivilegeEscalation")
-            needs_escalation = context.get("privileged") is True or _SYS_ADMIN in _names(context, "add")
+            needs_escalation = context.get("privileged") is True or CAP_SYS_ADMIN in _names(context, "add")
             if default is not None and not needs_escalation:
                 context[_ESCALATION] = default
             elif not self.constraint.allows(_ESCALATION):
@@ -346,7 +346,7 @@ class _Assignment:
             return str(self.annotations[annotation])
         if self.context.get("seccompProfile") is not None:
             return _profile_name(self.context["seccompProfile"])
-        return str(self.annotations.get(_POD_PROFILE, ""))
+        return str(self.annotations.get(POD_SECCOMP, ""))
 
     def _check_profile(self, annotation: str, profile: str, *path: str | int) -> Iterator[Failure]:
         allowed = self._profiles
@@ -361,7 +361,6 @@ class _Assignment:
 
 
 _READ_ONLY, _ESCALATION = "readOnlyRootFilesystem", "allowPrivilegeEscalation"
-_SYS_ADMIN = "CAP_SYS_ADMIN"
 _HOST_NAMESPACES = {"hostNetwork": "network", "hostPID": "PID", "hostIPC": "IPC"}
 _LOCALHOST = "localhost/"
 _RUNTIME_DEFAULT = "runtime/default"
