@@ -29,7 +29,7 @@ def found(folder: Path) -> set[tuple[str, str]]:
     manifests: list[Manifest] = []
     for file in sorted(path for path in folder.rglob("*") if path.suffix in (".yaml", ".json")):
         manifests += read(file.read_text(), str(file))
-    objects = Objects(tuple(manifests), {}, tuple(manifests))
+    objects = Objects(tuple(manifests), {}, others=tuple(manifests))
     protections = Protections.read(objects)
     assert protections
     rows = [
