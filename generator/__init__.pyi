@@ -68,7 +68,9 @@ from generator.config.model.isolation import Guard as Guard  # since 0.1.0
 from generator.config.model.isolation import Isolation as Isolation  # since 0.1.0
 from generator.config.model.isolation import Metrics as Metrics  # since 0.1.0
 from generator.config.model.policies import Admission as Admission  # since 0.1.0
+from generator.config.model.policies import Allowances as Allowances  # since 0.1.0
 from generator.config.model.policies import Images as Images  # since 0.1.0
+from generator.config.model.policies import Jobs as Jobs  # since 0.1.0
 from generator.config.model.policies import Policies as Policies  # since 0.1.0
 from generator.config.model.policies import Residency as Residency  # since 0.1.0
 from generator.config.model.policies import Retention as Retention  # since 0.1.0

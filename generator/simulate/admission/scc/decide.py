@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 
@@ -271,8 +271,8 @@ def _read_account(namespace: str, account: str) -> Requester:
     Source: sccadmission/scc_authz_check.go allowedForType; k8s.io/apiserver v0.34.2
     pkg/authentication/serviceaccount/util.go UserInfo
     """
-    requester = parse_requester(f"serviceaccount:{namespace}/{account}")
-    return replace(requester, groups=requester.groups - {"system:authenticated"})
+    groups = frozenset(("system:serviceaccounts", f"system:serviceaccounts:{namespace}"))
+    return Requester(f"system:serviceaccount:{namespace}:{account}", groups)
 
 
 def _can_grant(rule: Rule) -> bool:
