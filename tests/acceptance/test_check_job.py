@@ -91,11 +91,9 @@ def test_a_job_that_is_too_large_never_starts(verdicts: Verdicts) -> None:
 
 
 def test_a_size_that_no_cluster_has_is_answered_at_once(verdicts: Verdicts) -> None:
-    report = verdicts(train_job("largest", nodes=2**31 - 1))
-    assert (report["verdicts"], report["checks"]) == (
-        {"largest": "unknown"},
-        ["quota/never-admitted", "trainjob/unknown"],
-    )
+    report = verdicts(train_job("largest", nodes=10_000))
+    assert (report["verdicts"], report["checks"]) == ({"largest": "never"}, ["quota/never-admitted"])
+    assert verdicts(train_job("largest", nodes=2**31 - 1))["verdicts"] == {"largest": "rejected"}
 
 
 def test_an_unknown_field_or_runtime_rejects_a_job(verdicts: Verdicts) -> None:
