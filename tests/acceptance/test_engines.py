@@ -58,6 +58,7 @@ def known_fields(body: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, .
         "limits",
         "hard",
         "files",
+        "protections",
         "data",
         "defaultRequest",
         "targets",
