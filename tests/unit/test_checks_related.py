@@ -18,6 +18,7 @@ from generator.checks.validation import Part, check_files
 from generator.manifests import Manifest, read, write
 from generator.pipeline import Subject, Validation, validate
 from generator.release import Lock
+from generator.release.lock import digest
 from generator.schemas.catalog import Catalog
 from generator.schemas.embedded import Engine
 from tests.checks import CASES, Case
@@ -37,7 +38,7 @@ def told(validation: Validation) -> list[tuple[str, int, str]]:
 def released(folder: Path, *texts: str) -> None:
     """Write a release for Trainer 2.2 with some files."""
     folder.mkdir(parents=True)
-    files = {f"{number}.yaml": f"sha256:{0:064}" for number, _ in enumerate(texts)}
+    files = {f"{number}.yaml": digest(text.encode()) for number, text in enumerate(texts)}
     lock = Lock("p", folder.name, files, inputs=f"sha256:{0:064}", targets=Catalog.bundled(OLD).targets)
     (folder / release.LOCK).write_bytes(lock.encode())
     for number, text in enumerate(texts):
@@ -77,7 +78,8 @@ def test_objects_of_two_releases_are_not_checked_together(tmp_path: Path, target
     assert told(validate(Subject([tmp_path], targets=targets), "embedded", Path())) == []
     (tmp_path / "2.0.0" / "2.yaml").write_text(JOB)
     found = validate(Subject([tmp_path], targets=targets), "embedded", Path()).checked.findings
-    assert [each.file for each in found] == [str(tmp_path / "2.0.0" / "2.yaml")]
+    file = str(tmp_path / "2.0.0" / "2.yaml")
+    assert [(each.check, each.file) for each in found] == [("trainjob/lost-devices", file), ("release/altered", file)]
 
 
 MAP = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x, namespace: team-cv}\n"

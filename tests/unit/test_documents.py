@@ -87,8 +87,8 @@ def test_input_that_kubectl_accepts_is_read(text: str, expected: Any) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("a: 1\na: 2", "2:1: the key `a` appears twice in this mapping; remove one of the two"),
-        ("1: a\n'1': b", "2:1: the key `1` appears twice in this mapping; remove one of the two"),
+        ("a: 1\na: 2", "2:1: the key `a` appears twice in this mapping; remove one of the two keys"),
+        ("1: a\n'1': b", "2:1: the key `1` appears twice in this mapping; remove one of the two keys"),
         ("1.10: a", "1:1: the key `1.10` is a number, whose spelling Kubernetes clients change; put it in quotes"),
         (
             "123456.789: a",

@@ -14,7 +14,7 @@ from typing import Any
 from generator.documents.load import Path
 from generator.facts.names import CAP_SYS_ADMIN, POD_SECCOMP
 from generator.manifests import Body
-from generator.objects.fields import indexed_mappings, mapping, mappings, string, strings
+from generator.objects.fields import indexed_mappings, integer, items, mapping, mappings, string, strings
 from generator.simulate.admission.scc.constraint import (
     ALL,
     Allocation,
@@ -149,11 +149,11 @@ class _Assignment:
         yield from self._check_sysctls()
         yield from self._check_volumes(place)
 
-    def _check_groups(self, place: str, field: str, groups: list[int] | None) -> Iterator[Failure]:
+    def _check_groups(self, place: str, field: str, groups: object) -> Iterator[Failure]:
         ranges, path = self._ranges(field), (_SPEC, "securityContext", field)
         if ranges and not groups:
             yield invalid(f"{place}.{field}", groups, "unable to validate empty groups against required ranges", *path)
-        for group in groups or ():
+        for group in items(groups):
             if ranges and not any(item.contains(group) for item in ranges):
                 yield invalid(f"{place}.{field}", groups, f"{group} is not an allowed group", *path)
 
@@ -198,7 +198,7 @@ class _Assignment:
         if self._effective(context, "runAsNonRoot") is None:
             user = self._effective(context, "runAsUser")
             strategy = self.constraint.strategy("runAsUser")
-            if user > 0 if user is not None else strategy == "MustRunAsNonRoot":
+            if integer(user, 0) > 0 if user is not None else strategy == "MustRunAsNonRoot":
                 context["runAsNonRoot"] = True
         _set(context, "capabilities", self._generate_capabilities(context.get("capabilities")))
         if self.constraint.allows(_READ_ONLY) and context.get(_READ_ONLY) is None:
@@ -436,8 +436,8 @@ def _is_token_source(source: Mapping[str, Any]) -> bool:
         return False
     if config is not None:
         key = _CERTIFICATES.get(string(mapping(config).get("name")))
-        items = mappings(mapping(config).get("items"))
-        if key is None or [(item.get("key"), item.get("path")) for item in items] != [(key, key)]:
+        files = mappings(mapping(config).get("items"))
+        if key is None or [(file.get("key"), file.get("path")) for file in files] != [(key, key)]:
             return False
     return all(
         item.get("path") == "namespace"

@@ -30,9 +30,9 @@ class IdRange(NamedTuple):
     first: int
     last: int
 
-    def contains(self, number: int) -> bool:
-        """Return True if the number is in the range."""
-        return self.first <= number <= self.last
+    def contains(self, value: object) -> bool:
+        """Return True if the value is an integer in the range. The schema reports values of other types."""
+        return isinstance(value, int) and self.first <= value <= self.last
 
 
 @dataclass(frozen=True)
