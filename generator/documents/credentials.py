@@ -57,7 +57,7 @@ _PLACEHOLDER = re.compile(
     re.IGNORECASE | re.DOTALL | re.VERBOSE,
 )
 _FIELDS = {"password", "passwd", "passphrase", "clientSecret", "secretAccessKey", "accessToken", "bearerToken"}
-"""Keys that hold a credential although they are not spelled like environment variables."""
+"""Keys of manifests whose value is a credential, although they are not spelled like environment variables."""
 _REMEMBERED = 1 << 14  # texts; tenants repeat each other's texts
 
 

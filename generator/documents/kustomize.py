@@ -46,8 +46,8 @@ class Kustomization:
         file: the file.
         is_component: True for `kind: Component`, which only other kustomizations can use.
         resources: the files and folders with the manifests: `resources`, `bases` and `components`.
-        inputs: the files that it reads otherwise, such as patches, values, and files for ConfigMaps.
-        obstacles: the reasons why mpigen cannot render it without a network; empty if it can.
+        inputs: the other files that kustomize reads for it, such as patches, values, and files for ConfigMaps.
+        obstacles: the reasons why mpigen cannot render it: missing or remote files, and Helm; empty if it can.
     """
 
     file: Path
@@ -143,9 +143,9 @@ class Kustomizations:
                 yield kustomization
 
     def roots(self) -> list[Kustomization]:
-        """Return the named kustomizations, except components and bases, which other named kustomizations use.
+        """Return the kustomizations among the files that no other kustomization among the files uses.
 
-        Of kustomizations that use each other in a circle, the first one is a root.
+        Components are left out. Of kustomizations that use each other in a circle, the first one is a root.
         """
         used = {folder for item in self.named for folder in self._uses(item)}
         candidates = [item for item in self.named if not item.is_component]
@@ -210,7 +210,8 @@ def render(folder: Path, renderer: Sequence[str]) -> bytes:
     try:
         ran = subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, timeout=_SECONDS, check=False)  # noqa: S603
     except subprocess.TimeoutExpired:
-        problem = Problem(f"kustomize takes longer than {_SECONDS} seconds", "render it, and pipe the result in")
+        fix = f"run `kustomize build {folder}`, and pipe its output into mpigen"
+        problem = Problem(f"kustomize takes longer than {_SECONDS} seconds", fix)
         raise InputError((problem,)) from None
     except OSError as error:
         raise EngineError((Problem(f"{renderer[0]} does not run: {error.strerror}", "install it again"),)) from None
@@ -218,5 +219,7 @@ def render(folder: Path, renderer: Sequence[str]) -> bytes:
         lines = [line for line in ran.stderr.decode(errors="replace").splitlines() if line.strip()]
         errors = [line for line in lines if not line.startswith(("#", "Warning:"))] or lines
         message = " ".join(errors).removeprefix("error: ").removeprefix("Error: ")[:500]
-        raise InputError((Problem(f"kustomize cannot render it: {message}", "fix the error that kustomize reports"),))
+        raise InputError(
+            (Problem(f"kustomize cannot render this folder: {message}", "fix the error that kustomize reports"),)
+        )
     return ran.stdout

@@ -16,8 +16,8 @@ class Place(NamedTuple):
     """The 1-based positions of a node.
 
     Attributes:
-        node: the position of a scalar, or of the key of a mapping or list.
-        key: the position of the key, or of the list item.
+        node: the position of a scalar value; for a mapping, a list or an absent value, the same as `key`.
+        key: the position of the key of the node, or of the node itself if it is a list item or the whole document.
     """
 
     node: Position
@@ -33,7 +33,7 @@ def locate(text: str | bytes, index: int, path: Path) -> Position:
 
 
 def locate_all(text: str | bytes, index: int, paths: Iterable[Path]) -> dict[Path, Place]:
-    """Return path → positions of its value and its key, for several paths of document `index`."""
+    """Return path → the positions of the value and of the key at the path, for several paths of document `index`."""
     return {path: place for (_, path), place in locate_everywhere(text, ((index, path) for path in paths)).items()}
 
 

@@ -115,7 +115,7 @@ def likely_meant(resource: str, chosen: frozenset[str] = frozenset()) -> str:
 def misspelt_prefix(resource: str) -> str:
     """Return the known prefix that differs by one edit from the prefix of a resource; '' if there is none.
 
-    It considers only prefixes after which administrators choose the name: `likely_meant` finds the other prefixes.
+    Only prefixes after which administrators choose the name count. `likely_meant` corrects names with other prefixes.
     """
     prefix, _, _ = resource.partition("/")
     if prefix in vendors():

@@ -45,7 +45,7 @@ class Family:
         cpu_ranks: number of ranks on a CPU node; 0 for one rank per whole CPU.
         rank_variables: True if ranks get RANK, WORLD_SIZE, LOCAL_RANK and MASTER_ADDR, as PyTorch reads them.
         not_on: device → why the family does not run on it.
-        unproven: device → why it is unknown whether the family runs on it.
+        unproven: device → why no source or test shows if the family runs on it.
     """
 
     name: FamilyName

@@ -193,7 +193,7 @@ GITOPS_ROLE = "mpigen-gitops"
 SYNC_OPTIONS = "argocd.argoproj.io/sync-options"
 """Annotation with which Argo CD confirms or omits the deletion of an object."""
 ARGOCD_FOLDER = "argocd"
-"""The folder in a release with the Application and its AppProject. Argo CD does not apply these files."""
+"""The folder in a release with Argo CD's Application and its AppProject. The Application does not apply this folder."""
 
 WAIVERS = "mpigen.dev/waive"
 """Annotation in which an object declares findings that its owners accept until a day."""

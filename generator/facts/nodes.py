@@ -42,6 +42,7 @@ class Measured:
     Attributes:
         gigabytes: bus bandwidth of an allreduce in GB/s, as `all_reduce_perf` prints it.
         how: the number of servers and the message size of the measurement.
+        source: the publication.
     """
 
     gigabytes: int

@@ -203,19 +203,19 @@ def _items(step: str, value: object) -> Iterable[tuple[str | int, object]]:
 
 @cache
 def links() -> tuple[Link, ...]:
-    """Return the fields that name other objects."""
+    """Return the rows of references.yaml about fields that name other objects."""
     return read_rows("references", "references", Link)
 
 
 @cache
 def targets() -> Mapping[Kind, Target]:
-    """Return kind → the kind of referenced object."""
+    """Return kind → the row of references.yaml for this kind as a referenced object."""
     return {row.identity: row for row in read_rows("references", "targets", Target)}
 
 
 @cache
 def creators() -> Mapping[Kind, Sequence[Creator]]:
-    """Return kind → the objects that controllers create for objects of this kind."""
+    """Return kind → the rows of references.yaml about objects that controllers create for objects of this kind."""
     creators: dict[Kind, list[Creator]] = {}
     for row in read_rows("references", "creators", Creator):
         creators.setdefault(parse_kind(row.of), []).append(row)

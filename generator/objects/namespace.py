@@ -40,7 +40,7 @@ def is_openshift(manifests: Iterable[Manifest]) -> bool:
 
 
 def read_host_limit(manifest: Manifest) -> int | None:
-    """Return the limit of a Namespace; None if its annotation is absent or not an integer."""
+    """Return the largest `numNodes` that `mpigen.dev/hosts-per-job` of a Namespace allows; None without an integer."""
     value = mapping(manifest.body, "metadata", "annotations").get(ANNOTATION)
     return int(value) if isinstance(value, str) and _NUMBER.fullmatch(value) else None
 

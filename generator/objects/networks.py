@@ -303,7 +303,7 @@ def _pool_range(pool: Manifest) -> Range | None:
 
 
 def _spans(value: object, first: str, last: str, read: Callable[[object], int | None]) -> list[Span] | None:
-    """Return (first, last) of each exclusion; None if one is invalid, because the webhook then rejects the pool."""
+    """Return (first, last) of each exclusion of a pool; None if one is invalid, so nv-ipam rejects the pool."""
     bounds = [(read(entry.get(first)), read(entry.get(last))) for entry in mappings(value)]
     spans = [(begin, end) for begin, end in bounds if begin is not None and end is not None and begin <= end]
     return spans if len(spans) == len(bounds) else None

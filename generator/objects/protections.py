@@ -53,7 +53,7 @@ def _protections(manifest: Manifest) -> Iterator[tuple[str, str]]:
 
 
 def _names(policy: Manifest) -> Iterator[str]:
-    """Yield the strings in expressions of a policy that read the user of the request."""
+    """Yield the quoted strings in the expressions of a policy that contain `request.userInfo`."""
     spec = mapping(policy.body, "spec")
     for part in (*_PARTS, "variables"):
         for row in mappings(spec.get(part)):

@@ -44,7 +44,7 @@ class Labels:
     absent: tuple[str, ...] = ()
 
     def match(self, selector: Body) -> Match:
-        """Return True if a label selector matches the labels; a reason if an unknown label decides."""
+        """Return True if a label selector matches the labels, else False; if unknown, the reason as a text."""
         return all_of(self._match_requirement(requirement) for requirement in selector_requirements(selector))
 
     def may_have(self, key: str, value: str) -> bool:
@@ -66,7 +66,7 @@ def selector_requirements(selector: Body) -> Iterator[Body]:
 
 
 def all_of(results: Iterable[Match]) -> Match:
-    """Return False if one result is False, else the first reason, else True."""
+    """Return True if all results are True, and False if one is False; else the first reason for an unknown result."""
     reason: Match = True
     for result in results:
         if result is False:
@@ -77,7 +77,7 @@ def all_of(results: Iterable[Match]) -> Match:
 
 
 def any_of(results: Iterable[Match]) -> Match:
-    """Return True if one result is True, else the first reason, else False."""
+    """Return True if one result is True, and False if all are False; else the first reason for an unknown result."""
     reason: Match = False
     for result in results:
         if result is True:

@@ -101,7 +101,7 @@ class Catalog:
         return (api_version, kind) in self.entries or self.read_local(api_version, kind) is not None
 
     def read(self, api_version: str, kind: str) -> str | None:
-        """Return the JSON Schema of a kind as text; None if there is none.
+        """Return the JSON Schema of a kind as text, the user's before the bundled one; None if neither exists.
 
         Raises:
             EngineError: a schema of the repository is no JSON Schema.
@@ -115,7 +115,10 @@ class Catalog:
         return self._local.read(api_version, kind) if self._local else None
 
     def explain_unusable(self, api_version: str, kind: str) -> str:
-        """Return why mpigen has no schema from a definition in the repository of the user; empty if it has one."""
+        """Return why mpigen has no schema from the user's CustomResourceDefinition of a kind.
+
+        The result is empty if mpigen has the schema, or if the user's repository does not define the kind.
+        """
         return self._local.explain_unusable(api_version, kind) if self._local else ""
 
     @cached_property

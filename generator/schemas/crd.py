@@ -38,7 +38,7 @@ _FILLED_IN: Mapping[tuple[str, str], tuple[tuple[str, ...], ...]] = {
     # jobset v0.12.0 and v0.11.1 pkg/webhooks/jobset_webhook.go Default: `failurePolicyRule` and the rule's number
     ("jobset.x-k8s.io", "JobSet"): (("spec", "failurePolicy", "rules", "[]", "name"),),
 }
-"""Group and kind → paths of fields; `[]` is each item of a list."""
+"""(group, kind) → paths of required fields that a mutating webhook sets; `[]` is each item of a list."""
 
 
 def relax_defaulted_fields(group: str, kind: str, upstream: Schema) -> Schema:
@@ -193,7 +193,7 @@ def node(upstream: Schema, *, is_nullable: bool = False) -> Schema:
 
     Args:
         upstream: the node, as in a CustomResourceDefinition.
-        is_nullable: True if the API server drops a null at this place although the node is not `nullable`.
+        is_nullable: True to accept a null although the node is not `nullable`, because the API server drops it here.
 
     Raises:
         EngineError: the node uses an unknown keyword.

@@ -44,7 +44,10 @@ class Engine:
         return self.catalog.has(api_version, kind)
 
     def explain_unusable(self, api_version: str, kind: str) -> str:
-        """Return why mpigen cannot use the CustomResourceDefinition of a kind in the files; empty if there is none."""
+        """Return why mpigen has no schema from the CustomResourceDefinition of a kind in the files.
+
+        The result is empty if mpigen has the schema, or if the files do not define the kind.
+        """
         return self.catalog.explain_unusable(api_version, kind)
 
     def violations(self, body: dict[str, Any]) -> list[Violation] | None:
@@ -104,7 +107,7 @@ class _Judge:
         return explain(self._validator.iter_errors(body), self._schema, body)
 
     def nulls(self, body: dict[str, Any]) -> list[Violation]:
-        """Return the fields whose null server-side apply rejects."""
+        """Return a violation for each field whose null a server-side apply rejects."""
         schema, validator = self._strict
         violations = explain(validator.iter_errors(body), schema, body)
         return [violation for violation in violations if violation.value is None and violation.keyword == "type"]
@@ -142,17 +145,18 @@ class Violation:
     """A value or key of an object that breaks a keyword of the schema.
 
     Attributes:
-        path: the place in the object. It ends with the name of an unknown field, but without that of a missing field.
+        path: the path of the value; for an unknown field it ends with the name of the field, for a missing field it is
+            the path of the object without the field.
         keyword: the JSON Schema keyword: `additionalProperties` for an unknown field, `required` for a missing one,
             `uniqueItemsBy` for an item with the keys of an earlier item,
             `propertyNames` for a key that a mapping does not allow, `oneOf` for a choice of exactly one field,
             `anyOf` for a choice of at least one field,
             `type`, `enum`, `const`, `pattern`, `minimum`, …
         message: the sentence for the user.
-        value: the value at the place; the object, if a field is missing; the key itself, if it is not allowed.
+        value: the value at the path; the key itself, if a mapping does not allow the key.
         expected: the value of the keyword: the missing name, the allowed types, values or fields, the pattern, the
             limit; None for an unknown field.
-        candidates: the fields of the object's schema, for an unknown or missing field; else empty.
+        candidates: for an unknown or missing field, the fields that the schema of the object has; else empty.
         meaning: the strings that a pattern accepts, in words; empty for other keywords and unknown patterns.
     """
 

@@ -200,7 +200,7 @@ class UniqueItemsBy:
 
 
 NULLABLE = "nullable"
-"""A keyword of OpenAPI, which the schemas keep for `reject_nulls`."""
+"""A keyword of OpenAPI: True if a field may be null. The schemas keep it for `reject_nulls`."""
 _BUILT_IN = "meta.v1."
 
 

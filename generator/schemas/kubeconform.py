@@ -27,11 +27,11 @@ _CHECKOUT = Path(__file__).parent.parent.parent
 
 
 def cache_folder(environment: Mapping[str, str], home: Path, root: Path = _CHECKOUT) -> Path:
-    """Return the folder for built tools: `MPIGEN_CACHE`, `.cache` of a checkout, or `mpigen` in the user's caches.
+    """Return the folder for tools that mpigen builds: `MPIGEN_CACHE`, else `.cache` of a checkout, else a user cache.
 
     Args:
-        environment: the variables of the process. `XDG_CACHE_HOME` has the user's caches.
-        home: the user's home; the caches are in its `.cache` by default.
+        environment: the variables of the process. The user cache is `mpigen` in `XDG_CACHE_HOME`.
+        home: the user's home folder, whose `.cache` replaces an unset `XDG_CACHE_HOME`.
         root: the folder above the package.
     """
     if chosen := environment.get("MPIGEN_CACHE"):
@@ -54,7 +54,8 @@ def ensure_kubeconform(cache: Path) -> Path:
             with tempfile.TemporaryDirectory(dir=cache, prefix=".build-") as scratch:
                 _build(Path(scratch) / "kubeconform", binary)
     except OSError as error:
-        message, fix = f"kubeconform cannot be built there: {error.strerror}", "set MPIGEN_CACHE to a writable folder"
+        message = f"kubeconform cannot be built in this folder: {error.strerror}"
+        fix = "set MPIGEN_CACHE to a writable folder"
         raise EngineError((Problem(message, fix, str(error.filename or cache)),)) from None
     return binary
 
@@ -139,7 +140,7 @@ class Kubeconform:
         try:
             ran = subprocess.run([*self._command, *paths], capture_output=True, text=True, check=False)  # noqa: S603
         except OSError as error:
-            fix = "delete kubeconform from the cache"
+            fix = f"delete {self._command[0]}, so that mpigen builds it again"
             raise EngineError((Problem(f"kubeconform does not run: {error}", fix),)) from None
         try:
             for entry in json.loads(ran.stdout)["resources"]:

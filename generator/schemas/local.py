@@ -93,11 +93,11 @@ class LocalSchemas:
         return self._kinds[key]
 
     def explain_unusable(self, api_version: str, kind: str) -> str:
-        """Return why mpigen has no schema from the definition of a kind; empty if it has one, or no definition."""
+        """Return why the definition of a kind is unusable; empty if mpigen can use it, or without one."""
         return "" if self.find(api_version, kind) else self._obstacles.get((api_version, kind), "")
 
     def _compile(self, texts: Sequence[bytes], group: str, version: str, kind: str) -> Iterator[Kind]:
-        """Yield the kind from each usable definition. A patch of a definition has no schema, so it is not usable."""
+        """Yield the kind from each complete definition in texts. Patches of definitions have no schema."""
         for text in texts:
             for spec in self._read_specs(text):
                 try:
@@ -111,7 +111,7 @@ class LocalSchemas:
                     continue
 
     def _read_specs(self, text: bytes) -> list[Any]:
-        """Return the `spec` of each object of a text; none after the first place that is not YAML."""
+        """Return the `spec` of each object of a text, up to the first error of YAML."""
         if text not in self._specs:
             self._specs[text] = []
             with suppress(DocumentError):

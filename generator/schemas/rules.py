@@ -94,7 +94,7 @@ def find_transitions(old: Any, new: Any, schema: Schema) -> Iterator[Rule]:
 
 
 def without_status(body: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an object without its status, and without its metadata."""
+    """Return an object without `status` and `metadata`."""
     return {key: value for key, value in body.items() if key not in _NOT_READ}
 
 

@@ -143,7 +143,7 @@ def _struct(value: Mapping[str, Any], node: Schema, schema: Schema, name: str, *
 
 
 def _is_absent(value: Any, key: str, type_: _Type, is_struct: bool) -> bool:
-    """Return True if Go stores a value like an absent one."""
+    """Return True if the API server stores the value of a field as if the field were absent."""
     if value is None or (value == "" and key not in type_.pointers):
         return True
     if key in type_.zeros:
@@ -171,7 +171,7 @@ def _container(container: dict[str, Any]) -> None:
 
 
 def _pod(pod: dict[str, Any]) -> None:
-    """Set absent requests of containers to their limits: pkg/apis/core/v1/defaults.go SetDefaults_Pod."""
+    """Set absent requests of containers to their limits: kubernetes v1.34.2 pkg/apis/core/v1/defaults.go."""
     spec = mapping(pod.get("spec"))
     for name in ("containers", "initContainers"):
         containers = spec.get(name)

@@ -118,7 +118,7 @@ class AccessRequest:
         group: API group; empty for the core group.
         resource: such as `pods`; empty for a URL.
         subresource: such as `log`.
-        name: name of the object; empty for all objects, or a new one.
+        name: name of the object; empty if the request is for all objects, or for a new object without a name.
         namespace: empty for all namespaces, and for cluster-scoped resources.
         url: non-resource URL, such as `/metrics`.
     """
@@ -260,7 +260,10 @@ class Access:
         return (grant for grant in self.of(requester, namespace) if any(rule.allows(request) for rule in grant.rules))
 
     def gaps(self, requester: Requester, namespace: str = "") -> tuple[str, ...]:
-        """Return, for each grant of a requester whose rules are incomplete, the binding and the reason."""
+        """Return why the files lack rights of a requester, such as `RoleBinding a/b: its role is not among the files`.
+
+        The result has a text for each binding of the requester whose role, or a part of it, is not in the files.
+        """
         return tuple(
             dict.fromkeys(f"{grant.binding}: {grant.gap}" for grant in self.of(requester, namespace) if grant.gap)
         )
@@ -338,7 +341,7 @@ Source: kubernetes v1.34.2 plugin/pkg/auth/authorizer/rbac/bootstrappolicy/polic
 
 
 def with_default_grants(access: Access) -> Access:
-    """Return these grants, and before them the default grants whose bindings they do not contain."""
+    """Return the default grants (`GRANTS`), then `access`. A binding in `access` replaces the default of its name."""
     bindings = {grant.binding for grant in access.grants}
     return Access((*(grant for grant in GRANTS if grant.binding not in bindings), *access.grants))
 
@@ -423,7 +426,7 @@ def _read_rules(role: Manifest, roles: _Roles) -> Iterator[Rule]:
 
 
 def _sources(role: Manifest, roles: _Roles) -> Iterator[Manifest]:
-    """Yield the roles whose rules a role has: the roles that it aggregates, or the role itself if it aggregates none.
+    """Yield the roles whose rules a role grants: itself, or if it has an `aggregationRule`, the selected ClusterRoles.
 
     A controller overwrites the own rules of an aggregated ClusterRole: kubernetes v1.34.2
     pkg/controller/clusterroleaggregation/clusterroleaggregation_controller.go `syncClusterRole`.

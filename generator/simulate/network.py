@@ -94,7 +94,7 @@ class Cause:
     """A reason of a verdict.
 
     Attributes:
-        text: the reason, without the object.
+        text: the reason, without the name of the policy.
         manifest: the policy; None if no policy decides.
         path: the field of the policy that decides.
     """
@@ -106,11 +106,11 @@ class Cause:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The answer whether a peer reaches a second peer.
+    """The result for a connection from one peer to another.
 
     Attributes:
-        allowed: True or False; None if unknown.
-        causes: the reasons: one for each direction that decides.
+        allowed: True if the policies allow the connection, False if they deny it; None if unknown.
+        causes: the reasons, one for each direction (egress of the first peer, ingress of the second) with this result.
     """
 
     allowed: bool | None
@@ -210,7 +210,7 @@ class _PortRule:
         return Port(self.name, protocol, number) in (pods.ports or ())
 
     def edges(self, pods: Peer) -> Iterator[int]:
-        """Yield the ports at which the result may change."""
+        """Yield the ports at which the result of `match` may change: the first port, and the port after the last."""
         numbers = [port.number for port in pods.ports or () if port.name == self.name] if self.name else []
         for first, last in [(number, number) for number in numbers] or [(self.first, self.last)]:
             yield from (first, last + 1)
@@ -257,7 +257,7 @@ class _Policy:
     rules: Mapping[str, tuple[Rule, ...]]
 
     def selects(self, pods: Peer) -> Match:
-        """Return True if the policy selects pods, else False; a text is the reason why the result is unknown.
+        """Return True if the policy selects pods, else False; if unknown, a text with the reason.
 
         For a NetworkPolicy, pass pods of its own namespace.
         """
@@ -280,7 +280,7 @@ _HALF = "CNIs differ about a BaselineAdminNetworkPolicy for pods with NetworkPol
 
 
 class _Step(NamedTuple):
-    """A decision that a policy takes if `match` is True; a text in `match` is the reason why that is unknown."""
+    """A decision of a policy on a connection, which applies if `match` is True, and may apply if `match` is a text."""
 
     match: Match
     allowed: bool
@@ -372,7 +372,7 @@ class Policies:
         ]
 
     def networks(self, pods: Iterable[Peer]) -> list[Network]:
-        """Return the networks in egress rules of NetworkPolicies that may select pods, except 0.0.0.0/0 and ::/0."""
+        """Return the CIDRs in egress rules of NetworkPolicies that may select these pods, except 0.0.0.0/0 and ::/0."""
         networks = {
             entry.network
             for one in pods
@@ -387,7 +387,14 @@ class Policies:
     def decide_direction(
         self, direction: str, pods: Peer, peer: Peer, port: tuple[str, int]
     ) -> tuple[bool | None, Cause]:
-        """Return (answer, cause): True if the policies allow a direction of a connection, False, or None if unknown."""
+        """Return (allowed, cause): True if the policies of `pods` allow a connection, else False; None if unknown.
+
+        Args:
+            direction: `egress` if `pods` open the connection, `ingress` if they accept it.
+            pods: the pods whose policies are evaluated.
+            peer: the other end of the connection.
+            port: protocol and number of the destination port.
+        """
         if not pods.namespace:
             return True, Cause(f"no policy applies to {pods.name}")
         doubts: list[_Step] = []
@@ -475,7 +482,7 @@ class Policies:
         return self._selected[pods]
 
     def of_admins(self, labels: Labels) -> list[_Policy]:
-        """Return the admin policies, by priority, whose subject may have a namespace with these labels."""
+        """Return the admin policies, by priority, whose `subject` may select a namespace with these labels."""
         numbers = (
             {
                 number
@@ -524,7 +531,7 @@ def _isolation(direction: str, pods: Peer, standard: Sequence[tuple[_Policy, Mat
 
 
 def _applies(other: Manifest, direction: str, pods: Peer, peer: Peer) -> bool:
-    """Return True if a policy that mpigen does not evaluate may decide a direction of pods."""
+    """Return True if a policy that mpigen does not evaluate may decide on a connection of pods in this direction."""
     if other.namespace not in ("", pods.namespace):
         return False
     if other.kind in _EGRESS_ALONE:
@@ -536,7 +543,7 @@ def _applies(other: Manifest, direction: str, pods: Peer, peer: Peer) -> bool:
 
 
 def _has_deny(other: Manifest, direction: str) -> bool:
-    """Return True if a policy of Cilium denies connections. Otherwise it only adds to what NetworkPolicies allow.
+    """Return True if a policy of Cilium has deny rules. Without them it only allows more than the NetworkPolicies do.
 
     Source: cilium v1.18.4 Documentation/security/policy/deny.rst
     """

@@ -1,4 +1,4 @@
-"""The pods and namespaces in files that network policies connect: the ranks of teams, workloads, and DNS."""
+"""The peers of network policies in files: ranks and other pods of namespaces, and the DNS pods of the cluster."""
 
 from __future__ import annotations
 
@@ -24,7 +24,13 @@ _CONTROLLED = (
 
 
 def _with_placeholders(node: object, names: Mapping[str, str], *, is_selector: bool = False) -> object:
-    """Return a spec in which the values of selectors of namespaces are placeholders if they are in `names`."""
+    """Return the spec of a policy in which placeholders replace strings of namespace selectors.
+
+    Args:
+        node: the spec, or a part of it.
+        names: string, such as the name of a namespace → its placeholder.
+        is_selector: True if `node` is a part of a namespace selector.
+    """
     if isinstance(node, dict):
         return {
             key: _with_placeholders(value, names, is_selector=is_selector or key in ("namespaces", "namespaceSelector"))
@@ -64,7 +70,7 @@ class Cluster:
 
     @classmethod
     def read(cls, manifests: Iterable[Manifest]) -> Cluster:
-        """Read the objects that decide connections, and the pods.
+        """Read the network policies, namespaces, LocalQueues, and objects with pods in manifests.
 
         Raises:
             SimulationError: two policies of the same name differ.
@@ -98,12 +104,17 @@ class Cluster:
         return {}
 
     def pods_of(self, namespace: str, name: str = "") -> Peer:
-        """Return a peer for any pod of a namespace: all its labels are unknown."""
+        """Return a peer for any pod of a namespace. Its labels and named ports are unknown.
+
+        Args:
+            namespace: the namespace.
+            name: the name of the peer in messages; by default the text names the namespace.
+        """
         text = name or f"pods of `{namespace}`"
         return Peer(text, namespace, Labels({}, ("",)), self.labels_of(namespace), ports=None)
 
     def bare_pods(self, namespace: str) -> Peer:
-        """Return a pod of a namespace without labels."""
+        """Return a peer for the pods of a namespace that have no labels."""
         return Peer("pods without labels", namespace, Labels({}), self.labels_of(namespace))
 
     def runtimes_of(self, namespace: str) -> list[Manifest]:
@@ -115,13 +126,13 @@ class Cluster:
         ]
 
     def ranks(self, namespace: str, runtime: str = "") -> list[Peer]:
-        """Return the launchers and ranks of jobs in a namespace; empty if it has no runtime.
+        """Return peers for the launcher and worker pods of jobs in a namespace; empty if it has no runtime.
 
         Pods that no policy distinguishes are one peer.
 
         Args:
             namespace: the namespace.
-            runtime: the name of the only runtime; empty for all runtimes of the namespace.
+            runtime: the name of a runtime, for its pods alone; empty for all runtimes that the namespace can use.
         """
         if (namespace, runtime) in self._ranks:
             return self._ranks[namespace, runtime]
@@ -161,7 +172,7 @@ class Cluster:
 
     @cached_property
     def _selectors(self) -> Sequence[Body]:
-        """The different selectors of pods."""
+        """The pod selectors of all policies and of their rules, each once."""
         policies = self.policies.all()
         entries = [entry.pods for policy in policies for entry in policy.entries()]
         selectors = [selector for selector in (*(policy.pods for policy in policies), *entries) if selector]
@@ -169,7 +180,7 @@ class Cluster:
 
     @cached_property
     def is_openshift(self) -> bool:
-        """True if the labels of a namespace are for OpenShift, or a policy names the namespace of its DNS pods."""
+        """True if a namespace has a label of OpenShift, or a policy names the namespace of OpenShift's DNS pods."""
         keys = [str(key) for manifest in self.namespaces.values() for key in manifest.labels]
         named = (name for namespace in self.policies.standard for name in self.named_peers(namespace))
         return any(key.partition("/")[0].endswith("openshift.io") for key in keys) or DNS_PODS[1][0] in named
@@ -193,7 +204,12 @@ class Cluster:
         return Peer(name, "-", Labels({}), Labels({METADATA_NAME: "-"}))
 
     def named_peers(self, namespace: str, *directions: str) -> list[str]:
-        """Return the other namespaces that rules of the policies in a namespace name; by default in both directions."""
+        """Return the other namespaces that the rules of the NetworkPolicies in a namespace name.
+
+        Args:
+            namespace: the namespace of the NetworkPolicies.
+            directions: `ingress` or `egress`; by default the rules of both directions count.
+        """
         entries = [
             entry
             for policy in self.policies.standard.get(namespace, ())
@@ -216,14 +232,15 @@ class Cluster:
 
     @cached_property
     def teams(self) -> Mapping[str, str]:
-        """Namespace → its team: the tenant, or the namespace itself if it has only a LocalQueue."""
+        """Namespace → its team: its tenant, or without a tenant label the namespace itself if it has a LocalQueue."""
         teams = {name: tenant for tenant, names in self.tenants.items() for name in names}
         return {name: teams.get(name, name) for name in self.namespaces if name in teams or name in self.queued}
 
     def reached_teams(self) -> dict[str, list[tuple[str, list[Span]]]]:
-        """Return namespace of a team → the namespaces of other teams whose ranks its ranks reach, or may reach.
+        """Return the connections between teams: namespace → (namespace of another team, TCP and UDP ports).
 
-        Namespaces with equal policies and labels are decided once.
+        The ranks of the first namespace reach, or may reach, these ports of the ranks of the second. Namespaces with
+        equal policies and labels are evaluated once.
         """
         reached: dict[str, list[tuple[str, list[Span]]]] = {name: [] for name in self.teams}
         decided: dict[object, list[Span]] = {}
@@ -240,16 +257,16 @@ class Cluster:
 
     @cached_property
     def known_namespaces(self) -> frozenset[str]:
-        """The namespaces that the files define, or that their policies and workloads name."""
+        """The namespaces that the files define, and the namespaces of their policies, LocalQueues and pods."""
         named = {manifest.namespace for manifest in self.workloads} | {*self.policies.standard, *self.queued}
         return frozenset(named | self.namespaces.keys()) - {""}
 
     def ends(self, namespace: str) -> list[Peer]:
-        """Return the ranks of a namespace; without runtimes any pod of the namespace."""
+        """Return peers for the ranks of a namespace; if it can use no runtime, a peer for any pod of the namespace."""
         return self.ranks(namespace) or [self.pods_of(namespace)]
 
     def sources(self, to: str) -> Iterator[str]:
-        """Yield the namespaces of other teams that the ingress rules of a namespace may allow."""
+        """Yield the namespaces of other teams whose connections the ingress policies of namespace `to` may allow."""
         others = [name for name, team in self.teams.items() if team != self.teams[to]]
         if not all(self.policies.isolating(pods, INGRESS) for pods in self.ends(to)):
             yield from others
@@ -296,13 +313,13 @@ class Cluster:
         return self._shapes[namespace]
 
     def _own_names(self, namespace: str) -> dict[str, str]:
-        """Return the values of labels that name a namespace and its tenant → placeholders."""
+        """Return a mapping of the names of a namespace and of its tenant to placeholders."""
         tenant = self.labels_of(namespace).values.get(TENANT_LABEL, namespace)
         return {tenant: "<tenant>", namespace: "<namespace>"}
 
     @cached_property
     def _named_by_others(self) -> frozenset[str]:
-        """The values in selectors of namespaces, except those with which a team's own policy names the team itself."""
+        """The strings in namespace selectors, except strings with which a team's policy selects the team itself."""
         named: set[str] = set()
         for policy in self.policies.all():
             selectors = [entry.namespaces for entry in policy.entries() if entry.namespaces]
@@ -331,7 +348,7 @@ class Cluster:
         return {}
 
     def workload(self, namespace: str, name: str, targets: Mapping[str, str]) -> list[Peer]:
-        """Return the pods of an object in a namespace; empty if no object has the name.
+        """Return peers for the pods of an object in a namespace; empty if no object with pods has the name.
 
         Args:
             namespace: the namespace.
@@ -351,7 +368,7 @@ class Cluster:
         return peers or self.ranks(namespace, name)
 
     def _pods(self, manifest: Manifest, targets: Mapping[str, str]) -> Iterator[PodTemplate]:
-        """Yield the pod templates of a workload; of a TrainJob, one pod for each group that no policy distinguishes.
+        """Yield the pod templates of a workload. Pods of a TrainJob that no policy distinguishes have one template.
 
         Raises:
             SimulationError: the runtime of a TrainJob is not among the manifests.

@@ -40,7 +40,10 @@ _DOMAIN_PATH = re.compile(
 
 
 def set_queue(job: Body, *, has_default: bool) -> Body:
-    """Return a TrainJob after the webhook of Kueue: with a queue, and suspended if it has one.
+    """Return a TrainJob as Kueue's webhook changes it.
+
+    The webhook sets the queue label to `default` if it is absent or empty and the namespace has this LocalQueue, and
+    suspends a TrainJob that then has the label.
 
     Args:
         job: the TrainJob.
@@ -172,7 +175,7 @@ def _find_null_sources(spec: Mapping[str, Any]) -> Iterator[tuple[Path, str, str
                 source = mapping(template, "spec").get(key)
                 if isinstance(source, dict) and "apiGroup" not in source:
                     path: Path = ("volumeClaimPolicies", number, "templates", index, "spec", key)
-                    message = f"`{key}` of the claim has no `apiGroup`, and the webhook of JobSet sets it to null"
+                    message = f"`{key}` of the claim has no `apiGroup`: JobSet's webhook writes null, which is invalid"
                     yield path, message, 'set `apiGroup: ""`'
 
 
@@ -248,7 +251,7 @@ def _find_faults_of_rules(spec: Mapping[str, Any]) -> Iterator[tuple[Path, str, 
 
 
 def _find_faults_of_coordinator(spec: Mapping[str, Any], jobs: list[dict[str, Any]]) -> Iterator[tuple[Path, str, str]]:
-    """Yield an index of the coordinator that no Job or pod has."""
+    """Yield the mistakes in the coordinator: an index that no Job or pod has, or Jobs without indexed pods."""
     coordinator = mapping(spec, "coordinator")
     job = next((item for item in jobs if coordinator and item.get("name") == coordinator.get("replicatedJob")), None)
     if job is None:
@@ -281,7 +284,7 @@ def find_manager_problem(value: object) -> tuple[str, str] | None:
 
 
 def _of_names(job: Manifest, item: Body) -> Iterator[Fault]:
-    """Yield a name of Jobs or pods that is too long."""
+    """Yield a fault if the names of Jobs or pods of a replicated job are too long, or are not DNS labels."""
     longest = _longest_name(job.name, item)
     if not is_label(longest):
         problem = f"exceed {_LONGEST} characters" if len(longest) > _LONGEST else "are not DNS labels"
@@ -294,7 +297,12 @@ def _of_names(job: Manifest, item: Body) -> Iterator[Fault]:
 
 
 def is_label(name: str, *, starts_with_letter: bool = True) -> bool:
-    """Return True if a name is a DNS label: of RFC 1035, or of RFC 1123, which can start with a digit."""
+    """Return True if a name is a DNS label.
+
+    Args:
+        name: the name.
+        starts_with_letter: True for the form of RFC 1035, False for the form of RFC 1123, which can start with a digit.
+    """
     pattern = _LABEL if starts_with_letter else _LABEL_OR_DIGIT
     return len(name) <= _LONGEST and pattern.fullmatch(name) is not None
 

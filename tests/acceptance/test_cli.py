@@ -286,7 +286,10 @@ def test_an_interruption_while_modules_load_is_quiet(tmp_path: Path, mpigen: Run
         ("mpigen validate - <&-", "standard input is closed"),
         ("mpigen validate - 0> file", "standard input cannot be read: Bad file descriptor"),
         ("touch file; mpigen schemas compile file/schemas", "file/schemas: cannot be written"),
-        ("touch file; MPIGEN_CACHE=file mpigen validate - --engine both <<< ''", "kubeconform cannot be built there"),
+        (
+            "touch file; MPIGEN_CACHE=file mpigen validate - --engine both <<< ''",
+            "kubeconform cannot be built in this folder",
+        ),
         (f"mpigen synth {'x' * 300}.py", "cannot be read: File name too long"),
         (f"mpigen init {'x' * 300}", "cannot be written: File name too long"),
     ],

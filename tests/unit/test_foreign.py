@@ -265,7 +265,7 @@ def test_the_real_kubectl_renders_an_overlay_and_rejects_a_circle(
         ("resources: [gone.yaml]\n", "`gone.yaml` does not exist"),
         ("configMapGenerator: [{name: a, files: [key=gone.txt]}]\n", "`gone.txt` does not exist"),
         ("helmCharts: [{name: a}]\n", "`helmCharts` needs Helm"),
-        ("resources: []\n", "kustomize cannot render it: no prod"),
+        ("resources: []\n", "kustomize cannot render this folder: no prod"),
     ],
 )
 def test_a_kustomization_that_cannot_be_rendered_is_a_finding(folder: Path, text: str, message: str) -> None:

@@ -1,1 +1,1 @@
-"""Simulation of the admission of pods: Pod Security and ResourceQuotas, from the Namespaces and quotas in files."""
+"""Simulation of the admission of pods: Pod Security, LimitRanges, ResourceQuotas, and OpenShift's SCCs, from files."""

@@ -101,7 +101,10 @@ def _read_container(path: Path, body: Body, defaults: Iterable[tuple[Amounts, Am
 
 
 def _find_inverted(container: _Container) -> Iterator[LimitViolation]:
-    """Yield the requests above a limit that a LimitRange sets. A container with both breaks a rule of its own."""
+    """Yield the requests above a limit that a LimitRange sets.
+
+    A request above a limit of the same container is invalid without any LimitRange, so it is left out.
+    """
     written = mapping(container.body, "resources", "limits")
     for name in sorted((container.requests.keys() & container.limits.keys()) - written.keys()):
         request, limit = container.requests[name], container.limits[name]

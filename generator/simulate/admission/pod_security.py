@@ -139,7 +139,7 @@ _Setting = tuple[_Place, Any]
 
 
 def _settings(places: Iterable[_Place], *keys: str) -> list[_Setting]:
-    """Return (place, value) for the places whose `securityContext` sets a field."""
+    """Return (place, value) for each pod or container (`_Place`) whose `securityContext` sets a field."""
     values = [(place, mapping(place.context, *keys[:-1]).get(keys[-1])) for place in places]
     return [(place, value) for place, value in values if value is not None]
 

@@ -41,7 +41,12 @@ _ROOT_CERTIFICATES = "kube-root-ca.crt"
 
 
 class Refusal(NamedTuple):
-    """A rejection by a ResourceQuota: the message of the API server, and True if a container sets no amount."""
+    """A rejection by a ResourceQuota.
+
+    Attributes:
+        message: the message of the API server.
+        is_unspecified: True if a container lacks an amount that the quota requires; False if the usage is too large.
+    """
 
     message: str
     is_unspecified: bool = False
@@ -216,8 +221,8 @@ def _read_pod(body: Body, ledger: Ledger) -> _Pod:
     spec, context = mapping(body, "spec"), ledger.context
     place = f"Pod {mapping(body, 'metadata').get('generateName') or mapping(body, 'metadata').get('name')}"
     if spec.get("resources"):
-        message = "mpigen does not simulate ResourceQuotas for pods with `resources` of the pod"
-        raise NotModelledError((Problem(message, "set the resources of the containers"),))
+        message = "mpigen does not simulate ResourceQuotas for pods that set `spec.resources`"
+        raise NotModelledError((Problem(message, "set `resources` of the containers instead"),))
 
     def amounts(container: Body) -> tuple[Requests, Requests]:
         """Return (requests, limits) of a container. A request defaults to the limit, then to the LimitRange."""

@@ -254,7 +254,7 @@ def _directives(manifest: Manifest, path: Path, value: object) -> Iterator[Fault
 
 
 def _rejected_by_trainer(training: Training) -> Iterator[Fault]:
-    """Yield an MPI implementation and initializers for which Trainer creates no objects.
+    """Yield a fault for an MPI implementation, and for each initializer, for which Trainer creates no objects.
 
     Source: pkg/runtime/framework/plugins/mpi/mpi.go EnforceMLPolicy; jobset/jobset.go Validate.
     """
@@ -274,9 +274,10 @@ def _rejected_by_trainer(training: Training) -> Iterator[Fault]:
 
 
 def _rejected_patches(training: Training, manifest: Manifest, path: Path) -> Iterator[Fault]:
-    """Yield patches of replicated jobs and containers that the runtime lacks.
+    """Yield a fault for each patch of a replicated job or container that the runtime lacks.
 
-    Trainer 2.2 rejects the job by its webhook (jobset/jobset.go Validate). Otherwise the merged item lacks fields.
+    The webhook of Trainer 2.2 rejects the TrainJob (jobset/jobset.go Validate). With other versions, the patch adds a
+    replicated job or container without required fields.
     """
     known = {
         job.name: {str(item.get("name")) for _, item in job.containers} for job in _jobs(training.runtime, JOB_SET)
@@ -296,7 +297,7 @@ def _rejected_patches(training: Training, manifest: Manifest, path: Path) -> Ite
 
 
 def _rejected_ports(training: Training, job: ReplicatedJob) -> Iterator[Fault]:
-    """Yield ports that Trainer equates with an earlier port: both have no name, or the same number.
+    """Yield a fault for each port that Trainer equates with an earlier port: both have no name, or the same number.
 
     Source: pkg/apply/apply.go UpsertPort, which Trainer 2.2 calls for `containers` only.
     """
@@ -312,7 +313,9 @@ def _rejected_ports(training: Training, job: ReplicatedJob) -> Iterator[Fault]:
 
 
 def _unclear_devices(training: Training) -> Iterator[Fault]:
-    """Yield resources among which Trainer chooses the GPUs at random, if it counts processes by them.
+    """Yield a fault if Trainer counts processes by GPUs, and several resources have `gpu` in their names.
+
+    Trainer then takes one of these resources at random.
 
     Source: pkg/runtime/runtime.go numGPU, ExtractResourcePerNodeFromRuntime; plugins/mpi/mpi.go EnforceMLPolicy.
     """

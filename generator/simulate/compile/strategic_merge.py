@@ -2,8 +2,8 @@
 
 Source: k8s.io/apimachinery v0.36.2 pkg/util/strategicpatch/patch.go `mergeMap`, `mergeSlice`, `mergeSortedSlice`; the
 merge keys are the tags `patchMergeKey` of k8s.io/api v0.36.2 core/v1/types.go and jobset v0.12.0
-api/jobset/v1alpha2/jobset_types.go. Trainer decodes a patch into Go types, so a patch holds no nulls, and directives
-only as keys of mappings of strings, such as a node selector with the key `$patch`. mpigen does not simulate these.
+api/jobset/v1alpha2/jobset_types.go. Trainer decodes a patch into Go types, which drops nulls. A directive can only be a
+key of a mapping of strings, such as `$patch` in a node selector. mpigen does not simulate directives.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def upsert(original: Any, items: Any, field: str = "") -> Any:
 def find_path(layer: Any, target: Any, path: Path) -> Path | None:
     """Return the path in a layer of the value that has `path` in the target; None if the layer does not set it.
 
-    Items of lists correspond by their merge key, and items of other lists by their index.
+    The items of a list correspond by the merge key of the list, or else by their index.
     """
     located: Path = ()
     for step in path:

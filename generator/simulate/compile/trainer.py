@@ -26,7 +26,7 @@ from generator.simulate.compile.strategic_merge import find_path, merge, upsert
 UNKNOWN_UID = "00000000-0000-0000-0000-000000000000"
 """Stands for every UID, which the API server chooses when it creates an object."""
 OLD = "2.2"
-"""The minor version of Trainer before the newest."""
+"""The older of the two minor versions of Trainer that mpigen simulates."""
 INITIALIZERS = {"dataset": "dataset-initializer", "model": "model-initializer"}
 """Field of `spec.initializer` → the replicated job, the container and the step that Trainer changes for it."""
 PATCH: Path = ("trainingRuntimeSpec", "template")
@@ -169,7 +169,7 @@ def containers(job: Body, name: object, kind: str = "containers") -> list[Body]:
 
 
 def in_container(job: Body, name: object, values: Body, kind: str = "containers") -> Body:
-    """Return a part of a JobSet spec with values of a container of a replicated job."""
+    """Return a partial JobSet spec that sets fields of the container `name` in a replicated job."""
     return _in_pod(job, {kind: [{"name": name, **values}]})
 
 
@@ -251,7 +251,10 @@ def _patch(training: Training) -> None:
 
 
 def _count(training: Training) -> None:
-    """Set the numbers of pods of a runtime (core newRuntimeInfo; jobset SyncParallelCount)."""
+    """Set `parallelism` and `completions` of the replicated jobs as the runtime sets their numbers of pods.
+
+    Trainer calls this `newRuntimeInfo` (core) and `SyncParallelCount` (jobset).
+    """
     for job in training.jobs():
         count = _pods(job)
         if step_of(job) == TRAINER and training.has_policy:

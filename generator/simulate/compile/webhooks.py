@@ -92,10 +92,9 @@ def _of_patches(job: Manifest) -> Iterator[Fault]:
             path: Path = (*base, place, "template", "spec", "template", "spec", "containers")
             for at, container in indexed_mappings(mapping(item, *map(str, path[-5:-1])).get("containers")):
                 if container.get("env") and container.get("name") in (NODE, *INITIALIZERS.values()):
-                    message = f"the patch sets variables of the container `{container['name']}`"
-                    yield _rejection(
-                        Origin(job, (*path, at, "env")), message, "set them in `spec.trainer` or `spec.initializer`"
-                    )
+                    message = f"the patch sets variables of the container `{container['name']}`, which Trainer rejects"
+                    fix = "set the variables in `spec.trainer` or `spec.initializer`"
+                    yield _rejection(Origin(job, (*path, at, "env")), message, fix)
 
 
 def _of_kueue(job: Manifest) -> Iterator[Fault]:

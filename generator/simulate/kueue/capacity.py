@@ -34,8 +34,9 @@ class Guarantee:
 
     Attributes:
         owned: the amount that the queue gets without preemption.
-        levels: for each node of the path, the largest job that this node holds in every state, with preemption but
-            without fair sharing. Kueue admits a job if one node holds all its resources.
+        levels: for each node of the path, the largest request of a job that fits into the subtree quota of this node in
+            every state, with preemption but without fair sharing. Kueue admits a job if all its resources fit at one
+            node.
         bound: an upper bound of the amount that the queue gets in every state by preemption, without fair sharing.
         fair_bound: the same bound with fair sharing. Kueue then still admits jobs up to the first of `levels`.
     """
@@ -168,7 +169,7 @@ class _State:
     more: list[float]
 
     def held_by(self, level: int) -> int:
-        """Return the largest job that the node at this level of the path holds after all preemption above the node."""
+        """Return the largest request that fits at the node at a level of the path after preemption above the node."""
         after = _State(self.path, self.kept, [amount if at <= level else 0 for at, amount in enumerate(self.more)])
         return min(self.available()[level], after.available()[-1])
 
@@ -233,7 +234,8 @@ def compute_capacity(node: Node, key: FlavorResource) -> Capacity:
     """Return the capacity of a ClusterQueue for a flavor and resource."""
     quota = node.quota(key)
     if node.refusal:
-        return Capacity(quota.nominal, quota.borrowing, quota.lending, 0, 0, 0, f"it admits no job: {node.refusal}")
+        reason = f"the queue admits no job: {node.refusal}"
+        return Capacity(quota.nominal, quota.borrowing, quota.lending, 0, 0, 0, reason)
     guaranteed = compute_guarantee(node, key)
     low, high = reclaim_range(node, guaranteed)
     reclaimable, reason = (
@@ -268,14 +270,14 @@ def can_reclaim(node: Node) -> bool:
 
 
 def explain_unknown(node: Node, least: str) -> str:
-    """Return why the amount that a ClusterQueue can reclaim is unknown.
+    """Return why the amount is unknown that a ClusterQueue always gets with preemption.
 
     Args:
         node: the ClusterQueue in its cohort tree.
         least: the start of the text, with the certain amount, such as `at least 2 nodes`.
     """
     if node.is_fair:
-        return f"{least}: while it borrows, the quota that it reclaims depends on the fair shares of the running jobs"
+        return f"{least}: while the queue borrows, the quota that it reclaims depends on the fair shares of other jobs"
     if node.is_fair is None:
         return f"{least}: the rest depends on fair sharing, which no file configures"
     return f"{least}: the rest depends on the quota that queues with `stopPolicy: Hold` still use"

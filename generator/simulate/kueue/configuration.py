@@ -228,7 +228,7 @@ def _read_configuration(body: Mapping[str, Any]) -> Settings:
 
 
 def _read_classes(resources: Mapping[str, Any]) -> dict[str, str]:
-    """Return the resource of each DeviceClass whose devices count one by one."""
+    """Return DeviceClass → the resource that each of its devices counts as, without mappings that set `sources`."""
     return {
         name: string(row.get("name"))
         for row in mappings(resources.get("deviceClassMappings"))

@@ -153,7 +153,7 @@ class Assignment:
 
     @property
     def tried(self) -> Tried:
-        """The index of the flavor at which the search stopped, for each resource (`LastTriedFlavorIdx`)."""
+        """For each PodSet: resource → index of the flavor at which the search stopped (`LastTriedFlavorIdx`)."""
         return tuple({name: choice.tried for name, choice in choices.items()} for choices in self.podsets.values())
 
     @property

@@ -46,7 +46,15 @@ _ONE_SIZE = (Limit.SIZE, "the runtime has only this size")
 
 @dataclass(frozen=True, slots=True)
 class JobTemplate:
-    """A TrainJob of unknown size on a runtime. Admission policies accept at most `most_hosts` nodes; None: no limit."""
+    """A TrainJob on a runtime, without a size.
+
+    Attributes:
+        runtime: the runtime object.
+        context: the settings of the namespace and cluster.
+        sites: the topology domains; None if no file has the Nodes.
+        most_hosts: the largest `numNodes` that admission policies accept; None without a limit.
+        rules: the rules of the Kueue version.
+    """
 
     runtime: Body
     context: PodContext
@@ -380,7 +388,7 @@ def _search_sizes(tree: QueueTree, queue: ClusterQueue, guarantees: _Guarantees,
 
 
 def _explain_range(node: Node, owned: int, low: int, high: int, *, has_choice: bool) -> str:
-    """Return why it is unknown if preemption makes room for more than `low` nodes; empty if the size is certain."""
+    """Return why the number of nodes that the queue gets by preemption is unknown; empty if it is `low`."""
     if low != high:
         return explain_unknown(node, f"at least {low} nodes")
     if low != owned and has_choice:

@@ -409,7 +409,9 @@ class Sites:
         """
         for occupancy in () if self._machines else occupancies:
             if any(self._used.get(self._key(occupancy), {}).values()):
-                message = f"which jobs share a node of flavor `{occupancy.flavor}` depends on the topology of its nodes"
+                message = (
+                    f"the jobs that share a node depend on the topology of the nodes of flavor `{occupancy.flavor}`"
+                )
                 raise NotModelledError((Problem(message, _FIX),))
 
     def take(self, occupancies: Iterable[Occupancy]) -> None:

@@ -172,9 +172,13 @@ class _Candidates:
         return [Candidate(workload, Claim.SAME_QUEUE) for workload in workloads]
 
     def _of_others(self, *, is_closer: bool) -> list[Candidate]:
-        """Return candidates of other queues: those outside of a subtree with quota for the workload, or the rest.
+        """Return the preemption candidates of other queues in a part of the cohort tree.
 
         Source: `collectCandidatesForHierarchicalReclaim`.
+
+        Args:
+            is_closer: True for candidates outside of the lowest subtree with quota for the workload, False for
+                candidates inside this subtree, or in the whole tree if no subtree has quota.
         """
         demand, candidates, before = self._demand, list[Candidate](), None
         if demand.rules.reclaim_within_cohort == "Never":
@@ -421,7 +425,7 @@ class _FairOrder:
         return first, most
 
     def _first_queue(self, cohort: Node) -> tuple[Node | None, Share]:
-        """Return (queue of a cohort with the largest share, share); of equal queues, the next candidate decides.
+        """Return (queue of a cohort with the largest share, its share). Of equal queues, the next candidates decide.
 
         The queue is None if no queue has candidates. Queues without candidates, and other queues that borrow nothing,
         are dropped.

@@ -98,7 +98,7 @@ class QueueTree:
         return [queue for _, queue in sorted(self.queues.items()) if queue.cohort == cohort]
 
     def flavors_of(self, queue: ClusterQueue) -> Mapping[str, Flavor]:
-        """Return all flavors by name; for a queue of MultiKueue without nodes, which are in other clusters."""
+        """Return all flavors by name; for a queue of MultiKueue, without nodes, because its jobs run elsewhere."""
         if not queue.is_multi_kueue:
             return self.flavors
         return {name: replace(flavor, nodes=None, allocatable={}) for name, flavor in self.flavors.items()}

@@ -104,7 +104,7 @@ GRANT_FUNCTIONS = ("check", "reason")
 
 
 class UnknownError(ValueError):
-    """An error: the result of a check is unknown, because the files lack RBAC objects."""
+    """An error: the files do not determine the result, or the reason, of an authorizer check."""
 
 
 class Authorizer:
@@ -132,13 +132,14 @@ class Authorizer:
         reasons = with_default_grants(self.access).reasons(requester, request)
         if not reasons and (gap := self._find_gap(requester, request.namespace)):
             question = f"whether `{requester.user}` may {verb} {request.url or request.resource}"
-            self._fail(f"the files do not show {question}: {gap}", "add them to the files, or to `given`")
+            fix = "add the Roles and bindings to the files, or to `given` of a policy test"
+            self._fail(f"the files do not show {question}: {gap}", fix)
         return {DECISION: {"allowed": bool(reasons), "reasons": [*reasons]}}
 
     def _find_gap(self, requester: Requester, namespace: str) -> str:
         """Return why a cluster may grant a requester more than the files do; empty if it cannot."""
         if not self.access.grants:
-            return "they have no Roles and no bindings"
+            return "they have no RoleBindings and no ClusterRoleBindings"
         if gaps := self.access.gaps(requester, namespace):
             return "; ".join(gaps)
         return "they lack the roles of the components of Kubernetes" if _is_component(requester) else ""

@@ -27,7 +27,7 @@ class Expected:
         rejected: the policies that reject the request, whatever the actions of their bindings are; None if `actions`
             is set.
         actions: `denied`, `warned` or `audited` → the policies that reject the request by a binding with this action.
-        message: a regular expression that one of the policies' messages matches; empty for any message.
+        message: a regular expression that matches a part of one of the messages; empty for any message.
         is_error: True if the evaluation of the policies fails, False if a validation rejects the request.
     """
 

@@ -43,7 +43,7 @@ def find_selector_problem(text: str, minor: int) -> str:
 
 
 def _is_typed(reading: Reading) -> bool:
-    """Return True if a read selects a field of the device for its value."""
+    """Return True if a read takes the value of a field of `device`: not `device.?driver` or `has(device.driver)`."""
     return reading.certain > 0 and not (reading.is_tested and len(reading.fields) == 1)
 
 

@@ -76,7 +76,7 @@ _FORMS = {
     "duration": ("string($)", "duration($)"),
     "uint": ("$", "uint($)"),
 }
-"""Type whose values cel-expr-python changes → (expression that evaluates a variable, expression that reads it)."""
+"""Type of a policy variable that cel-expr-python cannot store unchanged → `Expression.forms`."""
 _TYPES = ("bool", "int", "uint", "double", "string", "bytes", "duration", "timestamp", "null_type")
 _SELECTS = "Applying SELECT to non-message type"
 _SELECTS_OPTIONALLY = ("_?._(", "_[?_]")
@@ -113,7 +113,7 @@ class Expression:
 
     @property
     def forms(self) -> tuple[str, str]:
-        """(CEL that evaluates the expression `$`, CEL that reads its result from the flat name `$`)."""
+        """(CEL that evaluates the expression `$` to a stored value, CEL that reads the result from this value `$`)."""
         return _FORMS.get(self.type.partition("<")[0], ("$", "$"))
 
     @property
@@ -259,7 +259,7 @@ def _compile(text: str, scope: Scope, returns: tuple[str, ...]) -> Expression:
 
 
 def _infer_type(text: str, readings: list[Reading], scope: Scope, others: Iterable[str] = ()) -> str:
-    """Return the type of an expression. The names in `others`, of comprehensions, have the type `dyn`."""
+    """Return the type of an expression. The variables in `others`, which comprehensions define, have the type `dyn`."""
     types = {flat_name(("variables", name)): variable.declared for name, variable in scope.variables.items()}
     env = check_environment(
         scope.minor,

@@ -378,6 +378,6 @@ def _namespace_object(request: Request, cluster: PolicyCluster) -> Body | None:
         return None
     namespace = cluster.namespace(request.namespace)
     if namespace is None:
-        message = f"there is no Namespace {request.namespace}"
-        raise NotModelledError((Problem(message, "add it to the files, or to `given`"),))
+        message = f"no file defines the Namespace `{request.namespace}`"
+        raise NotModelledError((Problem(message, "add the Namespace to the files, or to `given` of a policy test"),))
     return as_stored(namespace, "", cluster.kind("v1", "Namespace"))

@@ -83,7 +83,7 @@ class Policy(_Object):
 
     @cached_property
     def readings(self) -> Sequence[Reading]:
-        """The variables that these expressions read, with their fields."""
+        """The variables that the expressions in `texts` read, with the selected fields."""
         return [reading for text in self.texts for reading in find_readings(text)]
 
     @property

@@ -58,7 +58,10 @@ def message_of(rule: Rule) -> str:
 
 
 def _evaluate(rule: Rule, text: str) -> Any:
-    """Return the result of an expression. An optional `oldSelf` is a list: cel-expr-python accepts no optionals."""
+    """Return the result of an expression for `self` and `oldSelf` of a rule.
+
+    An `oldSelf` of an optional type is a list of 0 or 1 values, because cel-expr-python accepts no optionals.
+    """
     old = rule.old
     if rule.is_optional:
         old = [] if old is None else [old]
@@ -82,8 +85,8 @@ def compile_rule(text: str, *, is_optional: bool = False) -> Expression:
 def find_place(rule: Rule, body: object) -> tuple[Path, Any]:
     """Return the path and the value of the field that breaks a rule.
 
-    The field is the first of these that `body` sets: the rule's `fieldPath`, a list item that breaks the rule alone, a
-    field that the rule reads, the value to which the rule applies, and the nearest parent of this value.
+    The field is the first of these that `body` sets: the rule's `fieldPath`, an item that breaks the rule in a list
+    without other items, a field that the rule reads, the value to which the rule applies, its nearest parent.
     """
     paths = [(*rule.path, *path) for path in (*_candidates(rule), ())]
     paths += [rule.path[:length] for length in range(len(rule.path), -1, -1)]  # defaults are not in the object
@@ -100,7 +103,7 @@ def _candidates(rule: Rule) -> Iterator[Path]:
 
 
 def _values_at(value: Any, path: Path) -> Iterator[Any]:
-    """Yield the value at a path; nothing if there is none."""
+    """Yield the value at a path below `value`; nothing if the path does not exist."""
     for step in path:
         try:
             value = value[step]

@@ -41,7 +41,7 @@ _KINDS: Mapping[str, Any] = {
     "map": cel.Type.Map(cel.Type.STRING, cel.Type.DYN),
 }
 CHECKED = ("bool", "int", "uint", "double", "string", "list", "map")
-"""Types for which such a function exists."""
+"""Types with a function such as `__is_int` (see `IS`)."""
 _TYPE = re.compile(r"(?P<name>[~\w.]+)(?:<(?P<parameters>.*)>)?")
 
 
@@ -79,7 +79,7 @@ def opaque(type_: str, text: str) -> dict[str, str]:
 
 
 def declarations(functions: Iterable[Function]) -> list[dict[str, Any]]:
-    """Return declarations of functions that CEL does not have, for `functions` in the YAML of an environment."""
+    """Return the declarations of functions whose names CEL lacks: the value of `functions` in an environment's YAML."""
     overloads: dict[str, list[dict[str, Any]]] = {}
     for function in functions:
         if not function.is_overload:
@@ -106,7 +106,7 @@ def _match_type(type_: str) -> re.Match[str]:
 
 
 def additions(functions: Iterable[Function]) -> Any:
-    """Return declarations of further overloads of functions that CEL has."""
+    """Return a CEL extension that declares overloads of functions that CEL has (`is_overload`), such as `indexOf`."""
     added = [
         cel.FunctionDecl(
             function.name,
@@ -126,7 +126,10 @@ def additions(functions: Iterable[Function]) -> Any:
 
 
 def implementations(functions: Iterable[Function]) -> Any:
-    """Return implementations. CEL selects one by the kinds of arguments, so overloads with equal kinds share it."""
+    """Return a CEL extension with the implementations of functions.
+
+    CEL selects an implementation by the kinds of the arguments, so overloads with equal kinds share one.
+    """
     overloads: dict[tuple[str, bool, tuple[str, ...]], list[Function]] = {}
     for function in functions:
         for kinds in _argument_kinds(function) if function.run else ():
@@ -153,7 +156,7 @@ def implementations(functions: Iterable[Function]) -> Any:
 
 
 def _argument_kinds(function: Function) -> list[tuple[str, ...]]:
-    """Return the tuples of argument kinds: one, or one for each type that the type parameter can be."""
+    """Return the kinds (keys of `_KINDS`) of a function's arguments; with a type parameter, once for each kind."""
     kinds = ["map" if type_ in _OPAQUE else _match_type(type_)["name"] for type_ in function.parameters]
     return [tuple(any_ if kind == ANY else kind for kind in kinds) for any_ in (_KINDS if ANY in kinds else [""])]
 

@@ -32,7 +32,7 @@ _STRING = re.compile(r"'([^'\n]*)'|\"([^\"\n]*)\"")
 
 
 def find_strings(text: str) -> Iterator[str]:
-    """Yield the strings in an expression that can name a user or a group: not empty, and no group of the API server."""
+    """Yield the strings in an expression that can name a user or a group: not empty, and without prefix `system:`."""
     names = (name for pair in _STRING.findall(text) for name in pair)
     yield from (name for name in names if name and not name.startswith("system:"))
 

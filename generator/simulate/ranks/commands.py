@@ -161,7 +161,10 @@ class _Script:
         return commands
 
     def _read_simple(self, tokens: Sequence[str]) -> list[Command] | None:
-        """Return the commands of a simple command; none for an assignment. None if it changes the shell otherwise."""
+        """Return the commands that a simple command of the script runs; None if mpigen cannot read the command.
+
+        The list is empty for assignments, `export`, and `set` with options.
+        """
         assigned: dict[str, str | None] = {}
         rest = list(tokens)
         while rest and (match := _ASSIGNMENT.fullmatch(rest[0])):
@@ -230,7 +233,7 @@ class _Script:
 
 
 def _split(text: str) -> list[tuple[list[str], bool]] | None:
-    """Return the tokens of each simple command, and whether it is in a pipe; None for other syntax of the shell."""
+    """Return (tokens, True if in a pipe) of each simple command of a script; None for other syntax of the shell."""
     if re.search("[\ue000-\ue2ff]", text) or "\0" in text:
         return None
     quoted = _QUOTED.sub(_protect, text.replace("\\\n", ""))

@@ -49,7 +49,7 @@ class Launch:
         return [option for option in self.options if option.meaning in meanings]
 
     def number(self, meaning: Meaning) -> int | None:
-        """Return the number of an option; None if it is absent, repeated, unknown or not positive."""
+        """Return the number that an option sets; None if it is absent, ambiguous, unknown or not positive."""
         values = {option.words[0] for option in self.find(meaning)}
         value = next(iter(values)) if len(values) == 1 else ""
         return int(value) or None if value.isascii() and value.isdigit() and len(value) < _LONGEST else None
@@ -63,7 +63,7 @@ class Launch:
 
     @property
     def per_host(self) -> int | None:
-        """The number of ranks of each host that an option sets; None without such an option."""
+        """The number of ranks of each host that an option sets; None without such an option, or if it is unknown."""
         if values := self._per_node:
             return int(values[0]) or None if len(values) == 1 and len(values[0]) < _LONGEST else None
         return 1 if self.find("one_per_host") else self.number("per_host")
@@ -153,7 +153,8 @@ def find_launches(commands: Sequence[Command], own: Mapping[str, object]) -> Lau
 
     Args:
         commands: the commands.
-        own: the variables of the container without the variables that Trainer adds: they show which MPI the image has.
+        own: the variables of the container without the variables that Trainer adds. Names such as `I_MPI_HYDRA_IFACE`
+            show the MPI of the image.
     """
     launches: list[Sequence[Launch]] = []
     is_complete = True
@@ -219,7 +220,7 @@ def _read_launch(row: Launcher, command: Command, start: int) -> Launch | None:
 
 
 def _select(readings: Sequence[Launch], own: Mapping[str, object]) -> Sequence[Launch]:
-    """Return the launchers that an `mpirun` command can be: only Hydra or only Open MPI if a variable shows it."""
+    """Return the ways to read a command: only as Hydra, or only as Open MPI, if a variable in `own` shows this MPI."""
     for name, pattern in (("hydra", _OF_HYDRA), ("openmpi", _OF_OPEN_MPI)):
         if any(map(pattern.match, own)):
             return [reading for reading in readings if reading.launcher.name == name] or readings

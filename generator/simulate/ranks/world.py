@@ -112,9 +112,10 @@ class Started:
 
     @property
     def ranks(self) -> Ranks | None:
-        """The ranks that the only launcher of the command starts; None if there is another number of launchers.
+        """The ranks that the command starts; None if their number is unknown, or if the launcher fails.
 
-        None also if their number is unknown, or if the launcher fails.
+        The number is known only for a command with exactly one launcher, and for a Python file without a launcher on an
+        MPI runtime, which is one rank.
         """
         if self.is_mpi and self.lone_program:
             return Ranks(1, {host_of(self.pods[0][1]): 1})
@@ -199,7 +200,7 @@ class Started:
         return self.slots * len(self.hosts) if self.reads_hosts(launch) else None
 
     def excess(self, launch: Launch) -> int:
-        """Return the number of processes of a launcher if the slots of the hostfile do not suffice; else 0."""
+        """Return the number of processes that a launcher requests if it exceeds the slots of the hostfile; else 0."""
         name, capacity, processes = launch.launcher.name, self.capacity(launch), launch.number("processes") or 0
         if name == "openmpi":
             processes = max(processes, (launch.per_host or 0) * len(self.hosts))
@@ -224,7 +225,10 @@ class Started:
         return None if launch.launcher.name == "horovodrun" and size is None else _fill(hosts, block, size)
 
     def needs_wrapper(self, launch: Launch) -> bool:
-        """Return True if Hydra cannot read the hostfile, because only a program on PATH can translate the format."""
+        """Return True if Hydra reads Trainer's hostfile, whose format it rejects, and the container sets no `PATH`.
+
+        A `PATH` can select a wrapper of `mpirun` that converts the hostfile, as in mpigen's runtimes.
+        """
         is_hydra = launch.launcher.name == "hydra" and launch.hostfile == HOSTFILE
         return is_hydra and "PATH" not in self.environment
 

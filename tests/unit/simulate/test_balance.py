@@ -184,7 +184,7 @@ def test_no_job_of_a_queue_on_hold_is_preempted() -> None:
 def test_a_stopped_queue_gets_no_quota() -> None:
     own = compute_capacity(nodes(queue("a", {"f/cpu": "4"}, "c", stopPolicy="Hold"))["a"], CPU)
     assert (own.nominal, own.owned, own.reclaimable, own.idle) == (4000, 0, 0, 0)
-    assert own.reason == "it admits no job: its `stopPolicy` is `Hold`"
+    assert own.reason == "the queue admits no job: its `stopPolicy` is `Hold`"
 
 
 AMOUNTS = st.integers(0, 20)

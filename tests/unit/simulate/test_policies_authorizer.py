@@ -65,7 +65,7 @@ def _unknown(expression: str, *texts: str, who: Request | None = None) -> str:
 
 
 def test_files_without_roles_leave_the_answer_unknown() -> None:
-    expected = "the files do not show whether `ada` may get pods: they have no Roles and no bindings"
+    expected = "the files do not show whether `ada` may get pods: they have no RoleBindings and no ClusterRoleBindings"
     assert _unknown(f"{_GET}.allowed()") == expected
     assert _unknown(f"!{_GET}.errored()", _role()) == expected
 

@@ -161,7 +161,7 @@ def test_a_complete_release_rejects_a_pod_that_no_constraint_admits() -> None:
 @pytest.mark.parametrize(
     ("subject", "bodies", "is_complete", "doubt"),
     [
-        (ROOT_POD, [], False, "other files than these can let ServiceAccount `mpi` use more SCCs"),
+        (ROOT_POD, [], False, "bindings that are not in these files can let ServiceAccount `mpi` use more SCCs"),
         (ROOT_POD, [_binding("own")], True, "the files do not show all rights of RoleBinding team/own"),
         (pod(context={"runAsUser": 1000660000}), [], True, "only the cluster has the UIDs"),
         (pod(pod={"fsGroup": 1000660000}), [], True, "only the cluster has the UIDs"),

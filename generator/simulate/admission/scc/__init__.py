@@ -1,1 +1,1 @@
-"""SecurityContextConstraints of OpenShift: their answer about a pod, and the security context that they give it."""
+"""OpenShift's SecurityContextConstraints (SCC): the SCC that admits a pod, and the security context that it sets."""

@@ -1,4 +1,4 @@
-"""The admission of a pod by SecurityContextConstraints: the first one that its account may use and that allows the pod.
+"""The admission of a pod by the first SecurityContextConstraints (SCC) that its account may use and that allows it.
 
 Source: openshift/apiserver-library-go a8019f39 pkg/securitycontextconstraints/sccadmission/admission.go
 """
@@ -22,13 +22,13 @@ UNABLE = "unable to validate against any security context constraint"
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """The answer of OpenShift about a pod.
+    """The decision of OpenShift on a pod.
 
     Attributes:
         constraint: the name of the SCC that admits the pod; empty if OpenShift rejects the pod.
-        pod: the pod with the security context that the SCC gives it; unchanged if OpenShift rejects the pod.
+        pod: the pod with the security context that the SCC sets; unchanged if OpenShift rejects the pod.
         failures: the fields that the SCCs before `constraint` do not allow, and the SCCs that the account cannot use.
-        own: the failures without the SCCs that the account cannot use.
+        own: the part of `failures` about fields: without the SCCs that the account cannot use.
         error: why OpenShift rejects every pod; empty if it does not.
     """
 
@@ -48,7 +48,7 @@ class Admission:
 def admit(
     pod: Body, constraints: Iterable[Constraint], allocation: Allocation, subject: Callable[[Constraint], str]
 ) -> Admission:
-    """Return the answer of OpenShift about a pod that is created.
+    """Return the decision of OpenShift on a new pod.
 
     Args:
         pod: the Pod.

@@ -81,7 +81,7 @@ def assign(constraint: Constraint, allocation: Allocation, pod: Body) -> tuple[B
 class _Assignment:
     """The assignment of a security context to a copy of a pod.
 
-    Upstream also rejects absent fields. It sets each of them before, so the check of a pod never finds one absent.
+    OpenShift's code also rejects absent fields. It sets these fields first, so that no check finds an absent field.
     """
 
     def __init__(self, constraint: Constraint, allocation: Allocation, pod: Body) -> None:

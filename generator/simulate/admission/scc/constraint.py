@@ -1,4 +1,4 @@
-"""SecurityContextConstraints (SCC) with their defaults and their order, and the values that a Namespace gives to them.
+"""SecurityContextConstraints (SCC) with their defaults and order, and the UIDs, groups and level of a Namespace.
 
 Source: openshift/apiserver-library-go a8019f39 pkg/securitycontextconstraints
 """
@@ -61,7 +61,7 @@ class Constraint:
 
     @property
     def fault(self) -> str:
-        """The error with which this SCC stops every pod that does not require another SCC; empty without an error.
+        """The error of an incomplete SCC, which rejects every pod that requires no other SCC; empty without an error.
 
         Source: user/mustrunas.go, mustrunasrange.go
         """

@@ -1,4 +1,4 @@
-"""The answer of an OpenShift cluster about the pods of a namespace, as far as files show it."""
+"""The decision of an OpenShift cluster on the pods of a namespace, from the SCCs, grants and Namespaces in files."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ JOB_CONTROLLER = parse_requester("serviceaccount:kube-system/job-controller")
 
 
 class Answer(Enum):
-    """The answer of OpenShift about a pod."""
+    """The decision of OpenShift on a pod; unknown if objects that are not in the files can change it."""
 
     ADMITTED = "admitted"
     REJECTED = "rejected"
@@ -42,12 +42,12 @@ class Answer(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """The parts of a cluster that decide about the pods of an account in a namespace.
+    """The SCCs and the settings of a Namespace that decide on the pods of a ServiceAccount.
 
     Attributes:
         account: the name of the ServiceAccount.
         usable: SCC → `serviceaccount` or `user`, for the SCCs that the account or the creator of the pods may use.
-        doubt: why they may use other SCCs too; empty if they may not.
+        doubt: why the account or the creator may use further SCCs; empty if the files show all SCCs that they use.
         allocation: the UIDs, groups and SELinux level of the Namespace; None if only the cluster has them.
         level: the SELinux level in its annotations, if `allocation` is None.
         error: why OpenShift rejects all pods of the Namespace; empty if it does not.
@@ -69,10 +69,10 @@ class Situation:
 
 @dataclass(frozen=True, slots=True)
 class PodDecision:
-    """The answer of OpenShift about a pod, with its reason.
+    """The decision of OpenShift on a pod, with its reason.
 
     Attributes:
-        answer: the answer.
+        answer: the decision.
         pod: the pod with the security context of the SCC that admits it; unchanged if no SCC admits it.
         account: the ServiceAccount of the pod.
         constraint: the name of the SCC that admits the pod; empty if there is none.
@@ -149,7 +149,7 @@ class Constraints:
         )
 
     def find_situation(self, namespace: Body, account: str, creator: Requester = JOB_CONTROLLER) -> Situation:
-        """Return the parts of the cluster that decide about pods.
+        """Return the SCCs and the settings of the Namespace that decide on the pods of a ServiceAccount.
 
         Args:
             namespace: the Namespace of the pods.
@@ -198,7 +198,7 @@ class Constraints:
         )
 
     def decide(self, pod: Body, situation: Situation) -> PodDecision:
-        """Return the answer of OpenShift about a pod.
+        """Return the decision of OpenShift on a pod.
 
         Args:
             pod: the Pod, before admission.
@@ -236,7 +236,7 @@ class Constraints:
         if any(item.constraint for item in answers):
             doubt = "only the cluster has the UIDs and the SELinux level of the namespace"
         elif not (doubt or self.is_complete or required in usable):
-            doubt = f"other files than these can let ServiceAccount `{account}` use more SCCs"
+            doubt = f"bindings that are not in these files can let ServiceAccount `{account}` use more SCCs"
         elif not doubt and _is_restricted_enough(first):
             doubt = "clusters that were installed before OpenShift 4.11 let every user use the SCC `restricted`"
         answer = Answer.UNKNOWN if doubt else Answer.REJECTED
@@ -266,7 +266,7 @@ def _read_grants(manifests: Iterable[Manifest]) -> dict[str, Access]:
 
 
 def _read_account(namespace: str, account: str) -> Requester:
-    """Return a ServiceAccount as OpenShift asks for its rights: without the group `system:authenticated`.
+    """Return a ServiceAccount as OpenShift checks its access to SCCs: without the group `system:authenticated`.
 
     Source: sccadmission/scc_authz_check.go allowedForType; k8s.io/apiserver v0.34.2
     pkg/authentication/serviceaccount/util.go UserInfo
@@ -295,7 +295,10 @@ def _is_named(constraint: Constraint, requester: Requester) -> bool:
 
 
 def _relevant(failures: Sequence[Failure], constraints: Iterable[Constraint], pod: Body) -> Sequence[Failure]:
-    """Return the failures of the SCCs for pods without a user namespace, if the pod has none; else all failures."""
+    """Return the failures for a message: without SCCs that require a user namespace, unless the pod has one.
+
+    If only such SCCs failed, return all failures.
+    """
     if mapping(pod, "spec").get("hostUsers") is False:
         return failures
     others = {item.name for item in constraints if item.body.get("userNamespaceLevel") == "RequirePodLevel"}
