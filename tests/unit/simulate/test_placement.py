@@ -238,7 +238,7 @@ def test_a_flavor_without_nodes_counts_only_whole_nodes() -> None:
         predict(queues(said=said), [hosts("a", 3)])
     with pytest.raises(NotModelledError, match="topology of the nodes of flavor `f`"):
         predict(queues(), [hosts("a", 3, PREFERRED)])
-    with pytest.raises(NotModelledError, match="share a node of flavor `f`"):
+    with pytest.raises(NotModelledError, match="depend on the topology of the nodes of flavor `f`"):
         predict(queues(said=said), [hosts("a", 1, PREFERRED, cpu=1), hosts("b", 1, PREFERRED, cpu=1)])
 
 
