@@ -258,7 +258,7 @@ class Tenancy(Component):
             yield "access", [access.memlock_role_binding(home) for home in tenant.homes]
         for home in tenant.homes:
             yield "isolation", [*network_policies(home, platform.isolation, cluster)]
-            yield "quota", [namespace.resource_quota(home), namespace.limit_range(home)]
+            yield "quota", [namespace.resource_quota(home), namespace.limit_range(home, platform)]
             yield "secrets", [*secrets.secrets(home)]
             yield "data", [*namespace.persistent_volume_claims(home)]
         if cluster.network == "openshift-ovn":

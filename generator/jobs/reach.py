@@ -93,7 +93,7 @@ def deciding_objects(platform: Platform, tenant: Tenant, runtime: Runtime) -> li
     for home in tenant.homes:
         bodies += access.role_bindings(home)
         bodies += [] if home.name == tenant.name else [namespace(home, tenant.name, platform)]
-        bodies += [service_account(home, platform.cluster), resource_quota(home), limit_range(home)]
+        bodies += [service_account(home, platform.cluster), resource_quota(home), limit_range(home, platform)]
     bodies += training_runtimes(
         runtime,
         platform.pool(runtime.pool),

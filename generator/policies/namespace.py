@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from generator import quantities
 from generator.config.model.cluster import Cluster
+from generator.config.model.quotas import quota_amounts
 from generator.config.model.tenants import Tenant
 from generator.config.platform import Platform
 from generator.facts.names import (
@@ -24,6 +25,7 @@ from generator.manifests import Body, omit_none
 from generator.policies.access import MEMLOCK, STANDARD
 from generator.policies.admission.parameters import namespace_parameters
 
+_DEFAULT_REQUESTS = {"cpu": "100m", "memory": "256Mi"}
 _OPENSHIFT_LABELS = {
     "security.openshift.io/scc.podSecurityLabelSync": "false",  # else OpenShift overwrites the Pod Security labels
     "kueue.openshift.io/managed": "true",  # else the Kueue operator ignores the namespace
@@ -124,18 +126,53 @@ def resource_quota(tenant: Tenant) -> Body:
     )
 
 
-def limit_range(tenant: Tenant) -> Body:
-    """Return the LimitRange with small default requests for containers without requests.
+def limit_range(tenant: Tenant, platform: Platform) -> Body:
+    """Return the LimitRange: small default requests, and at most the cpu and memory of the largest node in a container.
 
-    There is no `default` limit, because a container with a larger request and no limit would be invalid. There is no
-    `max` of a device, because it would become the default, and every container would request all devices.
+    Kueue then reports a job with larger pods as inadmissible, instead of admitting pods that no node can run. A tenant
+    with `multiKueue` has no `max`, because its jobs run on other clusters.
+
+    A `max` of cpu or memory also becomes the default limit, so a container without a limit gets the limit of a whole
+    node. The default is written out, as the API server stores it. These settings are left out, because they would
+    reject ordinary pods (kubernetes v1.34.2 plugin/pkg/admission/limitranger/admission.go):
+
+    - A smaller `default` makes a container with a larger request and no limit invalid.
+    - `maxLimitRequestRatio` requires a limit and a request in every container. Workbenches and pipelines are burstable:
+      their limits exceed their requests, or they have none.
+    - `max` of a `Pod` compares the sum of the limits, so two containers without limits exceed it.
+    - `max` of a device becomes the default request too, so that every container would request all devices of a node.
+    - `max` of a PersistentVolumeClaim adds nothing to `requests.storage` of the ResourceQuota. The API server would
+      also reject every update of a larger existing claim, such as the update that binds the claim.
     """
+    most = {} if tenant.multi_kueue else _largest_node(tenant, platform)
+    bounds = {"default": most, "defaultRequest": _DEFAULT_REQUESTS, "max": most}
     return {
         "apiVersion": "v1",
         "kind": "LimitRange",
         "metadata": {"name": "tenant", "namespace": tenant.name},
-        "spec": {"limits": [{"type": "Container", "defaultRequest": {"cpu": "100m", "memory": "256Mi"}}]},
+        "spec": {
+            "limits": [
+                {
+                    "type": "Container",
+                    **{bound: amounts for bound, amounts in bounds.items() if amounts},
+                }
+            ]
+        },
     }
+
+
+def _largest_node(tenant: Tenant, platform: Platform) -> dict[str, str]:
+    """Return the most cpu and the most memory that a node offers to pods of the tenant.
+
+    Jobs run in the pools of the tenant's quota and borrowing limit. Pods of declared workloads run in any pool.
+    """
+    shares = (*tenant.quotas, tenant.borrow)
+    used = {name for share in shares for name in quota_amounts(share, platform.supplies)}
+    declared = (platform.policies.workloads, tenant.workloads)
+    is_open = any(workloads.kinds or workloads.controllers for workloads in declared)
+    pools = [pool for pool in platform.pools if is_open or pool.name in used]
+    amounts = {name: [pool.allocatable[name] for pool in pools] for name in _DEFAULT_REQUESTS}
+    return {name: str(max(offered, key=lambda amount: amount.value)) for name, offered in amounts.items()}
 
 
 def persistent_volume_claims(tenant: Tenant) -> Iterator[Body]:

@@ -23,6 +23,7 @@ WAYS = {
     "api": "validation by the API server",
     "webhook": "a webhook of Trainer, JobSet or Kueue",
     "quota": "a ResourceQuota",
+    "limit-range": "a LimitRange",
     "pod-security": "Pod Security",
     "controller": "a controller",
 }

@@ -28,6 +28,7 @@ PERSONAS = {
     "workbench": "system:serviceaccount:workbenches:workbench",
     "pod": "system:serviceaccount:{team}:mpi",
     "ci": "system:serviceaccount:ci:platform",
+    "notebooks": "system:serviceaccount:notebooks:controller",
     "argocd": "{argocd}",
     "kueue": "system:serviceaccount:kueue-system:kueue-controller-manager",
     "trainer": "system:serviceaccount:kubeflow-system:kubeflow-trainer-controller-manager",
@@ -36,7 +37,7 @@ PERSONAS = {
     "drainer": "admin",
 }
 """Persona → user name."""
-OF_CLUSTER = ("argocd", "kueue", "trainer", "garbage-collector", "namespace-controller", "drainer")
+OF_CLUSTER = ("notebooks", "argocd", "kueue", "trainer", "garbage-collector", "namespace-controller", "drainer")
 """Personas whose roles are not in the release."""
 
 

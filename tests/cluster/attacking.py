@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from generator.facts.names import PRIORITY_CLASS
+from generator.policies.access import RBAC, cluster_role, policy_rule
 from tests.attacks.corpus import CONTENT, Attack, Step, fill, train_job
 from tests.attacks.kinds import with_kind
 from tests.attacks.platforms import PERSONAS, Scene, scene
@@ -26,6 +27,7 @@ _PATIENCE = 4  # seconds in which a job that no controller stops gets pods; the 
 _STOPPED_WITHIN = 30  # seconds in which Kueue stops the 65 pods of a job that a user resumed
 _MEGABYTE = "x" * 1_000_000
 _RULE = re.compile(r"ValidatingAdmissionPolicy '([^']*)'")
+_OF_LIMIT_RANGE = re.compile(r"maximum \S+ usage per (Container|Pod) is")
 _OF_RBAC = ("cannot ", "attempting to grant RBAC permissions not currently held")
 _PATCH = CONTENT["merge"]
 _NO_KUBELET = "no preferred addresses found"
@@ -96,10 +98,21 @@ def staged(admin: Client, name: str, on_the_cluster: list[Deployed]) -> Iterator
 
 
 def _workbench() -> list[Body]:
+    """Return the account of a workbench, and the right of the controller of notebooks to create pods."""
     names = {"name": "workbench", "namespace": "workbenches"}
+    role = {"name": "attacks-notebooks"}
+    subject = {"kind": "ServiceAccount", "name": "controller", "namespace": "notebooks"}
     return [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "workbenches"}},
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": names},
+        cluster_role(role["name"], [policy_rule("", ["pods"], ["create"])]),
+        {
+            "apiVersion": f"{RBAC}/v1",
+            "kind": "ClusterRoleBinding",
+            "metadata": role,
+            "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", **role},
+            "subjects": [subject],
+        },
     ]
 
 
@@ -259,6 +272,8 @@ def stopped_by(refused: RefusedError, platform: str) -> str:
         return "pod-security"
     if "exceeded quota" in message:
         return "quota"
+    if _OF_LIMIT_RANGE.search(message):
+        return "limit-range"
     if refused.status in (http.client.FORBIDDEN, http.client.UNAUTHORIZED) and any(
         each in message for each in _OF_RBAC
     ):

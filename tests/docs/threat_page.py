@@ -27,6 +27,7 @@ another control, such as a webhook of Trainer.
 - viewer, submitter, editor, team admin: a [role](access.md#roles) on the attacked team
 - other submitter, other admin: a role on another team
 - workbench: the token of a ServiceAccount with the role of a submitter
+- notebooks: the controller of workbenches, which `tenants[].workloads` declares
 - ci: the account that reads the platform
 - pod: the ServiceAccount of the pods of jobs
 - stranger: a login without a role

@@ -146,9 +146,38 @@ def test_limits_of_a_tenant_are_on_its_namespace_and_not_writable() -> None:
     assert {verb for _, resource, verb in granted("mpigen-admin") if resource == "namespaces"} == {"get"}
 
 
-def test_containers_without_requests_get_small_defaults_and_no_limit(platform: Platform) -> None:
-    (limit,) = namespace.limit_range(platform.tenants[0])["spec"]["limits"]
-    assert limit == {"type": "Container", "defaultRequest": {"cpu": "100m", "memory": "256Mi"}}
+def _limit(data: dict[str, Any]) -> dict[str, Any]:
+    """Return the only item of the LimitRange of the first tenant."""
+    platform = Platform.model_validate(data)
+    (limit,) = namespace.limit_range(platform.tenants[0], platform)["spec"]["limits"]
+    return dict(limit)
+
+
+def _with_pools(**changes: Any) -> dict[str, Any]:
+    """Return a platform with a small pool, in which the tenant has quota, and a large pool."""
+    large = {"name": "large", "nodes": 2, "allocatable": {"cpu": 500, "memory": "128Gi"}, "labels": {"pool": "large"}}
+    small = {"name": "small", "nodes": 2, "allocatable": {"cpu": 8, "memory": "512Gi"}, "labels": {"pool": "small"}}
+    tenant = {"name": "team-a", "quota": {"small": 1}, **changes}
+    return {"platform": "p", "release": "1.0.0", "pools": [large, small], "tenants": [tenant]}
+
+
+def test_containers_use_at_most_the_largest_node_of_the_pools_of_the_team() -> None:
+    most = {"cpu": "8", "memory": "512Gi"}
+    requests = {"cpu": "100m", "memory": "256Mi"}
+    assert _limit(_with_pools()) == {"type": "Container", "default": most, "defaultRequest": requests, "max": most}
+    assert _limit(_with_pools(borrow={"large": 1}))["max"] == {"cpu": "500", "memory": "512Gi"}
+
+
+def test_pods_of_declared_workloads_may_use_any_pool() -> None:
+    data = _with_pools(workloads={"kinds": ["notebooks.kubeflow.org"]})
+    assert _limit(data)["max"] == {"cpu": "500", "memory": "512Gi"}
+
+
+def test_no_node_of_this_cluster_limits_jobs_that_run_on_other_clusters() -> None:
+    data = _with_pools(multiKueue=True) | {
+        "queues": {"multiKueue": {"clusters": [{"name": "west", "kubeConfigSecret": "west"}]}}
+    }
+    assert _limit(data) == {"type": "Container", "defaultRequest": {"cpu": "100m", "memory": "256Mi"}}
 
 
 def test_a_weaker_standard_can_be_chosen(platform: Platform) -> None:
