@@ -4,12 +4,16 @@ An expression is compiled twice: against the types that Kubernetes declares, and
 cel-expr-python can evaluate. cel-expr-python has no types with fields. So each typed field, such as
 `request.userInfo.groups`, becomes a variable with a flat name, such as `__request__userInfo__groups`.
 
+The first compilation in an environment takes 50 times as long as the next ones. So expressions share environments: the
+variables of a policy get names that do not depend on the policy.
+
 Source: k8s.io/apiserver v0.34.2 pkg/admission/plugin/cel/compile.go `createEnvForOpts`; pkg/cel/environment/base.go.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache, lru_cache
 from typing import Any
@@ -20,7 +24,7 @@ from generator.facts.table import read_table
 from generator.simulate.policies import authorizer, library
 from generator.simulate.policies.signatures import AUTHORIZER, Function, additions, declarations, implementations
 
-_CACHED = 64  # environments: the expressions of a policy share a few
+_CACHED = 64  # environments
 _ALL = 99  # a minor version of Kubernetes that is newer than all functions
 _FUNCTIONS = (*library.FUNCTIONS, *authorizer.FUNCTIONS)
 _RUNNABLE = (*_FUNCTIONS, *library.OPTIONAL_FUNCTIONS)
@@ -36,6 +40,15 @@ _VARIABLES = ("object", "oldObject", "request", "namespaceObject")
 _OF_RULES = ("self", "oldSelf")
 """The variables of the rules of CustomResourceDefinitions."""
 
+_BASIC = ("dyn", "bool", "int", "uint", "double", "string", "bytes", "duration", "timestamp", "null_type")
+_COMMON = (
+    *_BASIC,
+    *(form.replace("$", type_) for form in ("list<$>", "list<list<$>>", "map<string,$>") for type_ in _BASIC),
+)
+"""Types that every environment has a variable of."""
+_FEW = 8
+"""The number of variables is a multiple of it, so that expressions with different numbers share an environment."""
+
 TYPED: Mapping[str, Any] = {row["name"]: row["fields"] for row in read_table("cel")["variables"]}
 """Variable with typed fields → field → its type, or a mapping of its own fields."""
 
@@ -43,6 +56,28 @@ TYPED: Mapping[str, Any] = {row["name"]: row["fields"] for row in read_table("ce
 def flat_name(path: tuple[str, ...]) -> str:
     """Return the flat name of a field: `request.userInfo.groups` → `__request__userInfo__groups`."""
     return "__".join(("", *path))
+
+
+def typed_name(type_: str) -> str:
+    """Return the name that stands for each policy variable of a type, when the type of an expression is inferred."""
+    return flat_name(("variables", re.sub(r"\W", "_", type_)))
+
+
+def numbered_name(number: int) -> str:
+    """Return the name of the policy variable with a number in its expression: `__variables__0`."""
+    return flat_name(("variables", str(number)))
+
+
+def element_name(number: int) -> str:
+    """Return the name of a variable of a comprehension around an expression, whose type is unknown: `__element__0`."""
+    return flat_name(("element", str(number)))
+
+
+_ELEMENTS = tuple(map(element_name, range(_FEW)))
+
+
+def _round_up(number: int) -> int:
+    return max(_FEW, -(-number // _FEW) * _FEW)
 
 
 def _typed_fields(fields: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[str, str]]:
@@ -54,24 +89,34 @@ def _typed_fields(fields: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iter
             yield from _typed_fields(type_, (*path, name))
 
 
-@lru_cache(_CACHED)
 def check_environment(
-    minor: int, variables: tuple[tuple[str, str], ...], *, has_params: bool, has_authorizer: bool
+    minor: int, types: Iterable[str], elements: Iterable[str], *, has_params: bool, has_authorizer: bool
 ) -> Any:
     """Return the environment that checks the types of expressions, as Kubernetes does.
 
     Args:
         minor: the minor version of Kubernetes whose functions are declared.
-        variables: (flat name, type) of each variable of the policy.
+        types: the types of the variables of the policy, each with the name `typed_name`.
+        elements: the names of further variables, whose types are unknown.
         has_params: True if the policy has a `paramKind`.
         has_authorizer: True if the expression can use the authorizer.
     """
+    rare = tuple(sorted({*types} - {*_COMMON}))
+    others = tuple(sorted({*elements} - {*_ELEMENTS}))
+    return _check_environment(minor, rare, others, has_params=has_params, has_authorizer=has_authorizer)
+
+
+@lru_cache(_CACHED)
+def _check_environment(
+    minor: int, rare: tuple[str, ...], others: tuple[str, ...], *, has_params: bool, has_authorizer: bool
+) -> Any:
     roots = (*_VARIABLES, *(("params",) if has_params else ()))
     types = {
         **dict.fromkeys(roots, "dyn"),
         **({"authorizer": AUTHORIZER} if has_authorizer else {}),
         **dict(_typed_fields({root: TYPED[root] for root in TYPED if root != "authorizer" or has_authorizer})),
-        **dict(variables),
+        **{typed_name(type_): type_ for type_ in (*_COMMON, *rare)},
+        **dict.fromkeys((*_ELEMENTS, *others), "dyn"),
     }
     config, added = declare(minor)
     return cel.NewEnv(
@@ -91,19 +136,23 @@ def declare(minor: int, *libraries: str) -> tuple[Any, Any]:
     return _configure(minor, declarations(functions), libraries), additions(functions)
 
 
+def evaluation_environment(variables: int) -> Any:
+    """Return the environment that evaluates expressions with this number of the policy's variables, or fewer."""
+    return _evaluation_environment(_round_up(variables))
+
+
 @cache
-def evaluation_environment(names: tuple[str, ...]) -> Any:
-    """Return the environment that evaluates expressions. `names` has the flat names of the policy's variables."""
-    return _create(names, *_implement())
+def _evaluation_environment(variables: int) -> Any:
+    return _create(variables, *_implement())
 
 
-def evaluation_environment_with(functions: Iterable[Function], names: tuple[str, ...]) -> Any:
+def evaluation_environment_with(functions: Iterable[Function], variables: int) -> Any:
     """Return the environment that evaluates one expression, with functions that only this expression has."""
-    return _create(names, _implement()[0], implementations((*_RUNNABLE, *functions)))
+    return _create(variables, _implement()[0], implementations((*_RUNNABLE, *functions)))
 
 
-def _create(names: tuple[str, ...], config: Any, extension: Any) -> Any:
-    roots = (*_VARIABLES, *_OF_RULES, "params", "authorizer", *names)
+def _create(variables: int, config: Any, extension: Any) -> Any:
+    roots = (*_VARIABLES, *_OF_RULES, "params", "authorizer", *map(numbered_name, range(variables)))
     return cel.NewEnv(config=config, variables=dict.fromkeys(roots, cel.Type.DYN), extensions=[extension])
 
 

@@ -6,9 +6,10 @@ Source: k8s.io/apiserver v0.34.2 pkg/admission/plugin/cel/{compile,activation,co
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any
 
 from cel_expr_python import cel  # type: ignore[import-untyped]
@@ -19,16 +20,21 @@ from generator.simulate.policies.authorizer import GRANT_FUNCTIONS, Authorizer
 from generator.simulate.policies.environment import (
     TYPED,
     check_environment,
+    element_name,
     evaluation_environment,
     evaluation_environment_with,
     flat_name,
+    numbered_name,
+    typed_name,
 )
 from generator.simulate.policies.library import TOO_MANY_DIGITS
 from generator.simulate.policies.signatures import CHECKED
 from generator.simulate.policies.syntax import (
     OPTIONAL_READING,
     Reading,
+    can_rename,
     find_conversions,
+    find_elements,
     find_readings,
     rewrite_for_check,
     rewrite_for_evaluation,
@@ -38,6 +44,8 @@ from generator.simulate.policies.syntax import (
 _CACHED = 1024  # expressions
 UNSET = "no value of the variable "
 """The prefix of the error of an expression that reads a policy variable whose evaluation failed."""
+_RESERVED = tuple(flat_name((root, "")) for root in ("variables", "element", *TYPED))
+"""The first characters of flat names."""
 _ERROR = re.compile(r"ERROR: <input>:\d+:\d+: (?P<message>.*)")
 _GO_MESSAGES = (
     (re.compile(r"^NOT_FOUND: Key not found in map : \"?(?P<name>.*?)\"?$"), r"no such key: \g<name>"),
@@ -45,7 +53,6 @@ _GO_MESSAGES = (
     (re.compile(r"^UNKNOWN: No matching overloads found : .*$"), "no such overload"),
     (re.compile(r"^INVALID_ARGUMENT: Applying SELECT to non-message type$"), "no such overload"),
     (re.compile(r"^[A-Z_]+: divide by zero$"), "division by zero"),
-    (re.compile(r"^UNKNOWN: No value with name \"__variables__(?P<name>\w+)\" found .*$"), UNSET + r"\g<name>"),
     (re.compile(r"^UNKNOWN: No value with name \"authorizer\" found .*$"), "no such attribute(s): authorizer"),
     (re.compile(r"^[A-Z_]+: (?P<name>.*)$"), r"\g<name>"),
 )
@@ -70,6 +77,7 @@ def _to_go_message(message: str) -> str:
     return message
 
 
+_NO_VARIABLE = re.compile(rf"^UNKNOWN: No value with name \"{flat_name(('variables', ''))}(?P<number>\d+)\" found ")
 _FORMS = {
     "optional_type": ("[?($)]", OPTIONAL_READING),
     "timestamp": ("string($)", "timestamp($)"),
@@ -121,11 +129,12 @@ class Expression:
         """The declared type of a variable with this expression (composition.go `convertCelTypeToDeclType`)."""
         return _replace_unknown_types(self.type)
 
-    def evaluate(self, data: Mapping[str, Any]) -> Any:
+    def evaluate(self, data: Mapping[str, Any], variables: Mapping[str, Any] | None = None) -> Any:
         """Return the result as plain data, or `Failed` if the evaluation fails.
 
         Args:
-            data: variable → plain data; an expression that reads a missing variable fails.
+            data: name → plain data; an expression that reads a missing name fails.
+            variables: policy variable → plain data; an expression that reads a missing variable fails.
 
         Raises:
             NotModelledError: mpigen cannot evaluate the expression.
@@ -135,8 +144,10 @@ class Expression:
         if self.problem:
             return Failed(f"compilation error: compilation failed: {self.problem}")
         self._unknowns.clear()
+        values = variables or {}
+        numbered = {numbered_name(number): values[name] for number, name in enumerate(self.reads) if name in values}
         try:
-            result = self._program.eval(data=dict(data))
+            result = self._program.eval(data={**data, **numbered})
             is_error = result.type() == cel.Type.ERROR
             value = result.value() if is_error else result.plain_value()
         except RuntimeError as error:  # such as a function that returns an unsupported value
@@ -161,6 +172,8 @@ class Expression:
         # interpreter/attributes.go `refQualify`
         if any(text in message for text in _SELECTS_OPTIONALLY) or (_SELECTS in message and _HAS.search(self.text)):
             raise _not_modelled("the expression tests for a field of a value that is not a mapping")
+        if match := _NO_VARIABLE.search(message):
+            return Failed(f"{UNSET}{self.reads[int(match['number'])]}")
         return Failed(_to_go_message(message))
 
 
@@ -242,6 +255,8 @@ def _compile(text: str, scope: Scope, returns: tuple[str, ...]) -> Expression:
     reads = tuple(dict.fromkeys(item.fields[0] for item in readings if item.root == "variables" and item.fields))
     if _VALIDATES.search(text):
         return Expression(text, "", "", "mpigen evaluates only `hasValue` and `value` of a `validate` result", reads)
+    if name := next((reading.root for reading in readings if reading.root.startswith(_RESERVED)), ""):
+        return Expression(text, "", "", f"mpigen does not evaluate an expression with the name `{name}`", reads)
     if problem := next(_find_undefined_fields(readings), ""):
         return Expression(text, "", problem, reads=reads)
     try:
@@ -253,31 +268,54 @@ def _compile(text: str, scope: Scope, returns: tuple[str, ...]) -> Expression:
     if returns and type_ not in returns:
         expected = next(iter(returns)) if len(returns) == 1 else f"one of [{' '.join(returns)}]"
         return Expression(text, type_, f"must evaluate to {expected} but got {type_}", reads=reads)
-    forms = {name: variable.forms[1] for name, variable in scope.variables.items()}
+    forms = {
+        name: scope.variables[name].forms[1].replace("$", numbered_name(number))
+        for number, name in enumerate(reads)
+        if name in scope.variables
+    }
     rewritten = rewrite_for_evaluation(text, readings, forms, list(_typed_conversions(text, scope)))
     return add_program(Expression(text, type_, reads=reads), rewritten, scope.access)
 
 
-def _infer_type(text: str, readings: list[Reading], scope: Scope, others: Iterable[str] = ()) -> str:
-    """Return the type of an expression. The variables in `others`, which comprehensions define, have the type `dyn`."""
-    types = {flat_name(("variables", name)): variable.declared for name, variable in scope.variables.items()}
+def _infer_type(
+    text: str, readings: list[Reading], scope: Scope, elements: Mapping[str, str] = MappingProxyType({})
+) -> str:
+    """Return the type of an expression.
+
+    Args:
+        text: the source text.
+        readings: the reads of variables in the expression.
+        scope: the variables and functions that the expression can use.
+        elements: variable that a comprehension around the expression defines → its name in the environment. Its type
+            is `dyn`.
+
+    Raises:
+        RuntimeError: the expression does not compile.
+    """
+    types = {name: variable.declared for name, variable in scope.variables.items()}
     env = check_environment(
         scope.minor,
-        tuple(sorted({**types, **dict.fromkeys(others, "dyn")}.items())),
+        types.values(),
+        elements.values(),
         has_params=scope.has_params,
         has_authorizer=scope.has_authorizer,
     )
-    type_ = str(env.compile(rewrite_for_check(text, readings, scope.variables)).return_type())
+    names = {name: typed_name(type_) for name, type_ in types.items()}
+    type_ = str(env.compile(rewrite_for_check(text, readings, names, elements)).return_type())
     return re.sub(r"\b[A-Z_]+\b", lambda word: word[0].lower(), type_)
 
 
 def _typed_conversions(text: str, scope: Scope) -> Iterator[tuple[int, int, str]]:
     """Yield (start, end, type) of arguments with a known type in conversions such as `string(…)`."""
     for start, end in find_conversions(text):
-        readings = list(find_readings(text[start:end]))
+        part = text[start:end]
+        readings = list(find_readings(part))
         others = {reading.root for reading in readings} - _KEYWORDS
+        renamed = others & find_elements(text) - {item.root for item in readings if not can_rename(part, item)}
+        numbered = {name: element_name(number) for number, name in enumerate(sorted(renamed))}
         try:
-            type_ = _infer_type(text[start:end], readings, scope, others).partition("<")[0]
+            type_ = _infer_type(part, readings, scope, {name: numbered.get(name, name) for name in others})
+            type_ = type_.partition("<")[0]
         except RuntimeError:  # the argument does not compile alone, so its type is unknown
             continue
         if type_ in CHECKED:
@@ -303,15 +341,14 @@ def add_program(expression: Expression, rewritten: str, access: Access | None) -
         rewritten: its text, rewritten for cel-expr-python.
         access: the grants of RBAC; None if they are unknown.
     """
-    names = tuple(flat_name(("variables", name)) for name in expression.reads)
     unknowns: list[Problem] = []
     if not any(token.text in GRANT_FUNCTIONS for token in tokenize(expression.text)):
-        env = evaluation_environment(names)
+        env = evaluation_environment(len(expression.reads))
     elif access is None:
         return replace(expression, lacking="the expression uses the authorizer, and no file has grants of RBAC")
     else:
         authorizer = Authorizer(access)
-        env, unknowns = evaluation_environment_with(authorizer.functions(), names), authorizer.problems
+        env, unknowns = evaluation_environment_with(authorizer.functions(), len(expression.reads)), authorizer.problems
     text = expression.forms[0].replace("$", rewritten)
     try:
         program = env.compile(text)

@@ -19,7 +19,6 @@ from generator.manifests import Body
 from generator.objects.fields import mapping, mappings, string, string_map, strings
 from generator.objects.selectors import selects
 from generator.simulate.access import Kind
-from generator.simulate.policies.environment import flat_name
 from generator.simulate.policies.expression import UNSET, Expression, Failed
 from generator.simulate.policies.policy import GROUP, Binding, Policy, PolicyCluster, Validation
 from generator.simulate.policies.request import Request, as_stored
@@ -170,7 +169,8 @@ class Values:
             data: name → value; an expression that reads a missing name fails.
         """
         self.policy = policy
-        self.data = dict(data)
+        self.data = data
+        self.values: dict[str, Any] = {}
         self.errors: dict[str, str] = {}
 
     def of(self, expression: Expression) -> Any:
@@ -179,24 +179,24 @@ class Values:
         Raises:
             NotModelledError: mpigen cannot evaluate the expression.
         """
-        result = expression.evaluate(self._data_for(expression))
+        result = self._evaluate(expression)
         if not isinstance(result, Failed):
             return result
         message = self._explain(result)
         return Failed(message if expression.problem else f"expression '{expression.text}' resulted in error: {message}")
 
-    def _data_for(self, expression: Expression) -> Mapping[str, Any]:
-        """Evaluate the variables that an expression reads, and return all data, without variables that failed."""
+    def _evaluate(self, expression: Expression) -> Any:
+        """Return the result of an expression, after the evaluation of the variables that the expression reads."""
         for name in expression.reads:
-            key, variable = flat_name(("variables", name)), self.policy.variables.get(name)
-            if variable is None or key in self.data or name in self.errors:
+            variable = self.policy.variables.get(name)
+            if variable is None or name in self.values or name in self.errors:
                 continue
-            value = variable.evaluate(self._data_for(variable))
+            value = self._evaluate(variable)
             if isinstance(value, Failed):
                 self.errors[name] = self._explain(value)
             else:
-                self.data[key] = value
-        return self.data
+                self.values[name] = value
+        return expression.evaluate(self.data, self.values)
 
     def _explain(self, failed: Failed) -> str:
         if not failed.message.startswith(UNSET):

@@ -101,6 +101,22 @@ def find_conversions(expression: str) -> Iterator[tuple[int, int]]:
                 yield tokens[index + 1].end, tokens[end].start
 
 
+def find_elements(expression: str) -> set[str]:
+    """Return the first variable of each comprehension: `device` in `devices.all(device, device != '')`."""
+    tokens = tokenize(expression)
+    texts = [token.text for token in tokens]
+    return {
+        texts[index]
+        for index in range(3, len(tokens) - 1)
+        if tokens[index].kind == "word" and (texts[index - 3], texts[index - 1], texts[index + 1]) == (".", "(", ",")
+    }
+
+
+def can_rename(text: str, reading: Reading) -> bool:
+    """Return False if a read of a variable can be the beginning of the name of a function or type: `math.greatest`."""
+    return not text[reading.ends[-1] :].lstrip().startswith((".", "{", "//"))
+
+
 def _find_closing(tokens: Sequence[Token], opening: int) -> int | None:
     depth = 0
     for index in range(opening, len(tokens)):
@@ -144,12 +160,23 @@ _Change = tuple[int, int, str]
 """Start, end, and the text that replaces the part between them."""
 
 
-def rewrite_for_check(text: str, readings: Collection[Reading], variables: Collection[str]) -> str:
-    """Replace policy variables and typed fields by flat names: `variables.a` → `__variables__a`."""
+def rewrite_for_check(
+    text: str, readings: Collection[Reading], variables: Mapping[str, str], elements: Mapping[str, str]
+) -> str:
+    """Replace policy variables and typed fields by flat names: `request.name` → `__request__name`.
+
+    Args:
+        text: the expression.
+        readings: the reads of variables in the expression.
+        variables: policy variable → its flat name.
+        elements: variable of a comprehension around the expression → its flat name.
+    """
     changes = []
     for reading in readings:
         if _is_variable(reading, variables):
-            changes.append(_replace_variable(reading, text, "$"))
+            changes.append(_replace_variable(reading, text, variables[reading.fields[0]]))
+        elif reading.root in elements:
+            changes.append((reading.start, reading.ends[0], elements[reading.root]))
         elif reading.root in TYPED and not reading.is_tested and (path := _typed_path(reading)):
             changes.append((reading.start, reading.ends[len(path) - 1], flat_name(path)))
     return apply_changes(text, changes)
@@ -160,14 +187,14 @@ def rewrite_for_evaluation(
 ) -> str:
     """Rewrite an expression so that cel-expr-python evaluates it as CEL in Go does.
 
-    Policy variables get flat names: `variables.a` → `__variables__a`. An optional selection accepts null:
+    Policy variables get flat names: `variables.a` → `__variables__0`. An optional selection accepts null:
     `x.?a` → `(x == null ? {} : x).?a`. An argument of a conversion must have its checked type:
     `string(x)` → `string(__is_int(x))`.
 
     Args:
         text: the expression.
         readings: the reads of variables in the expression.
-        variables: policy variable → the CEL that reads its value; `$` is the flat name of the variable.
+        variables: policy variable → the CEL that reads its value.
         conversions: (start, end, type) of each argument of a conversion.
     """
     changes = [
@@ -188,7 +215,7 @@ def _reading_form(reading: Reading, form: str) -> str:
     cel-go v0.26.0 interpreter/attributes.go `applyQualifiers` unwraps only the root of an attribute: here, the
     mapping of all variables.
     """
-    if form == OPTIONAL_READING and (len(reading.fields) > 1 or reading.bracket):
+    if form.endswith(OPTIONAL_READING.removeprefix("$")) and (len(reading.fields) > 1 or reading.bracket):
         return "{}"
     return _guard_null(form) if _tests_field(reading, 1) else form
 
@@ -209,11 +236,10 @@ def _is_variable(reading: Reading, variables: Collection[str]) -> bool:
     return reading.root == _VARIABLES and bool(reading.fields) and reading.fields[0] in variables
 
 
-def _replace_variable(reading: Reading, text: str, form: str) -> _Change:
+def _replace_variable(reading: Reading, text: str, name: str) -> _Change:
     """Return the change that replaces a read of a policy variable; `has(variables.a)` becomes `true`."""
     if reading.is_tested and len(reading.fields) == 1:
         return text.rindex("has", 0, reading.start), text.index(")", reading.ends[1]) + 1, "true"
-    name = form.replace("$", flat_name((_VARIABLES, reading.fields[0])))
     return reading.start, reading.ends[1], name if reading.certain else f"optional.of({name})"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -50,11 +51,13 @@ def test_rules_that_always_pass_or_err_count_as_untested() -> None:
     assert untested == {"vap-conditions", "vap-errors", "vap-nowhere", "vap-variables"}
 
 
-def _value(expression: str, scope: Scope = _SCOPE, **data: Any) -> Any:
+def _value(
+    expression: str, scope: Scope = _SCOPE, variables: Mapping[str, Any] = MappingProxyType({}), **data: Any
+) -> Any:
     found = compile_expression(expression, scope)
     assert found.problem == ""
     absent = dict.fromkeys(("object", "oldObject", "request", "namespaceObject", "params"))
-    return found.evaluate({**absent, **data})
+    return found.evaluate({**absent, **data}, variables)
 
 
 @pytest.mark.parametrize(
@@ -140,15 +143,49 @@ def test_a_message_expression_cannot_call_the_authorizer() -> None:
 )
 def test_variables_keep_their_values(variable: str, reading: str, value: object) -> None:
     given = compile_expression(variable, _SCOPE)
-    data = {"object": {"here": 1}, "__variables__it": given.evaluate({"object": {"here": 1}})}
-    assert _value(reading, Scope(33, has_params=True, variables={"it": given}), **data) == value
+    data = {"object": {"here": 1}}
+    scope = Scope(33, has_params=True, variables={"it": given})
+    assert _value(reading, scope, {"it": given.evaluate(data)}, **data) == value
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        ("[1].map(each, string(each)) == ['1']", True),
+        ("[1].map(optional, string(optional.of(2).value())) == ['2']", True),
+        ("['10.0.0.1'].all(ip, string(ip.isCanonical(ip)) == 'true')", True),
+        ("['a'].map(name, string(name + 'b')) == ['ab']", True),
+        ("dyn([{'a': 1}]).map(each, string(has(each.a) ? each.a : 0)) == ['1']", True),
+        ("[[1, 2]].map(outer, string(outer.map(inner, inner + outer[0]).size())) == ['2']", True),
+    ],
+)
+def test_conversions_read_variables_of_comprehensions_and_functions_of_the_same_name(
+    expression: str, value: object
+) -> None:
+    assert _value(expression) == value
+
+
+@pytest.mark.parametrize("name", ["__variables__0", "__variables__list_dyn_", "__element__0", "__request__name"])
+def test_names_of_the_rewritten_expression_are_not_evaluated(name: str) -> None:
+    assert "does not evaluate" in compile_expression(f"[1].all({name}, {name} == 1)", _SCOPE).lacking
+
+
+def test_expressions_with_many_variables_and_types_are_evaluated() -> None:
+    given = {f"v{number}": compile_expression(f"[[[{number}]]]", _SCOPE) for number in range(20)}
+    scope = Scope(33, has_params=True, variables=given)
+    values = {name: variable.evaluate({}) for name, variable in given.items()}
+    total = " + ".join(f"variables.{name}[0][0][0]" for name in given)
+    assert given["v0"].type == "list<list<list<int>>>"
+    assert _value(f"{total} == 190", scope, values) is True
+    del values["v3"]
+    assert compile_expression(total, scope).evaluate({}, values) == Failed("no value of the variable v3")
 
 
 def test_an_unsupported_variable_raises_not_modelled() -> None:
     given = compile_expression("{'a': timestamp('2026-01-01T00:00:00Z')}", _SCOPE)
     reading = compile_expression("variables.it['a'] != null", Scope(33, has_params=True, variables={"it": given}))
     with pytest.raises(NotModelledError):
-        reading.evaluate({"__variables__it": given.evaluate({})})
+        reading.evaluate({}, {"it": given.evaluate({})})
 
 
 @pytest.mark.parametrize(

@@ -185,7 +185,7 @@ def test_variables_hold_authorizer_checks() -> None:
     found = compile_expression(
         "variables.it.check('get').allowed()", Scope(33, has_params=False, variables={"it": given}, access=scope.access)
     )
-    assert found.evaluate({"__variables__it": value}) is True
+    assert found.evaluate({}, {"it": value}) is True
 
 
 @pytest.mark.parametrize(
