@@ -28,12 +28,12 @@ apiVersion: trainer.kubeflow.org/v1alpha1
 kind: TrainJob
 metadata:
   name: train
-  namespace: team-nlp
-  annotations: {mpigen.dev/owner: ada}
-  labels: {kueue.x-k8s.io/queue-name: default}
+  namespace: {namespace}
+  annotations: {{mpigen.dev/owner: ada}}
+  labels: {{kueue.x-k8s.io/queue-name: default}}
 spec:
-  runtimeRef: {name: openmpi-h100}
-  trainer: {numNodes: 14, command: [mpirun, python, train.py]}
+  runtimeRef: {{name: openmpi-h100}}
+  trainer: {{numNodes: 2, command: [mpirun, python, train.py]}}
 """
 
 
@@ -121,13 +121,19 @@ def _small_commands(scratch: Path) -> Iterator[Row]:
 
 
 def _check_job(scratch: Path, environment: dict[str, str]) -> Iterator[Row]:
-    """Yield the processor time of `check-job` beyond the start of mpigen, on an example with all its policies."""
+    """Yield the processor time of `check-job` beyond the start of mpigen, on releases with all their policies."""
     job = scratch / "job.yaml"
-    job.write_text(_JOB, encoding="utf-8")
-    start = measure([MPIGEN, "--help"], 7, environment)
-    answer = measure([MPIGEN, "check-job", job, "--release", _RELEASE], 7, environment)
-    seconds = answer.of_processors - start.of_processors
-    yield "mpigen check-job, processors beyond --help", f"{seconds * 1000:.0f} ms", "< 500 ms"
+    for name, namespace, release in (
+        (_RELEASE.name, "team-nlp", _RELEASE),
+        (f"{BUDGETED} tenants", "team-00001", _tree(scratch, BUDGETED)),
+    ):
+        job.write_text(_JOB.format(namespace=namespace), encoding="utf-8")
+        start = answer = NEVER
+        for _ in range(7):  # by turns, so that what else the machine does slows both
+            start = better(start, measure([MPIGEN, "--help"], 1, environment))
+            answer = better(answer, measure([MPIGEN, "check-job", job, "--release", release], 1, environment))
+        seconds = answer.of_processors - start.of_processors
+        yield f"mpigen check-job, {name}, processors beyond --help", f"{seconds * 1000:.0f} ms", "< 500 ms"
 
 
 def _seconds(timing: Timing) -> str:

@@ -133,7 +133,7 @@ def read(text: str | bytes, file: str) -> Iterator[Manifest]:
 
 
 class Head(NamedTuple):
-    """The kind and the namespace at the top of a document."""
+    """The kind and the namespace at the top of a document. The namespace of a Namespace is its own name."""
 
     kind: str
     namespace: str
@@ -145,10 +145,13 @@ _HEAD = re.compile(
     rb"(?:#[^\n]*\n)*apiVersion: [A-Za-z][\w./-]*\nkind: ([A-Z][A-Za-z]+)\nmetadata:\n  name: [^\n]+\n"
     rb"  namespace: ([a-z][a-z0-9-]*)(?:\n|\Z)"
 )
+_NAMESPACE = re.compile(
+    rb"(?:#[^\n]*\n)*apiVersion: v1\nkind: (Namespace)\nmetadata:\n  name: ([a-z][a-z0-9-]*)(?:\n|\Z)"
+)
 
 
 def read_needed(text: bytes, file: str, is_needed: Needed) -> list[Manifest]:
-    """Return the manifests of a YAML text, without the namespaced objects that a caller does not need.
+    """Return the manifests of a YAML text, without the Namespaces and namespaced objects that a caller does not need.
 
     Parsing takes most of the time of a command that reads a large release. So this function recognizes objects in the
     form that mpigen writes by their first lines, and does not parse objects that are not needed. It reports no error
@@ -185,7 +188,7 @@ def read_needed(text: bytes, file: str, is_needed: Needed) -> list[Manifest]:
 
 def _is_unneeded(document: bytes, is_needed: Needed) -> bool:
     """Return True if a text is one document with an object that is not needed."""
-    head = _HEAD.match(document)
+    head = _HEAD.match(document) or _NAMESPACE.match(document)
     if head is None or b"\n---" in document or b"\n..." in document:  # further documents
         return False
     namespace = head[2].decode()

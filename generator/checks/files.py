@@ -8,7 +8,7 @@ import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 from generator.checks.finding import Finding
@@ -54,7 +54,18 @@ Reader = Callable[[Path], bytes]
 """Returns the content of a file, or raises InputError."""
 
 
-def by_release(files: Iterable[Path], read_file: Reader = read_file) -> Mapping[Origin, list[Path]]:
+def _read_lock(file: Path) -> bytes:
+    """Return the content of a release.json. Most folders have none, so this case is fast: the error has no problem.
+
+    Raises:
+        InputError: the file is missing or unreadable.
+    """
+    if not os.path.exists(file):  # noqa: PTH110 - a third of the time of Path.exists
+        raise InputError(())
+    return read_file(file)
+
+
+def by_release(files: Iterable[Path], read_file: Reader = _read_lock) -> Mapping[Origin, list[Path]]:
     """Group files by their release. The files of no release have the origin `Origin()`."""
     releases: dict[Origin, list[Path]] = {}
     origins: dict[Path, Origin] = {}
@@ -71,7 +82,7 @@ def _find_origin(folder: Path, origins: dict[Path, Origin], read_file: Reader) -
     """Return the release of a folder: the nearest release.json in or above the folder. `origins` is a cache."""
     visited: list[Path] = []
     origin: Origin | None = None
-    for parent in (folder, *folder.parents):
+    for parent in chain((folder,), folder.parents):
         visited.append(parent)
         if origin := origins.get(parent) or _read_origin(parent, read_file):
             break
@@ -159,9 +170,10 @@ def _below(path: Path) -> Iterator[Path | Problem]:
             refused.append(os_error_problem(Path(folder), error))
             continue
         visible.sort(key=lambda entry: entry.name)
+        parent = Path(folder)
         for entry in visible:
             if entry.name.endswith(SUFFIXES) and not entry.is_dir(follow_symlinks=False):
-                file = Path(entry.path)
+                file = parent / entry.name  # takes half the time of Path(entry.path)
                 yield file if entry.is_file(follow_symlinks=False) else find_read_problem(file) or file
         folders += reversed([entry.path for entry in visible if entry.is_dir(follow_symlinks=False)])
     yield from refused

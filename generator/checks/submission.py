@@ -171,10 +171,16 @@ def select_objects(namespaces: Collection[str], texts: Collection[bytes]) -> Nee
 
     Args:
         namespaces: the namespaces of the TrainJobs.
-        texts: the YAML texts of the cluster. A policy in them can ask for the permissions in any namespace.
+        texts: the YAML texts of the cluster. A policy in them can ask for the permissions in any namespace, and its
+            parameters can be Namespaces. The labels of any Namespace can show that the cluster is OpenShift.
     """
     local = _LOCAL if any(map(_OTHER_NAMESPACE.search, texts)) else _LOCAL | _GRANTS
-    return lambda head: head.namespace in namespaces or head.kind not in local
+    mark = next(filter(None, map(_OPENSHIFT.search, texts)), None)
+    has_other_mark = mark is None and any(b"openshift.io" in text and _NAMESPACE.search(text) for text in texts)
+    if not (has_other_mark or any(b"paramKind" in text and _NAMESPACE.search(text) for text in texts)):
+        local = local | {"Namespace"}
+    needed = {("Namespace", mark[1].decode())} if mark else set[tuple[str, str]]()
+    return lambda head: head.namespace in namespaces or head.kind not in local or head in needed
 
 
 _LOCAL = frozenset(
@@ -187,6 +193,12 @@ _LOCAL = frozenset(
 _GRANTS = {"Role", "RoleBinding"}
 _OTHER_NAMESPACE = re.compile(rb"namespace\s*\((?!request\.namespace\))")
 """A check of the authorizer in CEL: `authorizer.group('apps').resource('deployments').namespace('default')`."""
+_NAMESPACE = re.compile(rb"\bNamespace\b")
+_OPENSHIFT = re.compile(
+    rb"(?:\A|\n)apiVersion: v1\nkind: Namespace\nmetadata:\n  name: ([a-z][a-z0-9-]*)\n  labels:\n"
+    rb"(?:    [\w./-]+: [^\n]*\n)*?    [\w.-]*openshift\.io/"
+)
+"""A Namespace with a label of OpenShift, in the form that mpigen writes."""
 
 
 def select_near(world: Sequence[Manifest], namespaces: Collection[str]) -> list[Manifest]:

@@ -8,7 +8,6 @@ Source: kubernetes v1.34.2 pkg/apis/batch/validation/validation.go, pkg/apis/app
 from __future__ import annotations
 
 import re
-import zoneinfo
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -404,6 +403,8 @@ def _is_time_zone(name: str) -> bool:
 @cache
 def _time_zones() -> frozenset[str]:
     """Return the time zones of the package `tzdata` and of this machine, because either can lack old names."""
+    import zoneinfo  # for CronJobs only
+
     return frozenset(zoneinfo.available_timezones())
 
 

@@ -72,7 +72,7 @@ def _at(path: Path, targets: set[Targets], select: Callable[[Collection[bytes]],
     origins = by_release(search.files)
     targets |= {origin.targets for origin in origins if origin.targets}
     locks = {origin.folder / LOCK for origin in origins if origin.folder}  # which are no objects of a cluster
-    texts = {file: read_file(file) for file in search.files if not locks or file.absolute() not in locks}
+    texts = {file: read_file(file) for file in search.files if file.name != LOCK or file.absolute() not in locks}
     if path in texts and _is_platform(texts[path]):
         yield from _rendered(path, targets)
         return

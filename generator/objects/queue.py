@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
 from math import ceil
@@ -284,14 +284,28 @@ def read_cluster_queue(manifest: Manifest, controllers: Mapping[str, str]) -> Cl
     Raises:
         SimulationError: an amount or the weight is not a quantity.
     """
+    queue = manifest.view(_read_without_controllers)
+    if not queue.checks:
+        return queue
+    spec = mapping(manifest.body, "spec")
+    checks = dict.fromkeys(queue.checks, queue.flavors)
+    for check in mappings(mapping(spec, "admissionChecksStrategy").get("admissionChecks")):
+        checks[str(check.get("name"))] = frozenset(strings(check.get("onFlavors"))) or queue.flavors
+    provisioned = [names for check, names in checks.items() if controllers.get(check) == PROVISIONING]
+    return replace(
+        queue,
+        is_multi_kueue=any(controllers.get(name) == MULTI_KUEUE for name in checks),
+        provisioned=frozenset().union(*provisioned),
+    )
+
+
+def _read_without_controllers(manifest: Manifest) -> ClusterQueue:
+    """Read a ClusterQueue. The result does not depend on AdmissionChecks."""
     spec = mapping(manifest.body, "spec")
     groups, quotas = manifest.view(_read_groups)
     selector = spec.get("namespaceSelector")
-    flavors = frozenset(name for group in groups for name in group.flavors)
-    checks = dict.fromkeys(strings(spec.get("admissionChecks")), flavors)
-    for check in mappings(mapping(spec, "admissionChecksStrategy").get("admissionChecks")):
-        checks[str(check.get("name"))] = frozenset(strings(check.get("onFlavors"))) or flavors
-    provisioned = [names for check, names in checks.items() if controllers.get(check) == PROVISIONING]
+    conditional = mappings(mapping(spec, "admissionChecksStrategy").get("admissionChecks"))
+    checks = (*strings(spec.get("admissionChecks")), *(str(check.get("name")) for check in conditional))
     return ClusterQueue(
         name=manifest.name,
         cohort=string(spec.get("cohortName"), string(spec.get("cohort"))),
@@ -303,9 +317,7 @@ def read_cluster_queue(manifest: Manifest, controllers: Mapping[str, str]) -> Cl
         strategy=string(spec.get("queueingStrategy"), "BestEffortFIFO"),
         stop_policy=string(spec.get("stopPolicy"), "None"),
         namespaces=selector if isinstance(selector, dict) else None,
-        checks=tuple(checks),
-        is_multi_kueue=any(controllers.get(name) == MULTI_KUEUE for name in checks),
-        provisioned=frozenset().union(*provisioned),
+        checks=tuple(dict.fromkeys(checks)),
     )
 
 

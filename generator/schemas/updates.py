@@ -17,13 +17,13 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
 import yaml
 
 from generator import quantities
 from generator.documents.load import Path
+from generator.facts.table import read_text
 from generator.objects.fields import mapping
 from generator.schemas.json_schema import NULLABLE, Schema, node_of_key, reference, resolve
 from generator.schemas.json_schema import UNIQUE_ITEMS_BY as LIST_KEYS
@@ -56,7 +56,7 @@ _PLAIN = _Type({}, frozenset(), frozenset())
 
 @cache
 def _types() -> Mapping[str, _Type]:
-    rows = yaml.load(files("generator.facts").joinpath("defaults.yaml").read_text("utf-8"), yaml.CSafeLoader)
+    rows = yaml.load(read_text("generator.facts", "defaults.yaml"), yaml.CSafeLoader)
     return {
         row["type"]: _Type(row.get("defaults", {}), frozenset(row.get("zeros", ())), frozenset(row.get("pointers", ())))
         for row in rows

@@ -191,6 +191,10 @@ HEAD = "apiVersion: v1\nkind: Secret\nmetadata:\n  name: x\n"
         (f"{HEAD}  namespace: team-b\n--- # c\nkind: A\n", [("Secret", 0), ("A", 1)]),
         (f"{HEAD}  namespace: team-b\n---\n&a kind: A\n--- # c\nkind: B\n", [("Secret", 0), ("A", 1), ("B", 2)]),
         (f"{HEAD}  namespace: team-b\ndata: |\n  ---\n", []),
+        ("apiVersion: v1\nkind: Namespace\nmetadata:\n  name: team-b\n", []),
+        ("apiVersion: v1\nkind: Namespace\nmetadata:\n  name: team-a\n", [("Namespace", 0)]),
+        ("apiVersion: v1\nkind: Namespace\nmetadata:\n  name: on\n", [("Namespace", 0)]),
+        ("apiVersion: example.com/v1\nkind: Namespace\nmetadata:\n  name: team-b\n", [("Namespace", 0)]),
     ],
 )
 def test_only_whole_documents_in_the_form_of_mpigen_are_left_out(text: str, kinds: list[tuple[str, int]]) -> None:

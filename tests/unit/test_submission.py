@@ -92,6 +92,35 @@ def test_grants_in_other_namespaces_are_read_for_a_policy_with_an_authorizer(exp
     assert not select(Head("NetworkPolicy", "other"))
 
 
+NAMESPACE = """\
+apiVersion: v1
+kind: Namespace
+metadata:
+  name: {}
+  labels:
+    team: a
+    {}: ""
+"""
+
+
+@pytest.mark.parametrize(
+    ("texts", "needed"),
+    [
+        ([NAMESPACE.format("other", "team-b"), NAMESPACE.format("another", "team-c")], set()),
+        ([NAMESPACE.format("other", "x.openshift.io/y"), NAMESPACE.format("another", "x.openshift.io/y")], {"other"}),
+        ([NAMESPACE.format("other", "team-b") + "  annotations: {x.openshift.io/y: z}"], {"other", "another"}),
+        ([NAMESPACE.format("other", '"x.openshift.io/y"')], {"other", "another"}),
+        (["spec: {paramKind: {apiVersion: v1, kind: Namespace}}"], {"other", "another"}),
+    ],
+)
+def test_other_namespaces_are_read_if_they_can_show_openshift_or_are_parameters(
+    texts: list[str], needed: set[str]
+) -> None:
+    select = select_objects({"team-a"}, [text.encode() for text in texts])
+    assert select(Head("Namespace", "team-a"))
+    assert {name for name in ("other", "another") if select(Head("Namespace", name))} == needed
+
+
 def test_rules_of_others_never_report_a_train_job() -> None:
     of_jobs = {check.id for check in Suite(of_jobs=True).at(Stage.TOGETHER, {}) if can_report_jobs(check)}
     of_jobs |= {check.id for check in Suite(of_jobs=True).at(Stage.OBJECT, {})}

@@ -71,9 +71,11 @@ class Reading(NamedTuple):
 @lru_cache(_CACHED)
 def tokenize(expression: str) -> tuple[Token, ...]:
     """Return the tokens of an expression without blanks and comments. The quote of an unterminated string is a sign."""
-    matches = _TOKEN.finditer(expression)
-    tokens = (Token(str(match.lastgroup), match.group(), match.start(), match.end()) for match in matches)
-    return tuple(token for token in tokens if token.kind != "space")
+    return tuple(
+        Token(match.lastgroup or "", match[0], *match.span())
+        for match in _TOKEN.finditer(expression)
+        if match.lastgroup != "space"
+    )
 
 
 @lru_cache(_CACHED)
@@ -85,9 +87,10 @@ def find_readings(expression: str) -> tuple[Reading, ...]:
 def _find_readings(expression: str) -> Iterator[Reading]:
     tokens = tokenize(expression)
     for index, token in enumerate(tokens):
+        if token.kind != "word" or _text(tokens, index + 1) == "(":
+            continue
         before = _text(tokens, index - 1)
-        is_field = before == "." or (before == "?" and _text(tokens, index - 2) == ".")
-        if token.kind == "word" and not is_field and _text(tokens, index + 1) != "(":
+        if before != "." and not (before == "?" and _text(tokens, index - 2) == "."):
             yield _read_fields(tokens, index)
 
 
