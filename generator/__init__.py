@@ -11,8 +11,8 @@ docs/reference/api.md describes them:
 The types of results, such as `Checked`, and the sections of a platform, such as `Pool`, can be imported as well, but
 are not in `__all__`.
 
-Each name is imported on first use, because the modules in `generator.components` start Node. jsii finds Node through
-environment variables, so this module reads the environment. Besides it, only the command line does.
+Each name is imported on first use, because the modules in `generator.components` start Node.js. jsii finds Node.js
+through environment variables, so this module reads the environment. Only the command line also reads it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 _ABOVE = "# Results: "
-"""The line of the stub above which the names of `__all__` are."""
+"""The start of the line in the stub that separates the names of `__all__`, above it, from the other names."""
 
 
 @cache

@@ -29,7 +29,7 @@ class Manifest:
         body: the object, as plain dicts, lists and scalars. Checks must not modify it.
         file: its file, relative to the release folder or as the user named it.
         index: the position of its document in the file, from 0.
-        inside: the path in the document of an item of a `List`: keys and positions from 0; empty for another object.
+        inside: for an item of a `List` object, its path in the document, such as `("items", 2)`; else empty.
         instead: a description of a document that is not an object, such as `a list` or its value; else empty.
     """
 
@@ -81,10 +81,10 @@ class Manifest:
         return self.group, self.kind, self.namespace, self.name
 
     def view(self, read: Callable[[Manifest], V]) -> V:
-        """Return the result of a function that reads the object. The function runs once for the object.
+        """Return `read(self)`. The result is cached, so `read` runs once for each object.
 
         Args:
-            read: a function of a module.
+            read: a function of a module; a new lambda for each call would fill the cache.
         """
         if read not in self._views:
             self._views[read] = read(self)
@@ -133,14 +133,14 @@ def read(text: str | bytes, file: str) -> Iterator[Manifest]:
 
 
 class Head(NamedTuple):
-    """The kind and the namespace at the top of a document. The namespace of a Namespace is its own name."""
+    """The kind and the namespace of an object, from the first lines of its YAML; for a Namespace, its own name."""
 
     kind: str
     namespace: str
 
 
 Needed = Callable[[Head], bool]
-"""Returns False for an object that a reader can leave out."""
+"""A function that returns True if the caller needs the object with this kind and namespace."""
 _HEAD = re.compile(
     rb"(?:#[^\n]*\n)*apiVersion: [A-Za-z][\w./-]*\nkind: ([A-Z][A-Za-z]+)\nmetadata:\n  name: [^\n]+\n"
     rb"  namespace: ([a-z][a-z0-9-]*)(?:\n|\Z)"
@@ -151,7 +151,7 @@ _NAMESPACE = re.compile(
 
 
 def read_needed(text: bytes, file: str, is_needed: Needed) -> list[Manifest]:
-    """Return the manifests of a YAML text, without the Namespaces and namespaced objects that a caller does not need.
+    """Return the manifests of a YAML text, without Namespaces and namespaced objects that `is_needed` rejects.
 
     Parsing takes most of the time of a command that reads a large release. So this function recognizes objects in the
     form that mpigen writes by their first lines, and does not parse objects that are not needed. It reports no error
@@ -160,7 +160,7 @@ def read_needed(text: bytes, file: str, is_needed: Needed) -> list[Manifest]:
     Args:
         text: the YAML text.
         file: its file.
-        is_needed: decides about the objects that the function recognizes.
+        is_needed: returns False for an object to leave out. The function asks only about objects that it recognizes.
 
     Raises:
         DocumentError: the text is not YAML; the error has file, line and column.
@@ -175,7 +175,7 @@ def read_needed(text: bytes, file: str, is_needed: Needed) -> list[Manifest]:
         if needed[number]:
             try:
                 documents = list(load(part))
-            except DocumentError:  # its position is in the part
+            except DocumentError:  # its line counts from the start of the part, so read the whole text again
                 return list(read(text, file))
             if number == 0 and not documents:  # only comments
                 continue
@@ -187,7 +187,7 @@ def read_needed(text: bytes, file: str, is_needed: Needed) -> list[Manifest]:
 
 
 def _is_unneeded(document: bytes, is_needed: Needed) -> bool:
-    """Return True if a text is one document with an object that is not needed."""
+    """Return True if a text is one document in the form that mpigen writes, with an object that is not needed."""
     head = _HEAD.match(document) or _NAMESPACE.match(document)
     if head is None or b"\n---" in document or b"\n..." in document:  # further documents
         return False

@@ -14,7 +14,8 @@ check_jobs [TrainJob], [Manifest] ── checks.submission, which uses simulate 
 `cli` has a module for each command, calls these steps, and prints by `report`. `jobs` builds the TrainJobs of
 `mpigen job new`. All packages read `facts`, the tables about Kubernetes and MPI, and `objects`, the views of manifests.
 
-The first import of `config` (pydantic) and of `components` (Node) is slow, so a step imports its packages when it runs.
+The first import of `config` (pydantic) and of `components` (Node.js) is slow, so a step imports its packages when it
+runs.
 """
 
 from __future__ import annotations
@@ -72,8 +73,8 @@ class Synthesis:
         platform: the platform of the file.
         checked: the number of objects of each kind, and all findings.
         outcome: the findings to report. Rendered files have the paths that they get on disk.
-        written: the release on disk; None if a finding has the severity `choices.adoption.fail_on` or a higher one.
-            Then no file changed.
+        written: the release on disk; None, with no file changed, if a finding has the severity of `--fail-on` or a
+            higher one.
         texts: path → text of each rendered file, and of each file in the release that the new one replaces.
     """
 
@@ -120,7 +121,10 @@ def synth(platform_file: Path, output: Path, choices: Choices) -> Synthesis:
 
 
 def _is_covered(check: str) -> bool:
-    """Return True if `synth` always runs a check, so that a waiver or a known finding without a finding is unused."""
+    """Return True if a waiver or baseline entry of a check is unused when `synth` has no finding for the entry.
+
+    Findings of `change/` depend on the release that the new one replaces, so an entry can be needed again later.
+    """
     return not check.startswith("change/")
 
 
@@ -177,7 +181,10 @@ class _Draft:
         return replace(checked, findings=findings).with_paths(self.paths)
 
     def _compare(self, suite: Suite) -> list[Finding]:
-        """Return the findings of the update from the replaced release. The first release replaces an empty one."""
+        """Return the findings of the checks that compare this release with the release that it replaces.
+
+        The first release is compared with an empty release.
+        """
         texts = {**(self.replaced.texts if self.replaced else {}), **self.release.files}
         older = self.replaced.manifests(self.release, self.tree) if self.replaced else []
         return compare_rendered(older, self.tree, texts, self.release.targets, suite)
@@ -205,7 +212,7 @@ def load(platform_file: Path) -> tuple[Platform, App]:
     """Return the platform of a platform file, and its app, the root of its cdk8s constructs.
 
     A platform.yaml gets an app without further constructs. A Python file defines `platform`, or `app` with further
-    constructs. The first call in a process starts Node, which takes about a second.
+    constructs. The first call in a process starts Node.js, which takes about a second.
 
     Args:
         platform_file: a platform.yaml, or a Python file such as mpigen_platform.py, which mpigen executes.
@@ -218,12 +225,12 @@ def load(platform_file: Path) -> tuple[Platform, App]:
     from generator.config.python_file import check_platform_file, run_platform_file
 
     if platform_file.suffix != ".py":
-        platform = load_platform(platform_file)  # reports errors before App starts Node, which is slow
+        platform = load_platform(platform_file)  # reports errors before App starts Node.js, which is slow
         from generator import App
 
         return platform, App(platform)
     check_platform_file(platform_file)
-    from generator import App  # before the file imports cdk8s: it chooses the Node that cdk8s starts
+    from generator import App  # before the file imports cdk8s: it chooses the Node.js that cdk8s starts
     from generator.components.app import app_in
 
     app = app_in(run_platform_file(platform_file), str(platform_file))
@@ -314,7 +321,7 @@ class Validation:
 
     Attributes:
         checked: the number of objects of each kind, and all findings.
-        names: the checked files.
+        names: the names of the checked files, and of standard input.
         by_engine: `embedded` or `kubeconform` → the number of its findings.
         since: the number of findings about changes since the older manifests; None without older manifests.
         texts: name → text of standard input, and of the files of a Git revision.
@@ -345,8 +352,8 @@ def validate(subject: Subject, engine: str, cache: Path) -> Validation:
     Raises:
         ConfigError: there is no Git revision `subject.since`, a location of schemas is not a folder, or one of your own
             checks raises an exception.
-        OutputError: a path does not exist, no path holds manifests, there are no older objects, or the older and the
-            new releases do not match by platform.
+        OutputError: a path does not exist, no path holds manifests, `subject.since` has no objects, or the older and
+            the new releases do not match by platform.
         EngineError: kubeconform cannot be built or run.
     """
     from generator.checks.foreign import describe_skipped
@@ -438,7 +445,8 @@ def check_jobs(texts: Mapping[str, bytes], destination: Destination, suite: Suit
 
     Raises:
         DocumentError: a file is not YAML, or has an object that is not a TrainJob, or two TrainJobs have the same name.
-        SimulationError: an object of the cluster is invalid: an amount is not a quantity, or two objects differ.
+        SimulationError: an object of the cluster is invalid: an amount is not a quantity, or two different objects have
+            the same name.
     """
     from generator.checks.submission import JUDGED, can_report_jobs, read_jobs, select_near, submit
 
@@ -471,7 +479,7 @@ def check_jobs(texts: Mapping[str, bytes], destination: Destination, suite: Suit
 def _without_repetition(findings: Sequence[Finding]) -> Iterator[Finding]:
     """Leave out verdicts on TrainJobs whose cause another finding reports.
 
-    `quota/never-admitted` names the size to choose, and other `trainjob/*` errors explain a rejection at their place.
+    `quota/never-admitted` names the size to choose. Other `trainjob/*` errors explain a rejection at the same field.
     """
     sized = {(finding.file, finding.resource) for finding in findings if finding.check == "quota/never-admitted"}
     verdicts = ("trainjob/denied", "trainjob/forbidden", "trainjob/not-admitted", "trainjob/rejected")

@@ -119,7 +119,7 @@ def _request(verb: str, target: str, namespace: str, subresource: str) -> Access
     resource = find_resource(Catalog.bundled(), kind)
     if resource.is_namespaced is False and verb.lower() in _REQUESTS:
         # A request for a cluster-scoped object has no namespace, and a request for a Namespace has that namespace:
-        # apiserver v0.34.2 pkg/endpoints/request/requestinfo.go `NewRequestInfo`. The verb `bind` is judged in the
+        # apiserver v0.34.2 pkg/endpoints/request/requestinfo.go `NewRequestInfo`. The verb `bind` is evaluated in the
         # namespace of the binding: kubernetes v1.34.2 pkg/registry/rbac/escalation_check.go `BindingAuthorized`.
         namespace = name if resource.plural == "namespaces" else ""
     return AccessRequest(verb.lower(), resource.group, resource.plural, subresource, name, namespace)

@@ -43,8 +43,9 @@ if TYPE_CHECKING:
     "user",
     metavar="WHO",
     help="The user who submits the TrainJobs: group:NAME, user:NAME or serviceaccount:NAMESPACE/NAME. Default: the "
-    "owner in the annotation mpigen.dev/owner. Without --as, mpigen does not check RBAC. The verdict is then unknown "
-    "if a policy that reads the user rejects the TrainJob, except if it rejects every user with the permission.",
+    "owner in the annotation mpigen.dev/owner. Without --as, mpigen does not check RBAC, and the verdict is unknown if "
+    "a policy that reads the user rejects the TrainJob. It is rejected if that policy rejects every user who may "
+    "create TrainJobs.",
 )
 @click.option("--group", "groups", multiple=True, metavar="NAME", help="A group of WHO. May be repeated.")
 @click.option(
@@ -161,7 +162,7 @@ def _lines(submissions: Sequence[Submission]) -> list[str]:
 
 
 def _details(submission: Submission) -> str:
-    """Describe the place and the SCC of an admitted job, or why a job waits; `-` for any other verdict."""
+    """Describe the flavors and the SCC of an admitted job, or why a job waits; `-` for any other verdict."""
     outcome = submission.outcome
     if outcome is None or submission.verdict in ("rejected", "never"):
         return "-"

@@ -57,9 +57,9 @@ def compile_command(
     """Print the objects that Trainer, JobSet and Kubernetes create for the TrainJobs in PATHS.
 
     PATHS are YAML or JSON files, folders of them, or - for standard input. mpigen contacts no cluster.
-    The job runs, as after Kueue admits it, but the objects lack the node selectors, tolerations and labels
-    that Kueue adds. Random contents, such as the ssh key, are empty, and UIDs are
-    zeros. mpigen fails if it cannot compute the objects exactly.
+    The objects show the job after Kueue admits it, but lack the node selectors, tolerations and labels
+    that Kueue adds. Random contents, such as the ssh key, are empty, and UIDs are zeros. mpigen fails if
+    it cannot compute the objects exactly.
     """
     from generator.cli.inputs import read_cluster
     from generator.documents.emit import Emitter
@@ -82,8 +82,8 @@ def compile_command(
         raise error(tuple(dict.fromkeys(map(_problem, faults))))
     names = {str(pod["spec"].get("priorityClassName", "")) for one in compiled for _, pod in one.pods}
     for name in sorted(names - priorities.keys()):
-        unknown = "so the label with the priority of its pods is unknown"
-        click.echo(f"note: these files hold no PriorityClass `{name}`, {unknown}", err=True)
+        lacks = "so its pods lack the label `jobset.sigs.k8s.io/priority`, which JobSet sets to the value of the class"
+        click.echo(f"note: these files hold no PriorityClass `{name}`, {lacks}", err=True)
     with printing():
         if form == "yaml":
             click.echo(Emitter().emit([body for one in compiled for body in one.objects]), nl=False)
@@ -92,10 +92,10 @@ def compile_command(
 
 
 def _chosen(manifests: Sequence[Manifest], name: str) -> list[Manifest]:
-    """Return the TrainJobs with a name, or all without a name.
+    """Return the TrainJobs that a name, `NAME` or `NAMESPACE/NAME`, selects; all if the name is empty.
 
     Raises:
-        SimulationError: there is none.
+        SimulationError: no TrainJob has this name.
     """
     jobs = {f"{job.namespace}/{job.name}".removeprefix("/"): job for job in manifests if job.kind == "TrainJob"}
     chosen = [job for key, job in jobs.items() if name in ("", key, job.name)]

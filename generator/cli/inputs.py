@@ -33,12 +33,13 @@ def read_cluster(
 ) -> tuple[list[Manifest], dict[str, str]]:
     """Return all manifests at the paths, and the target versions (component → minor version).
 
-    A platform file is rendered first. The versions come from the platform file or from the release of the files; they
-    are empty if the paths disagree.
+    A platform file is rendered first. The versions come from the platform file, or from the lock of a release. They are
+    empty if no path has versions, or if two paths have different ones.
 
     Args:
         paths: files and folders.
-        select: returns the objects in these texts that the caller needs. Default: all.
+        select: takes the texts of a path, and returns a function that is True for the objects to return. Default: all
+            objects.
 
     Raises:
         ConfigError: a platform file is invalid.
@@ -85,8 +86,8 @@ def read_stdin(fix: str) -> bytes:
     """Return the content of standard input.
 
     Raises:
-        DocumentError: standard input is closed or unreadable; with the fix.
-        InputError: it is too large.
+        DocumentError: standard input is closed or unreadable. The error has `fix`.
+        InputError: standard input is too large.
     """
     from generator.documents.files import read_stream
 
@@ -110,7 +111,10 @@ def _is_platform(text: bytes) -> bool:
 
 
 def is_complete(paths: Sequence[Path]) -> bool:
-    """Return True if one of the readable paths is a platform file, or the folder of a release."""
+    """Return True if one of the readable paths is a platform file, or the folder of a release.
+
+    The paths then have all objects that a release has: an object that they lack does not exist in the cluster.
+    """
     from generator.checks.files import LOCK
     from generator.documents.files import read_file
 
@@ -154,7 +158,7 @@ def load_with_app(file: Path) -> tuple[Platform, App | None]:
     from generator import pipeline
 
     platform, app = pipeline.load(file)
-    from generator.components.runtimes import MpiRuntime  # after the pipeline has chosen the Node that cdk8s starts
+    from generator.components.runtimes import MpiRuntime  # after the pipeline has chosen the Node.js that cdk8s starts
 
     runtimes = [construct.runtime for construct in app.node.find_all() if isinstance(construct, MpiRuntime)]
     declared = platform.model_copy(update={"runtimes": tuple(sorted(runtimes, key=lambda runtime: runtime.name))})

@@ -164,7 +164,7 @@ def new(  # noqa: PLR0913 - one for each option
 def _check(
     platform: Platform, app: App | None, job: Job, text: str, file: str, options: FindingOptions
 ) -> Result:  # the lines of the NetworkPolicy are empty in `text`, so that findings have the lines of the output
-    """Return the findings of `check-job` in the text of a job, without infos below `--fail-on`."""
+    """Check the text of a new job as `check-job` does. Leave out infos, unless `--fail-on` is `info`."""
     from generator import pipeline
     from generator.adoption.adoption import Run
     from generator.checks.finding import Severity
@@ -177,7 +177,7 @@ def _check(
     world = (
         pipeline.render(platform, app)
         if app
-        else label_owner(deciding_objects(platform, job.tenant, job.runtime), platform.platform)  # needs no Node
+        else label_owner(deciding_objects(platform, job.tenant, job.runtime), platform.platform)  # needs no Node.js
     )
     world = [*world, *queue_of_team(platform, job.tenant, job.body, world)]
     destination = Destination(world, platform.cluster.versions.model_dump(), is_complete=True)

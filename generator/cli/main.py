@@ -58,7 +58,7 @@ def main() -> None:
     """Run the command line and exit."""
     if "_MPIGEN_COMPLETE" in os.environ:
         mpigen.main(prog_name="mpigen")  # click answers the shell and exits
-    gc.disable()  # a command ends soon and leaves few cycles behind: 1 % of memory, for a twentieth of the time
+    gc.disable()  # a command ends soon: without garbage collection it takes 5 % less time and 1 % more memory
     sys.exit(run(sys.argv[1:]))
 
 
@@ -93,7 +93,10 @@ def _explain(error: BaseException, arguments: list[str]) -> int:
 
 
 def _tell(problems: tuple[Problem, ...], code: ExitCode, arguments: list[str]) -> int:
-    """Print problems and return the exit code: on standard output for programs, else on standard error."""
+    """Print problems, and return the exit code.
+
+    With `--format text` the problems go to standard error, with another format to standard output.
+    """
     form = _format(arguments)
     if form == "text":
         show_problems(problems)

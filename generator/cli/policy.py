@@ -69,7 +69,7 @@ def test(
 
     PATHS is a platform file, or YAML files and folders with policies, bindings, parameters and
     Namespaces. A test case has a user, a request and the expected decision. mpigen reports each case
-    with another decision, and each rule that rejects no case. mpigen has cases of its own for the
+    whose decision differs, and each rule that rejects no case. mpigen also runs its own cases for the
     policies that it generates.
 
     mpigen decides like the API server: by the match conditions, bindings and parameters, with Google's CEL.

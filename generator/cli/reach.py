@@ -113,7 +113,7 @@ def _port(text: str) -> tuple[str, int] | None:
 
 
 def _peers(text: str, cluster: Cluster, targets: dict[str, str]) -> list[Peer]:
-    """Return the peers of a word.
+    """Return the peers that an argument FROM or TO names.
 
     Raises:
         click.BadParameter: the files have no peer of this name.
@@ -134,7 +134,7 @@ def _peers(text: str, cluster: Cluster, targets: dict[str, str]) -> list[Peer]:
             try:
                 return [Peer(name, address=ipaddress.ip_network(name))]
             except ValueError:
-                fix = "write an address such as ip:10.20.0.7, or the first address of a CIDR such as ip:10.20.0.0/16"
+                fix = "write an address such as ip:10.20.0.7, or a CIDR whose host bits are 0, such as ip:10.20.0.0/16"
                 raise click.BadParameter(f"`{name}` is no address; {fix}", param_hint="PEER") from None
         case "pods" if colon:
             return [cluster.pods_of(name)]
@@ -149,13 +149,13 @@ def _peers(text: str, cluster: Cluster, targets: dict[str, str]) -> list[Peer]:
             known = cluster.known_namespaces
             name = namespace
     if not peers:
-        message = f"the files have no peer `{text}`; {suggest(name, known)} A peer is {_PEERS}"
+        message = f"the files have no peer `{text}`, and a peer is {_PEERS}; {suggest(name, known)}"
         raise click.BadParameter(message, param_hint="PEER")
     return peers
 
 
 def _notes(manifests: Iterable[Manifest]) -> Iterator[str]:
-    """Yield the traffic that the answer does not cover."""
+    """Yield a note for each kind of traffic that mpigen does not evaluate."""
     from generator.objects.pods import pod_templates
 
     objects = list(manifests)

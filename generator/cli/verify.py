@@ -48,7 +48,7 @@ def verify(folders: tuple[Path, ...], against: str | None, form: str) -> int:
 
 
 def _releases(folders: Sequence[Path]) -> Iterator[Path]:
-    """Yield each folder with a lock, and each visible folder of a folder without a lock.
+    """Yield each folder that has a lock. For a folder without one, yield its visible subfolders.
 
     Raises:
         OutputError: a folder does not exist, or has neither a lock nor folders.

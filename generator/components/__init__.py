@@ -1,1 +1,1 @@
-"""The cdk8s constructs of a platform: App, and one module for each package of builders. Importing them starts Node."""
+"""The cdk8s constructs of a platform: the App with its components, and MpiRuntime. Importing them starts Node.js."""

@@ -191,7 +191,7 @@ class TenantRoles(Component):
 
 
 class PlatformRoles(Component):
-    """The ClusterRoles and bindings of the platform's admins and CI."""
+    """The ClusterRoles and bindings of platform admins, janitors and CI pipelines."""
 
     def __init__(self, scope: Construct, id: str, *, platform: Platform) -> None:  # noqa: A002
         bodies = access.platform_access(platform.access)

@@ -1,7 +1,7 @@
 """The bridge to cdk8s: a Component holds manifests, and `collect` reads them from the construct tree of an app.
 
-Components keep their manifests in Python, because an ApiObject costs a round trip to Node for each object. In a plain
-`cdk8s.App` the same components create ordinary ApiObjects instead, so `app.synth()` works there too.
+Components keep their manifests in Python, because each ApiObject costs a round trip to Node.js. In a plain `cdk8s.App`
+the same components create ordinary ApiObjects instead, so `app.synth()` works there too.
 """
 
 from __future__ import annotations

@@ -166,6 +166,7 @@ _STAND_INS: dict[str, Any] = {
 }
 """Required field → a valid value in place of an invalid one, so that pydantic checks the other fields of the entry."""
 _NOT_OF_LABELS = {"name", "nodes", "allocatable"}
+"""The fields of a pool that do not change its labels and taints."""
 _NOT_OF_DEVICES = {
     *("name", "nics", "mtu", "vlan", "pkey", "rdma", "networks", "selectors", "gpuDirect", "fallback", "preflight"),
     "nodes",
@@ -227,7 +228,7 @@ class _Entries(NamedTuple):
 
 
 def _salvage_entries(section: str, raw: object) -> _Entries:
-    """Return the entries of a list of the file. The path of an entry replaces a name that no message can show."""
+    """Return the entries of a list of the file. An entry whose name is unusable in messages is named after its path."""
     known: dict[int, Any] = {}
     result = _Entries(known, {}, {}, [])
     for index, raw_entry in enumerate(raw if isinstance(raw, list) else []):
@@ -255,7 +256,8 @@ def _salvage_section(section: str, data: dict[str, Any]) -> _Kept:
 def _names_of(section: str, data: dict[str, Any]) -> tuple[str, ...]:
     """Return the names of all entries of a section, valid or not.
 
-    A missing or invalid name is `UNKNOWN_NAME`. If the entries are unknown (see `_is_declared`), it is the only name.
+    A missing or invalid name is `UNKNOWN_NAME`. If the entries are unknown (see `_is_declared`), the result is
+    `UNKNOWN_NAME` alone.
     """
     raw = data.get(section)
     raw_entries = raw if isinstance(raw, list) else []
@@ -331,13 +333,16 @@ def _remove_invalid(model: type[BaseModel], raw: dict[str, Any], path: Steps) ->
 
 
 def _is_around(one: Steps, other: Steps) -> bool:
-    """Return True if one of two values contains the other."""
+    """Return True if one of two paths is the start of the other, so that one value contains the other."""
     length = min(len(one), len(other))
     return one[:length] == other[:length]
 
 
 def _original_path(path: Steps, removed: list[Steps]) -> Steps:
-    """Return the path in the file of a value in a copy from which items of lists were removed."""
+    """Translate a path in a copy without the removed values into the path in the file.
+
+    A removed item of a list shifts the positions of the items after it.
+    """
     original: Steps = ()
     for step in path:
         if isinstance(step, int):

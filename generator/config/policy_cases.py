@@ -156,7 +156,7 @@ class Expect(Section):
     message: Pattern | None = None
     """A regular expression that matches the message of a policy."""
     error: Annotated[bool, Field(strict=True)] = False
-    """If true, the policies are violated because their evaluation fails. By default this is no violation."""
+    """If true, the policies reject the request because their evaluation fails. If false, a validation rejects it."""
 
     @model_validator(mode="after")
     def _is_once(self) -> Self:
@@ -369,12 +369,15 @@ class _Reader:
         """Return the object of a variant, without recursion, because the chain of bases may be long.
 
         Raises:
-            _InvalidCaseError: a base does not exist or is its own base, or a change does not fit the object.
+            _InvalidCaseError: a base does not exist, a chain of bases is a cycle, or a change does not fit the object.
         """
         above: list[tuple[Variant, Steps]] = []
         seen: set[str] = set()
         while written.base is not None:
-            if written.base not in self.case_file.bases or written.base in seen:
+            if written.base in seen:
+                message = f"the base {format_value(written.base)} refers to itself"
+                raise _InvalidCaseError((*path, "base"), message, "end the chain with a `file` or an `object`")
+            if written.base not in self.case_file.bases:
                 fix = suggest(written.base, list(self.case_file.bases))
                 raise _InvalidCaseError((*path, "base"), f"there is no base {format_value(written.base)}", fix)
             above.append((written, path))

@@ -35,7 +35,8 @@ _VARIABLE = "VARIABLE"
 def own_cases(manifests: Iterable[Manifest]) -> list[Case]:
     """Return the policy cases of every release among the manifests.
 
-    A case runs in the first tenant namespace that has the parameters (annotations) which the case needs.
+    A case runs in the first tenant namespace that has the parameter (a label or an annotation) which the case needs,
+    and that does not relax the rule of the case.
     """
     manifests = list(manifests)
     ours = [manifest for manifest in manifests if manifest.kind == "ValidatingAdmissionPolicy" and _platform(manifest)]
@@ -67,7 +68,10 @@ def _is_home(namespace: Manifest, platform: str) -> bool:
 def _for(
     home: Manifest, homes: list[Manifest], cases: Iterable[Mapping[str, Any]], platform: str, policies: set[str]
 ) -> Iterator[Body]:
-    """Yield the cases that run in the namespace `home`: no earlier namespace has their parameters and their rule."""
+    """Yield the cases for which `home` is the first namespace with the needed parameter and without a relaxation.
+
+    Cases of a rule that the release lacks are left out.
+    """
     for case in cases:
         needed = case.get("needs", "queues")
         expected = case["expect"]

@@ -209,7 +209,7 @@ def _restarts(platform: Platform, fabric: Fabric) -> list[str]:
 def _memlock(runtime: Runtime, fabric: Fabric) -> str:
     """Return a text on how the ranks of a runtime get permission to lock memory for RDMA."""
     if not fabric.has_rdma:
-        return "none to lock, because there is no RDMA"
+        return "no memory to lock, because this fabric has no RDMA"
     if runtime.locks_memory:
         return "by the capability IPC_LOCK, for which its teams relax `pod-security` to `memlock`"
     if fabric.nodes.memlock:

@@ -93,8 +93,8 @@ class Request:
         runtime: the name of a runtime; may be empty if `fabric` has only one runtime.
         tenant: the team of the job. Default: the only tenant that can use the runtime.
         name: the name of the TrainJob. Default: the name of the runtime, with `-smoke` or `-bench` for a test.
-        nodes: `numNodes`. Default: the runtime's, at most the tenant's limit; in a smoke test two workers, with the
-            launcher if it runs ranks; in a benchmark 2.
+        nodes: `numNodes`. Default: `nodes` of the runtime, at most the limit of the tenant. In a smoke test: 2, or 3 if
+            the launcher runs ranks. In a benchmark: 2.
         queue: a LocalQueue other than the default.
         command: the command of the launcher. Default: the example of the family.
         is_smoke: True for the smoke test of the family; with `fabric`, for the benchmark of the fabric.
@@ -104,7 +104,7 @@ class Request:
             `ExtractPriority`).
         owner: the user who may delete the job without being an editor. Default: no user.
         labels: labels in addition to the platform's labels.
-        fabric: a fabric of the platform, which the benchmark measures.
+        fabric: a fabric of the platform, which ranks of the runtime must use. With `is_smoke`, the job measures it.
         link: Gbit/s of each NIC, needed if the fabric names no server type.
     """
 

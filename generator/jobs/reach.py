@@ -57,12 +57,12 @@ _NOWHERE = Reach(0, 0, 0, "it has no queue")
 
 
 def reach(platform: Platform, tenant: Tenant, runtime: Runtime) -> Reach:
-    """Return the size of a tenant's largest job on a runtime, computed from the rendered manifests."""
+    """Return the sizes of a tenant's largest job on a runtime, computed from the rendered manifests."""
     return reaches(platform, [tenant], runtime)[tenant.name]
 
 
 def reaches(platform: Platform, tenants: Sequence[Tenant], runtime: Runtime) -> dict[str, Reach]:
-    """Return tenant → the size of its largest job on a runtime. The queues are computed once for all tenants."""
+    """Return tenant → the sizes of its largest job on a runtime. The queues are computed once for all tenants."""
     rendered = [Manifest(body, "") for body in _queues(platform, tenants)]
     pool = platform.pool(runtime.pool)
     homes = [tenant.name for tenant in tenants] if runtime.tenants else []
@@ -107,7 +107,7 @@ def deciding_objects(platform: Platform, tenant: Tenant, runtime: Runtime) -> li
 
 
 def queue_of_team(platform: Platform, tenant: Tenant, job: Body, release: Sequence[Manifest]) -> list[Manifest]:
-    """Return the LocalQueue of a TrainJob if the release lacks it, and teams can use LocalQueues of their own.
+    """Return the LocalQueue of a TrainJob if the release lacks it and the team may create further LocalQueues.
 
     The list is empty if the admission rule `queue` rejects TrainJobs in LocalQueues that the release lacks.
     """

@@ -1,4 +1,4 @@
-"""Access: the roles of teams and of platform admins (roles.yaml), their bindings, and the groups of controllers.
+"""Access: the roles of teams and of the platform (roles.yaml), their bindings, and the groups of controllers.
 
 A user who can create a TrainJob can run any program in the pods of a runtime (trainer v2.3.0 `runtimePatches`). The
 namespace is the boundary, so no role of a team allows exec, reading Secrets, or writing runtimes, quotas and the
@@ -106,7 +106,10 @@ def cluster_role_binding(name: str, role: str, subjects: Iterable[str]) -> Body:
 
 
 def platform_access(access: PlatformAccess) -> list[Body]:
-    """Return the ClusterRoles of platform admins and CI, each with its binding. Roles without subjects are omitted."""
+    """Return the ClusterRoles of platform admins, janitors and CI, each with its binding.
+
+    A role for which the platform file names no subject is left out.
+    """
     return [
         body
         for persona, role in PLATFORM_ROLES.items()

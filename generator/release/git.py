@@ -30,7 +30,7 @@ class Blob:
 
 @dataclass(frozen=True, slots=True)
 class Repository:
-    """A work tree of Git. Every method raises ConfigError if git cannot be run.
+    """A work tree of Git. Every method that runs git raises ConfigError if git is missing or rejects the repository.
 
     Attributes:
         top: the folder that holds `.git`.

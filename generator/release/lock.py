@@ -29,7 +29,8 @@ class Release:
         files: path inside the folder → text.
         inputs: sha256 of the canonical platform, 64 hexadecimal digits.
         targets: the target versions of the checks, such as `{"kubernetes": "1.34"}`.
-        protections: object → its action or level, see generator/objects/protections.py.
+        protections: object, such as `ValidatingAdmissionPolicyBinding/prod-queue` → its protection, such as `Deny`; see
+            generator/objects/protections.py.
     """
 
     platform: str
@@ -59,7 +60,7 @@ class Lock:
         files: path → `sha256:…` of every generated file except the lock.
         inputs: `sha256:…` of the canonical platform.
         targets: target versions.
-        protections: object → its action or level. Locks of earlier versions of mpigen have none.
+        protections: object → its protection, as in `Release`. Locks of earlier versions of mpigen have none.
     """
 
     platform: str

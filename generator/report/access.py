@@ -15,9 +15,9 @@ _EVERYWHERE = "everywhere"
 
 
 def verdict(access: Access, requester: Requester, request: AccessRequest) -> tuple[dict[str, Any], list[str]]:
-    """Return the answer whether RBAC allows a request, as JSON data and as text lines.
+    """Return the verdict of RBAC on a request, as JSON data and as text lines.
 
-    If RBAC denies the request, `unknown` lists the bindings of which the files may lack rules.
+    If RBAC denies the request, `unknown` lists the bindings whose role the files lack or do not show in full.
     """
     by = access.allowed(requester, request)
     gaps = () if by else access.gaps(requester, request.namespace)

@@ -27,7 +27,7 @@ class Connection(NamedTuple):
 
 
 def text(connections: Iterable[Connection], locate: Locate) -> Iterator[str]:
-    """Yield the answer for each pair of peers: the ports with one verdict, and the reasons below them."""
+    """Yield the verdicts for each pair of peers: a line with the ports of each verdict, and its causes below."""
     for source, to, spans in connections:
         yield escape_control(f"{source.name} → {to.name}")
         groups = _by_verdict(spans)
@@ -78,7 +78,7 @@ def _ports(spans: Iterable[Span]) -> list[str]:
 
 
 def facts(connections: Iterable[Connection], locate: Locate) -> list[dict[str, Any]]:
-    """Return the answers as JSON data. `reached` is null if the verdict is unknown."""
+    """Return the verdicts on connections as JSON data. `reached` is null if the verdict is unknown."""
     return [
         {
             "from": connection.source.name,
@@ -114,7 +114,7 @@ class Row(NamedTuple):
         source: the peer that connects.
         to: the peer that it reaches.
         ports: the ports that it reaches.
-        by: the policies that decide.
+        by: the names of the policies that allow or deny these ports.
     """
 
     source: str
@@ -165,7 +165,7 @@ def _row(cluster: Cluster, source: str, to: str, pairs: Iterable[tuple[Peer, Pee
 
 
 def _summary(spans: Sequence[Span]) -> tuple[str, str]:
-    """Return the ports that are reached, and the names of the policies that decide.
+    """Return the ports that are reached, and the names of the policies that allow or deny them.
 
     If no port is certainly reached, the ports are `unknown: …` or `none`.
     """

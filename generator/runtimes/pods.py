@@ -351,9 +351,8 @@ def host_checks(parts: PodParts) -> list[Body]:
     """Return the init containers that check the GPUs and the fabric of a pod that runs ranks, in their order.
 
     Only AMD and Intel GPUs have a check: their device files belong to a group of the node, whose id no image contains.
-    Without the group,
-    ranks report missing GPUs or train on CPUs (ROCm/k8s-device-plugin issue 39). A fabric has no check if the platform
-    file turns `preflight` off or allows a fallback to TCP.
+    Without the group, ranks report missing GPUs or train on CPUs (ROCm/k8s-device-plugin issue 39). A fabric has no
+    check if the platform file turns `preflight` off or allows a fallback to TCP.
 
     A check and the container of the ranks request the same devices. The kubelet reuses the devices of an init container
     for the next container (kubernetes v1.34.2 pkg/kubelet/cm/devicemanager/manager.go, `devicesToReuse`) and reports

@@ -119,7 +119,7 @@ def quota_amounts(shares: Mapping[str, Share], pools: Sequence[Supply]) -> Amoun
 
 
 def sum_amounts(*parts: Amounts) -> Amounts:
-    """Return the sum of several amounts, for each pool that one of them contains."""
+    """Add up amounts (pool → resource → amount) by pool and resource. An amount that a part lacks counts as zero."""
     result: Amounts = {}
     for part in parts:
         for pool, resources in part.items():

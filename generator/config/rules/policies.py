@@ -246,7 +246,8 @@ def dedicated_pools(platform: PartialPlatform) -> Iterator[Mistake]:
 def _other_ways_in(pool: Pool, platform: PartialPlatform) -> Iterator[tuple[str, str]]:
     """Yield a message and a fix for each way in which other pods can use the nodes of a pool.
 
-    Any pod may tolerate any taint. The rule `patches` of `policies.admission` lets jobs tolerate taints by their keys.
+    Jobs for another pool stay away if that pool has a label that the nodes of this pool lack. A taint alone is not
+    enough, because a pod can tolerate any taint.
     """
     if not any(taint.effect != "PreferNoSchedule" for taint in pool.taints):
         message = f"any pod can run on the nodes of pool `{pool.name}`, because the pool has no taint that rejects pods"

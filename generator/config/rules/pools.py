@@ -98,7 +98,7 @@ def misspelt_resources(platform: PartialPlatform) -> Iterator[Mistake]:
 def _check_spelling(
     path: Steps, name: str, own: frozenset[str], chosen: Collection[str] = (), *, is_of_key: bool = True
 ) -> Iterator[Mistake]:
-    is_slice = name.startswith(MIG_PREFIX)  # `impossible_mig_slices` judges MIG profiles
+    is_slice = name.startswith(MIG_PREFIX)  # `impossible_mig_slices` checks MIG profiles
     if "/" not in name or is_slice or name in own or name in chosen:
         return
     meant = likely_meant(name, own | frozenset(chosen))

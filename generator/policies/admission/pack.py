@@ -121,7 +121,7 @@ def _platform_labels(platform: Platform) -> dict[str, str]:
 def _is_no_controller(platform: Platform) -> str:
     """Return CEL that is true unless a controller sends the request.
 
-    It reads the caller, because users could forge owner references.
+    The expression reads `request.userInfo`, because users could forge owner references of objects.
     """
     conditions = [
         f"!(request.userInfo.username in {cel_list(KUBERNETES_USERS)})",

@@ -104,7 +104,7 @@ _TREE_PARAMETERS = ("queues", "runtimes", "fabrics", "fabric-variables", "reserv
 def namespace_parameters(home: Tenant, team: str, platform: Platform) -> dict[str, str]:
     """Return the annotations of a namespace with the parameters that the platform file sets.
 
-    `add_parameters_of_tree` adds the parameters that depend on rendered objects: runtimes, fabrics and more queues.
+    `add_parameters_of_tree` adds the parameters that depend on rendered objects (`_TREE_PARAMETERS`).
     """
     policies, limits = platform.policies, home.limits
     devices = (f"{device}={count}" for device, count in limits.devices_per_host.items())
@@ -147,9 +147,10 @@ def _priorities(home: Tenant, platform: Platform) -> list[str]:
 
 
 def add_parameters_of_tree(tree: list[Manifest], fabrics: Sequence[Fabric] = ()) -> list[Manifest]:
-    """Annotate the namespaces of tenants with the queues, runtimes, fabrics and reserved names of their TrainJobs.
+    """Annotate the namespaces of tenants with the parameters that depend on rendered objects.
 
-    The tree includes the objects that an `mpigen_platform.py` adds.
+    These are the queues, the runtimes with their resources and fabrics, the names of NetworkPolicies, and the objects
+    that the rule `reserved` protects. The tree includes the objects that an `mpigen_platform.py` adds.
 
     Remove the admission rule `fabric` from the tree if no runtime uses a fabric.
     """
@@ -176,7 +177,7 @@ def _is_home(manifest: Manifest) -> bool:
 
 
 def _parameters(manifest: Manifest, fabrics: Sequence[Fabric]) -> Iterator[tuple[str, str]]:
-    """Yield (parameter, value) of a LocalQueue or a runtime, for namespaces whose TrainJobs can use this object."""
+    """Yield (parameter, value) of a NetworkPolicy, a LocalQueue or a runtime; nothing for an object of another kind."""
     if manifest.kind == "NetworkPolicy" and not manifest.name.startswith("np-") and "." not in manifest.name:
         yield "network-policies", manifest.name  # names with a dot are no names of TrainJobs
     elif manifest.kind == "LocalQueue":

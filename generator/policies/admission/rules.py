@@ -12,14 +12,14 @@ A file has these keys:
 - `validations`: the rule rejects a request if an expression is false, with `message`, which is CEL too. With `for`,
   only a platform with this setting has the validation. The key of an expression says what it must be true for:
   `expression` for the request, `everyContainer` for each container (`each`) of a Pod, and `annotations` for each `key`
-  of an object. Several must all be true.
+  of an object. If a validation has several of these keys, all of their expressions must be true.
 
 CEL is a block scalar with one condition per line, and `//` begins a comment. Abbreviations in CEL:
 
 - `$list(NAME)`, `$text(NAME)`: a parameter of the namespace (parameters.py), as a list of strings or as a string.
 - `${NAME}`: a constant of generator/facts/names.py, or a value of `read_rule`.
 
-A ValidatingAdmissionPolicy judges one object at a time, so it cannot count the jobs of a user. The queue of a team
+A ValidatingAdmissionPolicy evaluates one object at a time, so it cannot count the jobs of a user. The queue of a team
 limits its concurrent usage, and its ResourceQuota the number of its TrainJobs. The rules do not see fields that a job
 leaves to its runtime either: checks compare the runtimes with the limits.
 """
@@ -84,7 +84,8 @@ def read_rule(
         settings: the settings of the platform. A validation with another setting in `for` is omitted.
         constants: values of `${NAME}` in addition to the constants of generator/facts/names.py.
         variables: variables that precede the variables of the rule.
-        labels: labels of the objects that the rule applies to, in all namespaces. Default: all objects of tenants.
+        labels: labels of the objects that the rule applies to, in all namespaces. Default: all objects in namespaces of
+            tenants.
     """
     row: Body = read_table(f"rules/{name}", _PACKAGE)
     values = {**vars(names), "RUNTIME": RUNTIME, **(constants or {})}
