@@ -106,7 +106,7 @@ class SimulationError(MpigenError):
 
 
 class NotModelledError(SimulationError):
-    """The answer depends on rules of Kubernetes or Kueue that mpigen does not simulate, so it is unknown."""
+    """The result depends on rules of Kubernetes or Kueue that mpigen does not simulate, so the result is unknown."""
 
 
 def suggest(word: str, known: Iterable[str]) -> str:

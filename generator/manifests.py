@@ -221,7 +221,7 @@ def _open(body: Body, file: str, index: int, inside: Path) -> Iterator[Manifest]
 
 
 def conflict_error(manifest: Manifest, first: Manifest) -> SimulationError:
-    """Return the error for two different objects of the same name."""
+    """Return the error for two objects with the same kind, namespace and name, but different content."""
     message = f"{manifest.resource} differs from the object of the same name in {first.file}"
     return SimulationError((Problem(message, "name the files of one cluster", manifest.file),))
 

@@ -73,7 +73,7 @@ def _pairs(context: click.Context, option: click.Parameter, texts: tuple[str, ..
     "--owner",
     default="",
     metavar="USER",
-    help="Your user name, so that you can delete the job without an editor's role.",
+    help="Your user name, so that you can delete the job even if you have no role as editor.",
 )
 @click.option(
     "--label",

@@ -167,7 +167,7 @@ def _case_facts(outcomes: Sequence[Outcome], rules: Sequence[Rule]) -> dict[str,
 
 
 def _rule_rows(rules: Sequence[Rule]) -> Iterator[tuple[str, ...]]:
-    """Yield a row per rule: its name, the numbers of cases that it rejects and accepts, and the first rejected case."""
+    """Yield for each rule its name, how many cases it rejects and accepts, and the name of the first rejected case."""
     for rule in rules:
         example = rule.rejecting[0].name if rule.rejecting else ""
         yield rule.name, str(len(rule.rejecting)), str(len(rule.accepting)), example

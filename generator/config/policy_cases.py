@@ -299,7 +299,11 @@ class _Reader:
         self.lines = locate_all(text, document.index, [("cases", index) for index in range(len(case_file.cases))])
 
     def cases(self) -> list[Case]:
-        """Return the cases of the file, or raise all its mistakes."""
+        """Return the cases of the file.
+
+        Raises:
+            ConfigError: with every mistake of the cases.
+        """
         made: list[Case] = []
         wrong: list[Mistake] = []
         for index, written in enumerate(self.case_file.cases):

@@ -156,7 +156,11 @@ def _separation(fabric: Fabric) -> str:
 
 
 def _describe_memory(states: dict[str, str]) -> Rows:
-    """Yield ("memory", runtimes and their permission to lock memory), one row for runtimes with equal permissions."""
+    """Yield ("memory", "RUNTIME, …: PERMISSION"), with all runtimes that have the same permission to lock memory.
+
+    Args:
+        states: runtime → its permission.
+    """
     for state in dict.fromkeys(states.values()):
         yield "memory", f"{', '.join(name for name, other in states.items() if other == state)}: {state}"
 

@@ -275,7 +275,7 @@ def _notes(runtime: Runtime, request: Request) -> Iterator[str]:
         place = f"one {runtime.placement.required}"
         yield f"all pods must be in {place}: if the job needs more nodes than one has, Kueue never admits the job"
     if request.is_smoke and not runtime.image and not request.fabric:
-        yield f"no program of {runtime.family.default_image} calls MPI: this tests the start of ranks, no allreduce"
+        yield f"{runtime.family.default_image} has no program that calls MPI: the job tests only that all ranks start"
     if not request.is_smoke and not request.command:
         yield "the command is an example: pass your own after `--`"
     if request.command and not any(_STARTER.search(word) for word in request.command):

@@ -83,7 +83,7 @@ def _reach(largest: Largest, nodes: int) -> Reach:
 
 
 def deciding_objects(platform: Platform, tenant: Tenant, runtime: Runtime) -> list[Manifest]:
-    """Return the objects of a release that decide about a tenant's job on a runtime, without their owner labels.
+    """Return the objects of a release on which a tenant's job on a runtime depends, without their owner labels.
 
     These are the queues, the runtime, the admission policies, the roles, and the namespaces of the tenant with their
     quotas and ServiceAccounts. Objects that an mpigen_platform.py adds are omitted.
@@ -250,7 +250,9 @@ def fewest_hosts(runtime: Runtime) -> int:
 
 
 def others_for(platform: Platform, tenant: Tenant) -> str:
-    """Return a fix for a message: a list of the runtimes that the tenant can use."""
+    """Return the fix for a runtime that a tenant cannot use: it lists the runtimes that the tenant can use."""
     able = [runtime for runtime in platform.runtimes if is_for(runtime, tenant.name)]
     usable = [runtime.name for runtime in able if reach(platform, tenant, runtime).can_have(fewest_hosts(runtime))]
-    return f"`{tenant.name}` can use: {', '.join(usable)}" if usable else f"`{tenant.name}` can use no other runtime"
+    if not usable:
+        return f"ask your platform admins for quota or a runtime: `{tenant.name}` can use no runtime"
+    return f"choose a runtime that `{tenant.name}` can use: {', '.join(usable)}"

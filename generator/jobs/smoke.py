@@ -73,9 +73,9 @@ def _size_arguments(runtime: Runtime, pool: Pool, nodes: int) -> list[str]:
 
 
 def started_by(runtime: Runtime, pool: Pool) -> tuple[str, tuple[str, ...]]:
-    """Return the script that initializes the runtime's framework in each rank, and the script's own arguments.
+    """Return the name of the script that initializes the runtime's framework in each rank, and its further arguments.
 
-    The own arguments follow the numbers of hosts and ranks.
+    Its first two arguments are the numbers of hosts and ranks.
     """
     family, (backend, device) = runtime.family, _TORCH[pool.device]
     if family.framework == "mpi":
@@ -126,7 +126,10 @@ class Benchmark:
 
     @property
     def at_least(self) -> float:
-        """Return the lowest result that passes: of devices, GB/s over all NICs; of host memory, Gbit/s over one NIC."""
+        """Return the lowest result with which the benchmark passes.
+
+        If ranks send from device memory, this is a bus bandwidth in GB/s, else the Gbit/s between two hosts.
+        """
         return self.bus_bandwidth if self.is_of_devices else round(self.link * SOUND_SHARE, 2)
 
     @property
@@ -168,11 +171,13 @@ def benchmark_problems(measured: Benchmark, *, has_own_command: bool) -> Iterato
         message = f"the speed of a NIC of `{measured.fabric.name}` is unknown"
         yield Problem(message, "pass --link GBIT, or name the `server` of the fabric", path="--link")
     if measured.is_of_devices and measured.pool.device == "cpu":
-        message = f"ranks of `{runtime.name}` sum on CPUs, which takes longer than sending"
+        message = (
+            f"ranks of `{runtime.name}` sum on CPUs, which takes longer than sending, so the fabric is not measured"
+        )
         yield Problem(message, "name a runtime of openmpi, mpich or intel-mpi", path="--runtime")
     if not runtime.image:
-        message = f"no program of {runtime.family.default_image} calls MPI"
-        fix = "name an `image` in the runtime, with python3; or pass a command after `--`"
+        message = f"{runtime.family.default_image} has no program that calls MPI, so the job cannot measure the fabric"
+        fix = "set `image` of the runtime to an image with python3, or pass a command after `--`"
         yield Problem(message, fix, path="--runtime")
 
 

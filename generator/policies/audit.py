@@ -51,7 +51,7 @@ def audit(platform: Platform) -> Body:
 
 
 def audit_policy(controllers: Sequence[str], days: int) -> Body:
-    """Return a policy that logs the bodies of writes, but no content of Secrets and no reads by controllers.
+    """Return an audit policy that logs the bodies of writes, but no content of Secrets and no reads by controllers.
 
     Args:
         controllers: groups of the controllers' ServiceAccounts.

@@ -191,7 +191,7 @@ def _make(folder: Path) -> None:
 
 
 def _hold(handle: int, folder: Path) -> None:
-    """Wait for the lock, because other platforms have the same output folder and a write takes less than a second.
+    """Wait for the lock of the output folder, which all platforms share. A write takes less than a second.
 
     Raises:
         OutputError: another process still holds the lock.

@@ -156,7 +156,7 @@ def find_tagged(release: Release, home: Path) -> list[Problem]:
 
 
 def find_unraised(home: Path, revision: str) -> list[Problem]:
-    """Return a problem if a release on disk differs from a Git revision and has the same version.
+    """Return a problem if the files of a release on disk differ from a Git revision, but its version does not.
 
     Raises:
         ConfigError: there is no such revision, or git cannot be run.

@@ -141,7 +141,7 @@ def lock_and_files(release: Release) -> tuple[Lock, dict[str, bytes]]:
 
 
 def digest(data: bytes) -> str:
-    """Return `sha256:` and 64 hexadecimal digits."""
+    """Return the SHA-256 of the data, as `sha256:` and 64 hexadecimal digits."""
     return f"sha256:{hashlib.sha256(data).hexdigest()}"
 
 

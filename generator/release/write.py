@@ -105,7 +105,7 @@ class Written:
 
 
 def write(release: Release, root: Path, *, discard_edits: bool = False) -> Written:
-    """Write `release` below `root`, in place of the release that is there, whole or not at all.
+    """Write a release into its folder below `root`: replace the folder's release completely, or change nothing.
 
     Args:
         release: the release.

@@ -108,7 +108,7 @@ def _cause_facts(cause: Cause, locate: Locate) -> Mapping[str, str]:
 
 
 class Row(NamedTuple):
-    """A row of the matrix.
+    """A row of `mpigen reach --matrix`: the ports on which one kind of peer reaches another.
 
     Attributes:
         source: the peer that connects.

@@ -176,6 +176,7 @@ def test_all_mistakes_of_a_case_file_are_reported(policies: Path, tmp_path: Path
     ("before", "instead", "said"),
     [
         ("{base: job}", "{base: jobb}", "there is no base `jobb`; did you mean `job`?"),
+        ("large: {base: job", "large: {base: large", "the base `large` refers to itself; end the chain with a `file`"),
         ("{base: large}", "{file: none.yaml}", "`none.yaml` cannot be read"),
         ("name: small", "name: large", "`large` occurs twice"),
         ("{base: job}", "{base: job, set: {kind.x: 1}}", "`kind.x` leads through a value that has no 'x'"),

@@ -145,7 +145,7 @@ def test_objects_that_restart_nodes_are_listed() -> None:
 def test_an_unknown_memory_limit_is_described() -> None:
     (line,) = told(platform(INFINIBAND), "memory")
     assert line.startswith("openmpi-gpu: limited by the nodes, whose limit is unknown")
-    assert told(platform(ETHERNET), "memory") == ["openmpi-gpu: none to lock, because there is no RDMA"]
+    assert told(platform(ETHERNET), "memory") == ["openmpi-gpu: no memory to lock, because this fabric has no RDMA"]
 
 
 def test_fabric_facts_in_json_equal_the_description() -> None:

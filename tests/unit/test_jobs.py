@@ -173,7 +173,8 @@ def test_a_runtime_without_tenants_is_rejected_with_a_fix() -> None:
             {"runtime": "openmpi-gpu", "tenant": "team-b"},
             (
                 "--runtime: `team-b` can run no pod of runtime `openmpi-gpu`: 1 node takes 86 cpu of flavor "
-                "`gpu`, and `team-b` never gets more than 48; `team-b` can use no other runtime"
+                "`gpu`, and `team-b` never gets more than 48; ask your platform admins for quota or a "
+                "runtime: `team-b` can use no runtime"
             ),
         ),
         (
@@ -203,7 +204,10 @@ def test_jobs_that_cannot_run_are_rejected_with_a_fix(wanted: dict[str, Any], to
 
 def test_a_runtime_of_other_tenants_is_rejected() -> None:
     (told,) = problems(changes={"tenants": ["team-b"]})
-    assert told == "--runtime: runtime `openmpi-cpu` is not available to `team-a`; `team-a` can use: openmpi-gpu"
+    assert told == (
+        "--runtime: runtime `openmpi-cpu` is not available to `team-a`; "
+        "choose a runtime that `team-a` can use: openmpi-gpu"
+    )
 
 
 def test_all_problems_are_reported_at_once() -> None:
@@ -233,7 +237,7 @@ def test_a_separate_launcher_may_have_a_single_node() -> None:
         ({}, {}, "the command is an example"),
         ({"command": ("mpirun", "x")}, {"deprecated": True}, "runtime `openmpi-cpu` is deprecated"),
         ({"command": ("python", "train.py")}, {}, "`python` runs only in the launcher pod"),
-        ({"is_smoke": True}, {}, "no program of docker.io/mpioperator/openmpi:v0.8.2 calls MPI"),
+        ({"is_smoke": True}, {}, "docker.io/mpioperator/openmpi:v0.8.2 has no program that calls MPI"),
     ],
     ids=["example", "deprecated", "no mpirun", "launch only"],
 )
@@ -300,7 +304,8 @@ def test_a_limit_of_one_host_requires_a_separate_launcher() -> None:
     data = small_platform()
     data["tenants"][0]["limits"] = {"hostsPerJob": 1}
     with pytest.raises(
-        JobError, match=r"can run 1 pod of .*: admission policies accept at most `numNodes: 1`; `.*` can use no other"
+        JobError,
+        match=r"can run 1 pod of .*: admission policies accept at most `numNodes: 1`; .*`team-a` can use no runtime",
     ):
         new_job(Platform.model_validate(data), Request("openmpi-cpu", "team-a"))
     for each in data["runtimes"]:

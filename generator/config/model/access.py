@@ -120,7 +120,8 @@ class Access(Section):
     namespace to others."""
     edit: SetOf[Member] = ()
     """Editors. They can submit jobs, change and delete the TrainJobs of all users, and create, update and delete volume
-    claims. They cannot read or write Secrets with kubectl, but their jobs can mount the Secrets of the namespace."""
+    claims. They cannot read or write Secrets with kubectl, but their jobs can read the Secrets that
+    `tenants[].secrets` and `policies.jobs.allow.secrets` declare."""
     submit: SetOf[Member] = ()
     """Submitters. They can read what `view` allows, create TrainJobs, and delete their own TrainJobs. The admission
     rules `owner` and `own-jobs` enforce that a user deletes only TrainJobs of that user."""

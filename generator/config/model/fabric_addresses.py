@@ -62,7 +62,9 @@ def rail_ranges(fabric: Fabric, own: Network | None = None) -> tuple[RailRange, 
 
 
 def _gateway(fabric: Fabric, network: Network) -> Address | None:
-    """Return the address of the router of a rail, which has the same position in every rail; None without a router.
+    """Return the address of a rail's router, at the position that `addresses.gateway` has in its network.
+
+    The result is None if the fabric has no router.
 
     Raises:
         ValueError: the rail is too small for this position.

@@ -49,7 +49,7 @@ def _is_version(value: str) -> str:
 
 
 def cores(value: str | None) -> Iterator[tuple[str, tuple[int, int]]]:
-    """Yield each part of a set of cores, with its first and last core."""
+    """Yield (part, (first core, last core)) for each part of a set of cores: `0-3,96` → `0-3`, `96`."""
     for part in value.split(",") if value else ():
         first, _, last = part.partition("-")
         yield part, (int(first), int(last or first))

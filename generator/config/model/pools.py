@@ -198,7 +198,7 @@ class Pool(Section):
 
     @cached_property
     def wiring(self) -> Fabric | None:
-        """Return the fabric of a pool that `wired` made; None if the pool has no fabric, or before `wired`."""
+        """Return the fabric of the pool; None if the pool has no fabric, or if `wired` has not set the fabric."""
         return None
 
     @property

@@ -55,7 +55,7 @@ SecretKey = Annotated[String, matching(_KEY, "a key of a Secret", _KEY_FIX)]
 
 
 class Remote(Section):
-    """The place of one value in the secret store."""
+    """The location of one value in the secret store."""
 
     key: Text
     """The name of the secret in the store: a path in Vault, such as `teams/cv/s3`, or the name of a secret in AWS."""

@@ -196,8 +196,8 @@ class Tenant(Section):
     requires labels and a taint that keep other pods away."""
     preemption: Literal["never", "lower-priority", "reclaim"] = "reclaim"
     """The running jobs that Kueue may preempt for pending jobs of the team. `reclaim`: the team's jobs of lower
-    priority, and jobs of other teams that borrow this team's quota. `lower-priority`: only the team's jobs of lower
-    priority. `never`: none."""
+    priority, and all jobs of other teams that borrow this team's quota. `lower-priority`: only jobs of lower priority,
+    both of the team and of other teams that borrow this team's quota. `never`: none."""
     stop: Literal["none", "hold", "drain"] = "none"
     """The stop policy of the team's ClusterQueue. `hold`: Kueue admits no more jobs. `drain`: Kueue also evicts running
     jobs."""

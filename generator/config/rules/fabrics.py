@@ -119,7 +119,7 @@ def _explain_share(share: FabricShare, fabric: Fabric) -> Iterator[tuple[str, st
 
 @rule
 def shared_partitions(platform: PartialPlatform) -> Iterator[Mistake]:
-    """Report two tenants with the same partition key or VLAN of a fabric, which then does not separate them."""
+    """Report two tenants that set the same partition key or VLAN on one fabric, so that they are not separated."""
     owners: dict[tuple[str, str, object], str] = {}
     for index, tenant in platform.tenants.items():
         for share in tenant.fabrics:

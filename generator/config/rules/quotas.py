@@ -201,7 +201,7 @@ def _tenants_with_valid_shares(platform: PartialPlatform) -> Iterator[tuple[Step
 
 
 def _is_unambiguous(shares: Mapping[str, Share], platform: PartialPlatform) -> bool:
-    """Return True if each share is a share of one pool, which has a unique name."""
+    """Return True if each key of a quota selects exactly one pool, and no other pool has the name of this pool."""
     named = platform.supply_by_name
     pools = list(platform.supplies.values())
     offers = {key: [pool.name for pool in pools_offering(key, pools)] for key in shares.keys() - named.keys()}

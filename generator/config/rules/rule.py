@@ -158,7 +158,7 @@ class PartialPlatform:
 
     @cached_property
     def _has_all_nodes(self) -> bool:
-        """Return True if every pool is known, except for the devices of its fabric."""
+        """Return True if all pools of the file are valid. The devices of their fabrics can still be unknown."""
         is_known = self.counting is not None and all(self.names["pools"])
         return is_known and len(self.pools) == len(self.names["pools"])
 

@@ -79,7 +79,7 @@ def _resources(runtime: Body) -> dict[str, str]:
 
 
 def _fabric(jobs: Iterable[Body], fabrics: Mapping[str, Fabric]) -> Fabric | None:
-    """Return the fabric that an annotation of the pods of any of these jobs names; None without such an annotation."""
+    """Return the fabric that an annotation of the jobs' pods names; None if no pod has the annotation."""
     names = (_pods(job).get("metadata", {}).get("annotations", {}).get(FABRIC, "") for job in jobs)
     return next((fabrics[name] for name in names if name in fabrics), None)
 
@@ -194,7 +194,7 @@ def _parameters(manifest: Manifest, fabrics: Sequence[Fabric]) -> Iterator[tuple
 
 
 def _reserved_key(manifest: Manifest) -> str:
-    """Return an object as `KIND.GROUP/NAME`, as the rule `reserved` reads the kind of a request."""
+    """Return `KIND.GROUP/NAME` of an object, the form in which the rule `reserved` compares objects."""
     group = manifest.api_version.rpartition("/")[0]
     return f"{manifest.kind}{'.' if group else ''}{group}/{manifest.name}"
 

@@ -77,7 +77,7 @@ def read_rule(
     variables: Mapping[str, str] | None = None,
     labels: Mapping[str, str] | None = None,
 ) -> Rule:
-    """Return a rule of rules/.
+    """Read an admission rule from a file of rules/, and expand its abbreviations.
 
     Args:
         name: the name of the file in rules/.

@@ -298,7 +298,8 @@ def test_the_command_notes_an_unknown_priority_class(
     files[1].write_text(yaml.safe_dump(runtime))
     assert run(["compile", *map(str, files)]) == 0
     assert capsys.readouterr().err == (
-        "note: these files hold no PriorityClass `high`, so the label with the priority of its pods is unknown\n"
+        "note: these files hold no PriorityClass `high`, so its pods lack the label "
+        "`jobset.sigs.k8s.io/priority`, which JobSet sets to the value of the class\n"
     )
 
 
