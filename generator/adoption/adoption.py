@@ -44,7 +44,7 @@ class Outcome:
 
     Attributes:
         findings: the findings to report, sorted by file and line.
-        hidden: `waived`, `ignored`, `unchanged` or `baseline` → the number of findings that it hides.
+        hidden: reason (`waived`, `ignored`, `unchanged` or `baseline`) → the number of findings hidden for this reason.
     """
 
     findings: list[Finding]
@@ -75,7 +75,7 @@ class Adoption:
         return self.settings.fail_on or "error"
 
     def apply(self, findings: Iterable[Finding], run: Run) -> Outcome:
-        """Return the findings to report: the given ones that nothing hides, and findings about the waivers."""
+        """Return the findings to report: the findings that no setting hides, and new findings about the waivers."""
         today = self.today or dt.date.min
         waivers = Waivers(self.settings.waivers, self.settings.root, run.objects, run.text_of, self.suite.ids)
         everything = sorted(set(findings))

@@ -30,7 +30,7 @@ class CheckFile:
 
     Attributes:
         file: the file.
-        named_at: a problem without a message, at the place in the settings file that names this file.
+        named_at: a problem without a message, at the line of the settings file that names this file.
     """
 
     file: Path

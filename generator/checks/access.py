@@ -18,7 +18,7 @@ _BINDINGS = ("ClusterRoleBinding", "RoleBinding")
 _READ = frozenset(("get", "list", "watch"))
 _SECRET = frozenset(("secrets", "*", "serviceaccounts/token", "pods/exec", "pods/attach", "pods/portforward"))
 """Resources to which access is more than reading, even with the verb `get`."""
-_HOLDERS: dict[Meaning, str] = {
+_CALLERS: dict[Meaning, str] = {
     "anyone": "every client that reaches the API server, even without authentication",
     "everyone": "every authenticated user of the cluster",
     "accounts": "every ServiceAccount of the cluster, and so every pod with a token",
@@ -30,9 +30,11 @@ def everyone(objects: Objects) -> Iterator[Breach]:
     """Report a binding that gives rights to every user or every ServiceAccount of the cluster.
 
     The groups `system:authenticated`, `system:unauthenticated` and `system:serviceaccounts`, and the user
-    `system:anonymous`, belong to no team. A binding of such a subject is an error if its role allows more than reading,
-    allows reading Secrets, or includes clients without authentication. The finding is a warning if the files lack the
-    role.
+    `system:anonymous`, belong to no team. The check reports:
+
+    - Every binding of `system:unauthenticated` or `system:anonymous`, because their clients do not authenticate.
+    - A binding of `system:authenticated` or `system:serviceaccounts` whose role allows more than reading, or allows
+      reading Secrets. The finding is a warning if the files do not show the rules of the role.
 
     Source: apiserver v0.34.2 pkg/authentication/user/user.go AllAuthenticated, AllUnauthenticated, Anonymous
     """
@@ -46,15 +48,15 @@ def everyone(objects: Objects) -> Iterator[Breach]:
         for index, subject in indexed_mappings(binding.body.get("subjects")):
             name = string(subject.get("name"))
             meaning = meaning_of(f"{string(subject.get('kind')).lower()}:{name}")
-            if meaning not in _HOLDERS or (meaning != "anyone" and role is not None and _only_reads(role)):
+            if meaning not in _CALLERS or (meaning != "anyone" and role is not None and _only_reads(role)):
                 continue
             where = f"in namespace `{binding.namespace}`" if binding.namespace else "in the whole cluster"
             is_known = role is not None or meaning == "anyone"
             yield Breach(
                 ("subjects", index, "name"),
                 f"{format_value(name)} gets the {reference.get('kind')} `{reference.get('name')}` {where}"
-                + ("" if is_known else ", which is not in these files"),
-                f"the role gives its rights to {_HOLDERS[meaning]}",
+                + ("" if is_known else "; these files do not show the rules of the role"),
+                f"the role gives its rights to {_CALLERS[meaning]}",
                 "name a group of your identity provider",
                 binding,
                 ERROR if is_known else WARNING,
@@ -62,7 +64,7 @@ def everyone(objects: Objects) -> Iterator[Breach]:
 
 
 def _role(roles: Mapping[tuple[str, str, str], Manifest], binding: Manifest, reference: Body) -> Manifest | None:
-    """Return the role of a binding; None if it is in no file, or if a controller fills its rules from other roles."""
+    """Return the role of a binding; None if no file has it, or if a controller copies its rules from other roles."""
     kind, name = string(reference.get("kind")), string(reference.get("name"))
     role = roles.get((kind, binding.namespace if kind == "Role" else "", name))
     return None if role is None or "aggregationRule" in role.body else role

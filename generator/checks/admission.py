@@ -1,8 +1,8 @@
-"""Admission by the objects of the same files.
+"""Checks that apply the admission rules in the files to the objects in the same files.
 
-policy/rejects-own-object, runtime/pod-security, runtime/security-context-constraints and runtime/unset-amount: an
-object that a policy of its own release rejects blocks the sync of the release, and a runtime whose pods the API server
-rejects runs no job.
+If an admission policy rejects an object of its own release, the sync of the release fails: policy/rejects-own-object.
+If the API server rejects the pods of a runtime, no job on the runtime runs: runtime/pod-security,
+runtime/security-context-constraints and runtime/unset-amount.
 """
 
 from __future__ import annotations
@@ -75,7 +75,14 @@ def pod_security(objects: Objects) -> Iterator[Breach]:
 
 
 def _find_violations(body: Body, level: Level, minor: int, decision: PodDecision | None) -> Iterator[Violation]:
-    """Yield the violations of pods. On OpenShift, `decision` is the answer of the SCCs, which OpenShift asks first."""
+    """Yield the violations of a Pod Security level by a pod.
+
+    Args:
+        body: the pod.
+        level: the level.
+        minor: the minor version of Kubernetes.
+        decision: the decision of the SCCs, which OpenShift evaluates before Pod Security; None on Kubernetes.
+    """
     if decision is None or decision.answer is not Answer.REJECTED:
         for violation in find_violations(body, level, minor):
             if not (violation.is_unset and decision and decision.doubt):
@@ -83,7 +90,7 @@ def _find_violations(body: Body, level: Level, minor: int, decision: PodDecision
 
 
 def _namespaces(pods: PodTemplate, objects: Objects) -> dict[str, Manifest]:
-    """Return the Namespaces with pods of a template, by name."""
+    """Return name → Namespace, for the namespaces in which pods of a template run, or can run."""
     names = sorted(namespaces_of(pods, objects) | likely_namespaces(pods, objects))
     return {name: item for name in names if (item := objects.one("", "Namespace", name))}
 
@@ -148,7 +155,7 @@ def security_context_constraints(objects: Objects) -> Iterator[Breach]:
 
 
 def _where(names: Sequence[str], count: int) -> str:
-    """Return a text for the Namespaces `names`, out of `count`: the name if `count` is 1, else an example."""
+    """Describe the Namespaces `names` that reject pods, out of `count` Namespaces: `2 of 3 Namespaces, such as …`."""
     return f"Namespace `{names[0]}`" if count == 1 else f"{len(names)} of {count} Namespaces, such as `{names[0]}`"
 
 
@@ -256,7 +263,10 @@ class OwnAdmission:
 
     @cached_property
     def account(self) -> UserInfo | None:
-        """The ServiceAccount of Argo CD, which applies a release; None if no file grants its role."""
+        """The ServiceAccount of Argo CD, which applies a release.
+
+        None unless the files bind the ClusterRole `mpigen-gitops` to exactly one subject.
+        """
         from generator.simulate.policies.request import UserInfo
 
         binding = self.objects.one("rbac.authorization.k8s.io", "ClusterRoleBinding", GITOPS_ROLE)
@@ -281,10 +291,10 @@ class OwnAdmission:
                     yield from [item for item in decisions[:1] if item and all(decisions)]
 
     def _find_denial(self, policy: Policy, request: Request) -> Decision | None:
-        """Return the first decision of a policy that rejects a request; None if the policy may accept it.
+        """Return the first decision of a policy that rejects a request; None if the policy may accept the request.
 
-        An error because of a missing parameter is no rejection unless the files are a complete release: otherwise, the
-        cluster may have the parameter.
+        If a parameter of the policy is in no file, only a complete release counts as a rejection: otherwise the cluster
+        may have the parameter.
 
         Raises:
             SimulationError: mpigen cannot evaluate the policy.
@@ -343,10 +353,10 @@ class OwnAdmission:
         return all(decision.holds for decision in decisions)
 
     def _may_judge(self, policy: Policy, manifest: Manifest, kind: Kind) -> bool:
-        """Return True if the object in the file has the values that a policy reads.
+        """Return True if the policy would read the same values in the cluster as in the file.
 
-        The API server and other admission plugins set fields that the file lacks. mpigen has the defaults of custom
-        resources. For other kinds, the result is True only if the policy reads fields without defaults.
+        The API server and admission plugins set fields before they evaluate policies. mpigen sets the defaults of
+        custom resources too. For built-in kinds, the result is True only if the policy reads fields that nothing sets.
         """
         if any(kind.is_named_by(rule) for rule in self._mutating_rules):
             return False
@@ -451,8 +461,9 @@ def rejects_own_object(admission: OwnAdmission) -> Iterator[Breach]:
       rejects it for every group of the owner.
     - Without a known user, the check leaves out policies that read the user.
 
-    The check leaves out objects whose Namespace is not in the files, and fields of built-in kinds that the API server
-    can set. `mpigen check-job` decides about TrainJobs of a user with groups.
+    The check leaves out objects whose Namespace is not in the files, and policies that read fields of built-in kinds
+    that the API server can set. For a cluster-scoped object outside of a complete release, the finding is a warning.
+    `mpigen check-job` decides about TrainJobs of a user with groups.
 
     Source: k8s.io/apiserver v0.34.2 pkg/admission/plugin/policy/validating/dispatcher.go Dispatch
     """
@@ -479,6 +490,6 @@ _KNOWN: Mapping[tuple[str, str], tuple[tuple[str, ...], ...]] = {
     **{("apps", kind): (*_METADATA, ("spec", "template")) for kind in ("DaemonSet", "Deployment", "StatefulSet")},
     ("batch", "Job"): (*_METADATA, ("spec", "template")),
 }
-"""(group, kind) of a built-in kind → the beginnings of paths without values that the API server sets."""
+"""(group, kind) of a built-in kind → the fields, as paths, below which the API server sets no values."""
 _QUEUED = {"Deployment", "Job", "JobSet", "LeaderWorkerSet", "Pod", "StatefulSet"}
 """Kinds to which Kueue adds the label of the queue `default`."""

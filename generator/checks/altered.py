@@ -1,4 +1,4 @@
-"""The check release/altered: the files of a release that differ from its lock."""
+"""The check release/altered: the files of a release that differ from `release.json`, the lock of the release."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ _WHY = "reviewers did not approve this file, so the checks and policies of the r
 
 
 def find_whole_releases(paths: Sequence[Path], files: Iterable[Path]) -> Iterator[Path]:
-    """Yield the folder of each release that lies in one of the named paths, as a path that begins like the named path.
+    """Yield the folder of each release that is one of the named paths, or is inside one.
+
+    A folder is yielded as the named path followed by the rest, so that messages show the path as the user wrote it.
 
     Args:
         paths: the files and folders that the user named.
@@ -28,7 +30,7 @@ def find_whole_releases(paths: Sequence[Path], files: Iterable[Path]) -> Iterato
 
 
 def report_altered(problems: Iterable[Problem]) -> list[Finding]:
-    """Return a finding for each file of a release that differs from the lock."""
+    """Return a finding for each problem of `mpigen verify`: a file of a release that differs from the lock."""
     return [
         Finding(item.file, item.line, item.column, "$", "release/altered", "", item.message, _WHY, item.fix)
         for item in problems
@@ -41,8 +43,8 @@ declare(
     text="""Report a file of a release that differs from the lock of the release, or that the lock does not list.
 
     The lock `release.json` lists the files of a release with their digests. If a folder in the arguments of
-    `mpigen validate` is a release, or holds releases, `validate` first compares their files with the locks, as `mpigen
-    verify` does. A single file of a release is not compared.
+    `mpigen validate` is a release, or contains releases, `validate` first compares their files with the locks, as
+    `mpigen verify` does. If you name a single file of a release, `validate` does not compare the file.
 
     Source: mpigen: generator/release/write.py verify
     """,

@@ -1,7 +1,7 @@
 """Checks of API versions and fields that a release deprecates or removes: schema/deprecated-*, schema/removed-version.
 
-The table generator/facts/api_versions.yaml has the versions and their replacements. A version that the schemas of the
-target versions have is served, so it is at most deprecated.
+The table generator/facts/api_versions.yaml has the versions and their replacements. If the schemas of the target
+versions contain an API version, the API server serves it: the version can be deprecated, but not removed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from generator.schemas.embedded import Engine
 def removed_version(manifest: Manifest, engine: Engine) -> Breach | None:
     """Return the breach of an object whose apiVersion the target release removed; None for any other object.
 
-    If another project still serves the version, the breach is a missing schema.
+    If another project still serves the version, the check of the breach is `schema/no-schema`.
     """
     row = find_version(manifest.api_version, manifest.kind)
     if row is None or not is_reached(engine.targets.get(row.component, ""), row.removed):
@@ -79,7 +79,7 @@ def describe_removal(field: ApiField) -> str:
 
 
 def _is_replaceable(row: ApiVersion, manifest: Manifest, engine: Engine) -> bool:
-    """Return True if the target release serves the replacement of a version, or if the version has no replacement."""
+    """Return True if the target release serves the replacement of an API version, or if there is no replacement."""
     return not row.replacement or engine.has_schema(row.replacement, row.replacement_kind or manifest.kind)
 
 

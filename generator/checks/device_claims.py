@@ -19,7 +19,7 @@ _SPECS: Mapping[str, Path] = {
     "ResourceClaim": ("spec", "devices"),
     "ResourceClaimTemplate": ("spec", "spec", "devices"),
 }
-"""Kind → the path of its requests, or of the spec of a DeviceClass."""
+"""Kind → the path of `requests` and `constraints`; for a DeviceClass, the path of `selectors`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Devices:
 
     @classmethod
     def of_manifest(cls, manifest: Manifest, targets: Mapping[str, str]) -> Devices | None:
-        """Return the view of a manifest; None for another kind."""
+        """Return the devices that a manifest selects; None for another kind."""
         if manifest.group != "resource.k8s.io" or manifest.kind not in _SPECS:
             return None
         path = _SPECS[manifest.kind]
@@ -50,8 +50,8 @@ class Devices:
 def device_claim(devices: Devices) -> Iterator[Breach]:
     """Report a request name or a selector of devices that the API server rejects.
 
-    `requests` of a constraint or of a configuration names a request of the claim, or an alternative of a request, such
-    as `gpu/large`. A selector is a CEL expression over the variable `device` that compiles and returns a boolean.
+    `requests` of a constraint or of a configuration must name requests of the claim, or alternatives of a request, such
+    as `gpu/large`. A selector must be a CEL expression over the variable `device` that compiles and returns a boolean.
     mpigen compiles with Google's CEL, against the types that Kubernetes declares.
 
     Source: kubernetes v1.34.2 pkg/apis/resource/validation/validation.go validateDeviceClaim, validateRequestNameRef,

@@ -21,7 +21,7 @@ class Specs:
     """The specs of JobSets and pods in an object, and the target versions.
 
     Attributes:
-        specs: (`job-set` or `pod`, path, spec) of each spec.
+        specs: (`job-set` or `pod`, path of the spec in the object, spec).
         targets: component → minor version.
     """
 
@@ -30,7 +30,7 @@ class Specs:
 
     @classmethod
     def of_manifest(cls, manifest: Manifest, targets: Mapping[str, str]) -> Specs | None:
-        """Return the view of a manifest; None for an object without such a spec."""
+        """Return the specs of JobSets and pods in a manifest; None if the object has neither."""
         bases: Mapping[str, Path] = {"JobSet": ("spec",), **dict.fromkeys(RUNTIMES, JOB_SET)}
         base = bases.get(manifest.kind)
         specs: list[tuple[str, Path, Mapping[str, object]]] = []

@@ -1,4 +1,4 @@
-"""Find the manifest files below paths and the release of each, and compare them with older releases."""
+"""Find the manifest files below paths and the release of each file, and compare releases with older ones."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Origin:
     Attributes:
         folder: the folder with release.json; None if the file belongs to no release.
         targets: the versions for which the release was generated.
-        platform: the name of its platform.
+        platform: the name of the release's platform.
         listed: the manifest files that release.json lists, relative to the folder.
     """
 
@@ -42,7 +42,7 @@ class Origin:
     listed: frozenset[str] = field(default=frozenset(), compare=False)
 
     def is_complete(self, files: Iterable[Path]) -> bool:
-        """Return True if all these files belong to this release, and include every file that release.json lists."""
+        """Return True if all files are in the folder of this release, and include every file that its lock lists."""
         if self.folder is None or not self.listed:
             return False
         paths = [file.absolute() for file in files]
@@ -113,7 +113,7 @@ class Search:
     Attributes:
         files: the regular files, in order, without repetition.
         refused: a problem for each file or folder that cannot be read.
-        named: the files that are paths themselves, and not in a folder.
+        named: the files that the user named directly, not through a folder.
     """
 
     files: tuple[Path, ...]
@@ -203,7 +203,7 @@ class Applied:
 
 
 def by_platform(files: Sequence[Path], read_file: Reader = read_file) -> Mapping[str, Applied]:
-    """Return the files of the release of each platform. The files of no release have the platform "".
+    """Return platform → the files of its release. The key "" has the files that belong to no release.
 
     Raises:
         OutputError: there are several releases of a platform.
@@ -221,7 +221,10 @@ def by_platform(files: Sequence[Path], read_file: Reader = read_file) -> Mapping
 
 
 def with_more(side: Mapping[str, Applied], names: Sequence[str]) -> Mapping[str, Applied]:
-    """Add files such as standard input to the only platform; without a single platform, to the files of no release."""
+    """Add files, such as standard input, to the release of the only platform.
+
+    If `side` has no platform or several platforms, add them to the files that belong to no release.
+    """
     platforms = [name for name in side if name]
     home = platforms[0] if len(platforms) == 1 else ""
     applied = side.get(home, Applied())

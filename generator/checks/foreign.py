@@ -1,7 +1,8 @@
 """Recognize YAML that is not a manifest: Helm charts, kustomizations, templates, encrypted files, and files of tools.
 
-`validate` skips such files and names them, because their content becomes manifests only later, or never. A file in a
-release of mpigen is always a manifest, and so is a file that the command line names, unless its place shows otherwise.
+`validate` skips such files and names them, because their content becomes manifests only later, or never. `validate`
+never skips a file in a release of mpigen. It skips a file that the command line names only if the file belongs to a
+Helm chart or a kustomization.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ CHART = "Chart.yaml"
 _VALUES = re.compile(r"values[^/]*\.(yaml|yml|json)|ci/[^/]*\.ya?ml|Chart\.(yaml|lock)")
 """Files of a chart that are no templates, relative to the chart."""
 _PATCH = re.compile(r"patches/[^/]*|(?:.*/)?[^/]*patch[^/]*", re.IGNORECASE)
-"""The folder and the name of a patch. Near a kustomization, it is no manifest, even if no kustomization uses it."""
+"""Folder and name of a patch. Below a kustomization, mpigen skips such a file, even if no kustomization uses it."""
 _CONTROL = re.compile(rb"^\s*\{\{", re.MULTILINE)
 _EXPRESSION = b"{{"
 _PLACEHOLDER = re.compile(r"\{\{|\$[({]?[A-Za-z_]|__[A-Z][A-Z0-9_]*__|<[A-Za-z][\w-]*>")
@@ -91,7 +92,7 @@ def _is_of_chart(path: Path) -> bool:
 
 
 def _references(files: Iterable[Path], kustomizations: Kustomizations) -> tuple[set[Path], set[Path]]:
-    """Return the absolute paths of the inputs and the resources of the kustomizations around these files."""
+    """Return (inputs, resources): the absolute paths of the files that kustomizations at or above these files name."""
     folders = dict.fromkeys(file.absolute().parent for file in files)
     around = {item.file: item for folder in folders for item in kustomizations.around(folder / NAMES[0])}
     everything = [*kustomizations.named, *around.values()]
@@ -100,7 +101,7 @@ def _references(files: Iterable[Path], kustomizations: Kustomizations) -> tuple[
 
 
 def recognize_text(text: bytes, file: str, engine: Engine) -> Skipped | None:
-    """Return the reason to skip a file by its content; None for a file with manifests, whether right or wrong."""
+    """Return why mpigen skips a file, according to its content; None for a file with manifests, even invalid ones."""
     bodies: list[Any] = []
     try:
         bodies += (document.data for document in load(text))

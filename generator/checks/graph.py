@@ -50,12 +50,13 @@ ERROR, WARNING, INFO = Severity.ERROR, Severity.WARNING, Severity.INFO
 
 
 class State(Enum):
-    """The presence of a named object.
+    """The presence of an object that a field names.
 
     Attributes:
         PRESENT: the files have the object, or an object whose controller creates it.
-        ABSENT: the files do not have the object.
-        EXTERNAL: the object exists without a file, or the cluster has objects of this kind that no file has.
+        ABSENT: no file has the object, and a file should have it.
+        EXTERNAL: no file has the object, but every cluster has an object of this name, or clusters usually have objects
+            of this kind that are in no file.
     """
 
     PRESENT = "present"
@@ -76,7 +77,7 @@ class Reference:
         state: the presence of the other object.
         namespaces: the namespaces in which the other object must exist; empty if it is cluster-scoped, or if the files
             do not show the namespace.
-        lacking: the part of `namespaces` without the object.
+        lacking: the `namespaces` in which the files do not have the object.
         is_optional: True if the field allows that the object is absent.
     """
 
@@ -92,7 +93,7 @@ class Reference:
 
     @property
     def identities(self) -> Sequence[tuple[str, str, str, str]]:
-        """The identities of the other object: group, kind, namespace and name, one for each namespace."""
+        """(group, kind, namespace, name) of the other object, once for each namespace in which it must exist."""
         return [(*self.target.identity, namespace, self.name) for namespace in sorted(self.namespaces or {""})]
 
 
@@ -102,7 +103,7 @@ def references(objects: Objects) -> Sequence[Reference]:
 
 
 def is_in_graph(manifest: Manifest) -> bool:
-    """Return True if objects of this kind name other objects, can be named, or make a controller create objects."""
+    """Return True if the graph reads the manifest: its kind has pod templates, or is in references.yaml."""
     kind = manifest.kind
     return kind in KINDS or (kind in _kinds() and (manifest.group, kind) in _kinds())
 
@@ -131,7 +132,7 @@ class Graph:
         return [reference for manifest in self.manifests for reference in self._named_by(manifest)]
 
     def _named_by(self, manifest: Manifest) -> Sequence[Reference]:
-        """Return the references of an object. Only the first call for an object reads its fields."""
+        """Return the references in the fields of an object. The result is cached."""
         key = id(manifest)
         if key not in self._known:
             self._known[key] = list(self._references_of(manifest))
@@ -151,7 +152,10 @@ class Graph:
         return names.get(name, frozenset()) | matching
 
     def names(self, kind: Kind, namespaces: AbstractSet[str] = frozenset()) -> AbstractSet[str]:
-        """Return the names of the objects of a kind in some namespaces, or in all. Patterns of names are left out."""
+        """Return the names of the objects of a kind in some namespaces, or in all if `namespaces` is empty.
+
+        The result includes objects that controllers create, unless their names are unknown.
+        """
         return {
             name
             for name, within in self._created.get(kind, {}).items()
@@ -164,16 +168,19 @@ class Graph:
         return self.objects.names(*_NAMESPACE).get("", frozenset())
 
     def report(self, check_id: str) -> Iterator[Breach]:
-        """Yield the breaches of a check about absent objects.
+        """Yield the breaches of a check that reports absent objects.
 
         Args:
-            check_id: the check that the table names for the kinds of absent objects.
+            check_id: the id of the check. references.yaml names this id at each kind whose absence the check reports.
         """
         for reference in self.dangling(check_id):
             yield from self.explain(reference)
 
     def dangling(self, check_id: str) -> Iterator[Reference]:
-        """Yield the references of a check to objects that no file has, the first one for each object and name."""
+        """Yield the references to absent objects that a check reports.
+
+        If an object names the same absent object several times, only the first reference is yielded.
+        """
         seen = set()
         kinds = kinds_with_names_of(check_id)
         has_pods = _PODS in kinds
@@ -187,7 +194,7 @@ class Graph:
                         yield reference
 
     def explain(self, reference: Reference) -> Iterator[Breach]:
-        """Yield the breach of an absent object; none if the files do not show that a file must have the object."""
+        """Yield the breach of a reference to an absent object; none if the object may exist only in the cluster."""
         target, kind = reference.target, reference.target.identity.kind
         known: Collection[str] = self.names(target.identity, reference.lacking)
         fix = f"{target.add or f'add the {kind}'}{existing_instead(reference.name, known)}"
@@ -215,11 +222,12 @@ class Graph:
     def _is_certain(self, reference: Reference, known: Collection[str]) -> bool:
         """Return True if the files suffice to report an absent object.
 
-        `known` has the names of the objects of its kind in the namespaces of the reference.
+        If the files have another object of the kind, or the Namespace of the absent object, the object should be in a
+        file too. Pods of a ClusterTrainingRuntime and the subjects of a binding can be in any namespace.
 
-        An object in a file shows that the files have the objects of its kind. A Namespace in a file shows this for the
-        objects in the namespace. Pods of a ClusterTrainingRuntime and the subjects of a binding can be in any
-        namespace.
+        Args:
+            reference: the reference to the absent object.
+            known: the names of the objects of this kind that exist in the namespaces without the object.
         """
         target, manifest = reference.target, reference.manifest
         is_defined = bool(reference.lacking & self.namespaces)
@@ -230,7 +238,7 @@ class Graph:
         return is_defined or not (manifest.kind == CLUSTER_RUNTIME or reference.link.most == INFO)
 
     def _severity(self, reference: Reference) -> Severity:
-        """Return ERROR only in a complete release, for an object that the release must have."""
+        """Return the severity of a reference to an absent object. Only a complete release can have an error."""
         target = reference.target
         limits = [Severity(target.absent), Severity(reference.link.most or ERROR)]
         if reference.state is State.EXTERNAL:
@@ -243,7 +251,7 @@ class Graph:
 
     @property
     def manifests(self) -> Iterator[Manifest]:
-        """The objects of kinds that the graph reads."""
+        """Yield `objects.manifests` and `objects.others`."""
         yield from self.objects.manifests
         yield from self.objects.others
 
@@ -265,7 +273,7 @@ class Graph:
 
     @cached_property
     def _patterns(self) -> Mapping[Kind, Sequence[tuple[str, str]]]:
-        """Kind → (pattern of names, namespace) of objects whose names the controller completes."""
+        """Kind → (pattern, namespace) of objects that controllers create. A controller replaces `*` in the pattern."""
         return {
             kind: [(name, namespace) for name, within in names.items() if "*" in name for namespace in within]
             for kind, names in self._created.items()
@@ -273,7 +281,10 @@ class Graph:
 
     @cached_property
     def _namespaces_of_runtimes(self) -> Mapping[str, AbstractSet[str]]:
-        """Name of a ClusterTrainingRuntime → the namespaces whose jobs may use it, or whose TrainJobs do."""
+        """Name of a ClusterTrainingRuntime → the namespaces that list the runtime, or that have a TrainJob on it.
+
+        The annotation `mpigen.dev/runtimes` of a Namespace lists runtimes.
+        """
         namespaces: dict[str, set[str]] = {}
         for namespace in self.objects.of(*_NAMESPACE):
             for runtime in listed_runtimes(namespace):
@@ -350,7 +361,10 @@ def _format_namespaces(namespaces: AbstractSet[str]) -> str:
 
 
 def existing_instead(name: str, known: Collection[str]) -> str:
-    """Return the second half of a fix: to use the name of an existing object. The result is empty without one."""
+    """Return the end of a fix that proposes existing names: `, or correct the name to …`, or `, or use …`.
+
+    The result is empty if `known`, the names of existing objects, is empty.
+    """
     if close := difflib.get_close_matches(name, known, n=1):
         return f", or correct the name to `{close[0]}`"
     return f", or use {format_names(sorted(known)[:5], 'or')}" if known else ""

@@ -1,7 +1,7 @@
 """trainjob/pod-security, trainjob/limit-range: TrainJobs whose pods the API server rejects after Kueue admits them.
 
 The rules read TrainJobs whose runtime is in the files, and report only fields that the TrainJob sets. `mpigen
-check-job` reports the same as `trainjob/rejected`.
+check-job` reports such pods as `trainjob/rejected`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from generator.simulate.compile import Compiled, compile_job, read_priorities
 
 @dataclass(frozen=True)
 class CompiledJob:
-    """A TrainJob in the files, and its objects."""
+    """A TrainJob in the files, with the JobSet and the pods that controllers create for it."""
 
     manifest: Manifest
     compiled: Compiled
@@ -95,8 +95,8 @@ def limit_range(objects: Objects) -> Iterator[Breach]:
 
     Kueue compares the amounts of containers, and the requests of pods, with `max` and `min`: `quota/never-admitted`
     reports these. The API server also compares the limits of a whole pod, and the ratio of limit and request with
-    `maxLimitRequestRatio`. So it rejects the pods of a job that Kueue admits. It applies the defaults of LimitRanges
-    first, and a request above a default limit is invalid.
+    `maxLimitRequestRatio`. So the API server rejects pods of a job that Kueue admits. The API server first applies the
+    defaults of LimitRanges, and then rejects a request above a default limit.
 
     The check needs the runtime in the files. `runtime/limit-range` reports the resources of the runtime.
 

@@ -1,4 +1,4 @@
-"""kubeconform/*: run kubeconform, and find the lines of its findings, which name an object and sometimes a path."""
+"""kubeconform/*: run kubeconform, and find the line of each result, which names only an object and sometimes a path."""
 
 from __future__ import annotations
 
@@ -75,7 +75,10 @@ def check_by_kubeconform(parts: Sequence[Part], refused: Sequence[Problem], cach
 
 
 def _write_local_schemas(part: Part, texts: Mapping[str, bytes], folder: File) -> tuple[str, ...]:
-    """Write the schemas of the user's repository for the kinds in texts, and return their template of paths."""
+    """Write the schemas of the user's repository to a folder, for the kinds in `texts`.
+
+    Return the location of these schemas, as a template that kubeconform understands.
+    """
     kinds = set()
     for name, text in texts.items():
         with suppress(DocumentError):
@@ -163,8 +166,8 @@ declare(
     severity=ERROR,
     text="""Report an object that kubeconform rejects.
 
-    `--engine both` runs the real kubeconform in addition to mpigen's own engine. kubeconform rejects an object that
-    mpigen's engine accepts. The message and the path come from kubeconform.
+    `--engine kubeconform` runs the real kubeconform instead of mpigen's own engine. `--engine both` runs both, and this
+    check then reports only objects that mpigen's engine accepts. The message and the path come from kubeconform.
 
     Source: kubeconform v0.7.0 pkg/validator/validator.go ValidateResource
     """,

@@ -24,8 +24,8 @@ def limit_range(objects: Objects) -> Iterator[Breach]:
 
     Kueue compares the amounts of containers, and the requests of pods, with `max` and `min`: `quota/limit-range`
     reports these. The API server also compares the limits of a whole pod, and the ratio of limit and request with
-    `maxLimitRequestRatio`. It rejects the pods, and the job holds its quota without running. It applies the defaults of
-    LimitRanges first, and a request above a default limit is invalid.
+    `maxLimitRequestRatio`. The API server then rejects the pods, and the job holds its quota without running. The API
+    server first applies the defaults of LimitRanges, and then rejects a request above a default limit.
 
     The check reads the same namespaces as `runtime/pod-security`. The finding is a warning if another namespace accepts
     the pods, or if TrainJobs can set the amounts by `resourcesPerNode`.
@@ -67,7 +67,18 @@ def ranges_of(namespace: str, objects: Objects) -> list[Manifest]:
 def find_late_violations(
     pod: Body, job_set: Body, owner: Manifest, ranges: Sequence[Manifest], objects: Objects, namespace: str = ""
 ) -> list[LimitViolation]:
-    """Return the violations of a pod of a job that Kueue admits; none if Kueue rejects the job by a LimitRange."""
+    """Return the violations that only the API server finds, after Kueue has admitted the job.
+
+    The result is empty if Kueue itself never admits the job because of a LimitRange.
+
+    Args:
+        pod: a pod of the job.
+        job_set: the JobSet of the job, or `spec.template` of its runtime.
+        owner: the TrainJob or the runtime.
+        ranges: the LimitRanges of the namespace.
+        objects: the objects in the files, for RuntimeClasses.
+        namespace: the namespace of the job; empty for the namespace of `owner`.
+    """
     if not ranges:
         return []
     near = [*ranges, *objects.of("node.k8s.io", "RuntimeClass")]

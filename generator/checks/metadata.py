@@ -55,9 +55,9 @@ class Metadata:
 def metadata(metadata: Metadata) -> Iterator[Breach]:
     """Report a namespace, finalizers or owner references that the API server rejects.
 
-    A namespace has at most 63 lower-case letters, digits and inner hyphens, so no other name can exist. A finalizer
-    needs a domain, such as `example.com/keep`, except for the finalizers of Kubernetes. At most one owner of an object
-    can be its controller. `orphan` and `foregroundDeletion` exclude each other.
+    The name of a namespace has at most 63 lower-case letters, digits and inner hyphens. A finalizer needs a domain,
+    such as `example.com/keep`, except for the finalizers of Kubernetes. At most one owner of an object can be its
+    controller. `orphan` and `foregroundDeletion` exclude each other.
 
     Source: k8s.io/apimachinery v0.34.2 pkg/api/validation/objectmeta.go ValidateFinalizers, ValidateOwnerReferences,
     pkg/api/validation/generic.go ValidateNamespaceName; kubernetes v1.34.2
@@ -67,7 +67,8 @@ def metadata(metadata: Metadata) -> Iterator[Breach]:
     if namespace and not is_label(namespace, starts_with_letter=False):
         message = f"{format_value(namespace)} is not the name of a namespace"
         fix = "write at most 63 lower-case letters, digits and inner hyphens"
-        yield Breach(("metadata", "namespace"), message, "no such namespace can exist", fix, value=namespace)
+        why = f"no namespace can have this name, so {_REJECTED}"
+        yield Breach(("metadata", "namespace"), message, why, fix, value=namespace)
     yield from _finalizer_breaches(metadata)
     yield from _owner_breaches(metadata)
 

@@ -1,4 +1,4 @@
-"""The objects of a release, and the changes between two trees: the input of rules that read several objects."""
+"""The input of checks that read several objects: the objects of a release, or an update of the output tree."""
 
 from __future__ import annotations
 
@@ -21,11 +21,13 @@ class Objects:
     """The manifests of one release, or the manifests that belong to no release.
 
     Attributes:
-        manifests: the manifests, sorted by file and document. A check of your own gets objects of all kinds.
+        manifests: the manifests of the kinds that mpigen's checks read together, sorted by file and document. A check
+            of your own gets manifests of all kinds.
         targets: component → minor version, such as `{"kueue": "0.19"}`. A missing component has its newest version.
         today: the day of the check; None if checks must not depend on it.
         is_complete: True if these are all manifests of a release. A dangling reference is then an error.
-        others: further manifests, which only the graph of references reads.
+        others: the manifests of further kinds, such as RoleBindings. Only the checks of references and of access read
+            them.
         files: the files of a complete release.
     """
 
@@ -132,7 +134,7 @@ def is_queued(job: Manifest, objects: Objects) -> bool:
 
 @dataclass(frozen=True)
 class Change:
-    """An update from one tree to the next.
+    """An update that replaces the manifests of an old output tree by the manifests of a new one.
 
     Attributes:
         old: all manifests of the old tree.
@@ -145,11 +147,11 @@ class Change:
     targets: Mapping[str, str]
 
     def between(self) -> Iterator[Change]:
-        """Yield the change itself, for rules that need both trees."""
+        """Yield the change itself, for checks that read all manifests of both trees."""
         yield self
 
     def removed(self, group: str, *kinds: str) -> Iterator[Manifest]:
-        """Yield the objects of some kinds that the new tree lacks. A new apiVersion of an object does not matter.
+        """Yield the old objects of some kinds that the new tree lacks. An object in a new apiVersion is not removed.
 
         Args:
             group: the API group; empty for the core group.

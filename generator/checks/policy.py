@@ -1,6 +1,6 @@
 """Checks of admission policies, their bindings and their test cases: policy/*.
 
-What the API server rejects: kubernetes v1.34.2 pkg/apis/admissionregistration/validation/validation.go.
+The API server rejects invalid policies in kubernetes v1.34.2 pkg/apis/admissionregistration/validation/validation.go.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ def _repair(expression: Expression, policy: Policy) -> str:
 
 
 def _find_undefined_reads(text: str) -> Iterator[tuple[str, Iterable[str]]]:
-    """Yield (path, its fields) of each value whose undefined field the expression reads."""
+    """Yield (path, defined fields) of each value whose undefined field the text reads, such as `object.metadata`."""
     for reading in find_readings(text):
         fields: Any = TYPED.get(reading.root)
         for depth, name in enumerate(reading.fields if fields else ()):
@@ -211,7 +211,10 @@ def _errors_of_minimal_objects(policy: Policy) -> Mapping[int, tuple[str, str, s
 
 
 def _cause(policy: Policy, rule: int, message: str, operation: str) -> tuple[str, str, str] | None:
-    """Return the situation in which a rule fails, the error and the fix; None for a field that the kind may require."""
+    """Return the situation in which a rule fails, the error and the fix.
+
+    Return None for any other error, because the kind may require the field that the minimal object lacks.
+    """
     error = message.rpartition(" resulted in error: ")[2]
     if field := _NO_KEY.get(error):
         fix = f"read the optional field with `.?` and `orValue`, for example `object.metadata.?{field}.orValue({{}})`"
@@ -254,10 +257,10 @@ def _minimal_requests(policy: Policy) -> Iterator[Request]:
 
 
 def failures(outcomes: Iterable[Outcome]) -> Iterator[Finding]:
-    """Yield a finding for each case with an unexpected outcome."""
+    """Yield a finding for each test case of a policy whose outcome is not the expected one."""
     for outcome in outcomes:
         if outcome.complaint:
-            case, why = outcome.case, "the API server decides by the policies, so either a policy or the case is wrong"
+            case, why = outcome.case, "the API server would decide as mpigen does, so a policy or the case is wrong"
             message = f"{case.name}: {outcome.complaint}"
             yield Finding(case.file, case.line, 0, "$", "policy/case", "", message, why, outcome.fix)
 
@@ -369,7 +372,7 @@ declare(
     severity=ERROR,
     text="""Report a test case of a policy whose outcome is not the expected one.
 
-    The API server decides by the policies, so either a policy or the [case](../../tasks/test-policies.md) is wrong.
+    The API server would decide as mpigen does, so a policy or the [case](../../tasks/test-policies.md) is wrong.
     A case also fails if mpigen cannot evaluate the policy. Only `mpigen policy test` runs this check.
 
     Source: mpigen: policies have no test cases of their own in Kubernetes

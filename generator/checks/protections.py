@@ -1,7 +1,8 @@
 """Checks of weakened protections in a release: policy/weakened and policy/cluster-admin.
 
-An attacker who changes a release can also write its lock anew. So `policy/weakened` compares the objects with the
-protections that the lock declares, and with the form in which mpigen writes each rule.
+An attacker who changes objects of a release can also write their new digests into its lock, `release.json`. So
+`policy/weakened` compares the objects with the protections that the lock declares, and with the form in which mpigen
+writes each rule.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ class Protections(NamedTuple):
     """A release with the protections that its lock declares.
 
     Attributes:
-        release: the lock.
-        declared: the declared protections.
-        actual: the protections of the objects.
+        release: the lock, `release.json`.
+        declared: protection → the value that the lock declares, such as the actions of an admission policy.
+        actual: protection → the value that the objects have.
         rules: the generated admission policies and their bindings.
         bindings: the RoleBindings and ClusterRoleBindings.
     """
@@ -67,7 +68,8 @@ def weakened(protections: Protections) -> Iterator[Breach]:
     `release.json` lists the actions of all admission rules, the callers that they name, the Pod Security level of each
     namespace of a tenant, and the NetworkPolicies that deny all traffic. The check also reports a generated admission
     policy that ignores errors, has an expression without any field of the request, or excludes objects or namespaces.
-    A person who weakens a release can write its digests anew, so that `mpigen verify` finds no difference.
+    A person who weakens a release can also update the digests in `release.json`, so that `mpigen verify` finds no
+    difference.
 
     The platform file selects weaker actions and levels: `policies.admission`, `policies.podSecurity` and `relax`.
     `release.json` then declares these.
@@ -152,7 +154,7 @@ def _binding_breaches(binding: Manifest) -> Iterator[Breach]:
 def _breach(manifest: Manifest, path: Path, effect: str) -> Breach:
     return Breach(
         path,
-        f"the generated {manifest.kind} `{manifest.name}` {effect}; mpigen writes no such field",
+        f"the generated {manifest.kind} `{manifest.name}` {effect}, but `mpigen synth` never writes this",
         "the API server accepts requests that the rule would reject",
         _FIX,
         manifest,

@@ -75,7 +75,11 @@ class RankStart:
         return origin.path if origin and is_own else ("spec", "runtimeRef", "name")
 
     def lacks_file(self, launch: Launch, path: str) -> bool:
-        """Return True if neither a volume nor an earlier program of the command can have written the hostfile."""
+        """Return True if only the image can contain the hostfile that a launcher reads.
+
+        Trainer does not mount the file, no volume contains its path, and no other program of the command can write the
+        file. Return False for a relative path, and for a path that mpigen does not know.
+        """
         if not path.startswith("/") or not is_known(path) or self.started.is_hostfile(path):
             return False
         mounts = (str(mount.get("mountPath")) for mount in mappings(self.started.container[1].get("volumeMounts")))
@@ -93,7 +97,7 @@ class RankStart:
 
     @property
     def size(self) -> str:
-        """The hosts and slots, as the end of a message."""
+        """The slots and hosts of the hostfile, as the end of a message: `8 slots: 2 hosts with 4 each`."""
         hosts, slots = len(self.started.hosts), self.started.slots
         return f"{hosts * slots} slot{'s' * (hosts * slots > 1)}: {hosts} host{'s' * (hosts > 1)} with {slots} each"
 
@@ -159,9 +163,9 @@ def shared_devices(objects: Objects) -> Iterator[Breach]:
 def idle_devices(objects: Objects) -> Iterator[Breach]:
     """Report pods without a rank, and pods with fewer ranks than accelerators.
 
-    A launcher with a number of processes fills the first pods of the hostfile. The other pods hold their devices and
-    quota, and run nothing. If each pod has a rank, but fewer ranks than accelerators, the finding is an info: a rank
-    can use several accelerators.
+    If a command sets the number of processes, the launcher fills the first pods of the hostfile. The other pods hold
+    their devices and quota, and run nothing. If each pod has a rank, but fewer ranks than accelerators, the finding is
+    an info: a rank can use several accelerators.
 
     Source: Open MPI 4.1.4 and 5.0.11, Intel MPI 2021.19 and MPICH 5.0.2 were run (tests/fixtures/launches.yaml)
     """
@@ -239,7 +243,7 @@ def torchrun(objects: Objects) -> Iterator[Breach]:
 
     Trainer sets the number of pods in `PET_NNODES`, and the address of the first pod in `PET_MASTER_ADDR`. Options of
     torchrun override these variables. With `--nnodes` above the number of pods, torchrun waits until it fails. With
-    `--nnodes` below it, the world lacks the ranks of the other pods. With `--standalone`, each pod is a world of its
+    a lower `--nnodes`, the world lacks the ranks of the other pods. With `--standalone`, each pod is a world of its
     own, or waits for the other pods until it fails.
 
     Source: pytorch torch/distributed/run.py run; torch/distributed/elastic/rendezvous/static_tcp_rendezvous.py

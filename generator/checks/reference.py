@@ -79,8 +79,8 @@ def role(graph: Graph) -> Iterator[Breach]:
     """Report a Role or ClusterRole that a binding names, but that is in no file.
 
     The binding grants nothing until the role exists, and its users get `403 Forbidden`. Every cluster has the
-    ClusterRoles `admin`, `cluster-admin`, `edit`, `view` and `system:*`. Operators bring further ClusterRoles, so an
-    absent ClusterRole is a warning, and only if the files have another ClusterRole.
+    ClusterRoles `admin`, `cluster-admin`, `edit`, `view` and `system:*`. Operators install further ClusterRoles. So the
+    check reports an absent ClusterRole only if the files have another ClusterRole, and only as a warning.
 
     Source: kubernetes v1.34.2 pkg/registry/rbac/validation/rule.go VisitRulesFor
     """
@@ -102,8 +102,9 @@ def policy(graph: Graph) -> Iterator[Breach]:
 def store(graph: Graph) -> Iterator[Breach]:
     """Report a SecretStore that an ExternalSecret names, but that is in no file.
 
-    External Secrets creates no Secret until the store exists: SecretSyncedError. A ClusterSecretStore belongs to the
-    cluster: the check reports only a name that is similar to a ClusterSecretStore in the files, as an info.
+    External Secrets creates no Secret until the store exists: SecretSyncedError. A ClusterSecretStore may exist in the
+    cluster without a file. So the check reports the name of an absent ClusterSecretStore only if a ClusterSecretStore
+    in the files has a similar name, and only as an info.
 
     Source: external-secrets v1.3.2 pkg/controllers/secretstore/client_manager.go getStore
     """
@@ -114,10 +115,10 @@ def store(graph: Graph) -> Iterator[Breach]:
 def project(graph: Graph) -> Iterator[Breach]:
     """Report an AppProject that is in no file, or that does not allow the repository or destination of an Application.
 
-    Argo CD applies nothing: InvalidSpecError. An absent AppProject is a warning, and only if the files have another
-    AppProject. The check reports a repository or a destination that no pattern of the AppProject can match. A pattern
-    with `!`, `{`, `[` or `?` counts as a match. An entry with the name of a cluster counts as a match of any server,
-    because the files do not show the names of clusters.
+    Argo CD applies nothing: InvalidSpecError. The check reports an absent AppProject only if the files have another
+    AppProject, and only as a warning. The check reports a repository or a destination that no pattern of the AppProject
+    can match. A pattern that starts with `!` or contains `{`, `[`, `?` or a backslash counts as a match. An entry with
+    the name of a cluster counts as a match of any server, because the files do not show the names of clusters.
 
     Source: argo-cd v3.2.1 controller/appcontroller.go refreshAppConditions, pkg/apis/application/v1alpha1
     app_project_types.go IsSourcePermitted, isDestinationMatched
@@ -187,7 +188,7 @@ def _may_match(pattern: str, value: str) -> bool:
 
 
 def _normalize(repository: str) -> str:
-    """Return the form in which Argo CD compares repositories (argo-cd v3.2.1 util/git/git.go NormalizeGitURL)."""
+    """Return a repository URL in the form that Argo CD compares (argo-cd v3.2.1 util/git/git.go NormalizeGitURL)."""
     text = repository.strip().lower().removesuffix(".git")
     return text if "://" in text and not text.startswith("ssh://") else text.removeprefix("ssh://").replace(":", "/", 1)
 
@@ -253,7 +254,10 @@ def cluster_class(graph: Graph) -> Iterator[Breach]:
 
 
 def _report(graph: Graph, check_id: str) -> Iterator[Breach]:
-    """Yield the breaches of a check; for a ClusterTrainingRuntime, only in namespaces that use the runtime."""
+    """Yield the breaches of a check that reports absent objects.
+
+    For pods of a ClusterTrainingRuntime, an object must exist only in the namespaces that use the runtime.
+    """
     for reference in graph.dangling(check_id):
         if reference.lacking and reference.manifest.kind == CLUSTER_RUNTIME:
             used = namespaces_of(next(pod_templates(reference.manifest)), graph.objects)

@@ -15,10 +15,11 @@
    The id gives the function its name. `mpigen checks` shows the first line of the docstring without "Report", and the
    page docs/checks/<id>.md shows all of it. `Breach` has the three texts: what is wrong, what will happen because of
    it, what to do.
-2. `severity` is the worst one: ERROR if the object is rejected, never runs or is unsafe; WARNING if it may; INFO if it
-   is good to know. A breach can lower it.
-3. `needs` is the class that the function reads. It decides when the function runs, see `Stage`. `since="kueue 0.19"` is
-   the first version with the behavior. Ranges of known defects are in generator/facts/defects.yaml instead.
+2. `severity` is the highest severity of a breach: ERROR if the object is rejected, never runs or is unsafe; WARNING if
+   that depends on the cluster; INFO for a fact that the owner should know. A breach can set a lower severity.
+3. `needs` is the class that the function reads. The class decides when the function runs, see `Stage`.
+   `since="kueue 0.19"` is the first version with the behavior. Ranges of versions with a known defect are in
+   generator/facts/defects.yaml instead.
 4. Add tests/checks/<id>/cases.yaml with a case that breaks the rule and one that does not. The page shows the case with
    a sentence `shows`. `python -m tests.checks` records the texts in tests/checks/<family>/expected.txt, and
    `python -m tests.docs` writes the page.
@@ -70,7 +71,7 @@ _OF_OTHERS = frozenset(
 """Modules of `_OF_TREES` whose rules never report a TrainJob."""
 _OF_JOBS = tuple(module for module in _OF_TREES if module not in _OF_OTHERS)
 _OF_CHANGES = ("change.immutable", "change.queues", "change.runtimes")
-"""Modules with the rules over two trees, which only `synth` and `validate --since` import."""
+"""Modules with the rules that compare two output trees. Only `synth` and `validate --since` import them."""
 _ENGINES = (
     *("altered", "run", "kubeconform", "policy", "pod.fields", "sources", "submission"),
     ".hazards.find",
@@ -86,7 +87,8 @@ class Stage(Enum):
         OBJECT: once for each manifest. The class is Manifest, or has `of_manifest(manifest, targets)`, which returns
             None for other kinds.
         TOGETHER: once for each release. The class is Objects, or has `read(objects)`, which may return None.
-        CHANGE: once for each item of `between(change)` of the class, when a new tree replaces an old one.
+        CHANGE: once for each item that `between(change)` of the class returns, when a new output tree replaces an old
+            one.
         ENGINE: never. An engine reports the breaches.
     """
 
@@ -106,7 +108,7 @@ class Check:
 
     Attributes:
         id: `family/rule`.
-        severity: the severity of a breach without its own.
+        severity: the severity of breaches that set none.
         needs: the class of the objects that the rule reads.
         since: the first minor version of a component for which the rule holds, such as `kueue 0.19`; empty for all.
         text: the docs: a summary, an explanation, and the sources.
@@ -231,9 +233,9 @@ def check(name: str, *, severity: Severity, needs: type[Any], since: str = "") -
 
     Args:
         name: the id, `family/rule`. The function has the name of the rule, with `_` for `-`.
-        severity: the severity of a breach without its own: `ERROR`, `WARNING` or `INFO`.
-        needs: the class of the argument: `Manifest`, `Objects`, `Change`, or a class of `generator.views`. It decides
-            how often the check runs.
+        severity: the severity of breaches that set none: `ERROR`, `WARNING` or `INFO`.
+        needs: the class of the argument: `Manifest`, `Objects`, `Change`, or a class of `generator.views`. The class
+            decides how often the check runs.
         since: the first minor version of a component for which the check holds, such as `kueue 0.19`; empty for all.
 
     Returns:
@@ -303,7 +305,7 @@ def complete(breach: Breach, manifest: Manifest | None = None) -> Located:
 
 @cache
 def checks() -> Sequence[Check]:
-    """Return all checks of mpigen, by id.
+    """Return all checks of mpigen, sorted by id.
 
     Raises:
         ValueError: two checks have the same id.
@@ -381,7 +383,7 @@ class Suite:
         return next((check for check in self.own if check.id == name), None) or get(name)
 
     def all(self) -> Sequence[Check]:
-        """Return all checks, by id."""
+        """Return all checks, of mpigen and of the user's repository, sorted by id."""
         return sorted((*checks(), *self.own), key=lambda check: check.id)
 
     def ids(self) -> Sequence[str]:

@@ -1,7 +1,7 @@
 """Run all checks over manifests, and find the line of each breach.
 
 `check_rendered` checks a release before it is written. For files on disk, `check_text` checks each file, and
-`check_together` runs the rules that read several objects. `compare` checks an update from one tree to the next.
+`check_together` runs the rules that read several objects. `compare` checks an update of the output tree.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Checked:
         files: the number of files.
         kinds: kind → the number of its objects.
         findings: the findings, unsorted and perhaps repeated; `in_order` returns them sorted.
-        related: all objects, for the checks over several objects; empty for a release.
+        related: all objects, for `check_together`; empty in the result of `check_rendered`.
         waiving: the objects with the annotation `mpigen.dev/waive`.
         skipped: the files whose content is no manifest.
     """
@@ -140,7 +140,7 @@ def number_documents(manifests: Iterable[Manifest]) -> Iterator[Manifest]:
 
 
 def check_text(text: bytes, file: str, engine: Engine, suite: Suite = _OURS) -> Checked:
-    """Check each object of one YAML text. A text that cannot be parsed is one finding."""
+    """Check each object of one YAML text. The result has a finding for each part that cannot be parsed."""
     kinds: Counter[str] = Counter()
     related: list[Manifest] = []
     waiving: list[Manifest] = []
@@ -279,11 +279,11 @@ def compare(
     text_of: Callable[[str], str | bytes],
     suite: Suite = _OURS,
 ) -> list[Finding]:
-    """Return the findings of an update from one tree to another.
+    """Return the findings of an update that replaces an old output tree by a new one.
 
     Args:
-        old: all manifests of the old tree, with the numbers of their documents.
-        new: all manifests of the new tree, with the numbers of their documents.
+        old: all manifests of the old tree, each with the number of its document in its file.
+        new: all manifests of the new tree, each with the number of its document in its file.
         targets: component → minor version.
         text_of: returns the text of a file of either tree. Called only for files with breaches.
         suite: the checks of the run.
@@ -297,7 +297,7 @@ def compare(
 def judge_change(
     old: Sequence[Manifest], new: Sequence[Manifest], targets: Mapping[str, str], suite: Suite = _OURS
 ) -> Iterator[Located]:
-    """Yield the breaches of the rules that read two trees.
+    """Yield the breaches of the rules that compare an old output tree with a new one.
 
     Each breach is about a manifest of `new`, or about a manifest of `old` that `new` does not have.
     """

@@ -1,4 +1,4 @@
-"""runtime/*: defects of upstream releases that affect a training runtime of any framework.
+"""runtime/*: mistakes in training runtimes of any framework, and upstream defects that affect these runtimes.
 
 The ids of known defects, with the releases that have them, are in generator/facts/defects.yaml.
 """
@@ -104,7 +104,7 @@ def grouped_placement(runtime: TrainingRuntime) -> Iterator[Breach]:
             defect = known("kueue-places-a-launcher-without-room")
             yield Breach(
                 path,
-                f"the podset group {format_value(name)} holds the pods of {members[name]} replicated jobs",
+                f"the podset group {format_value(name)} contains the pods of {members[name]} replicated jobs",
                 "Kueue may place pods of different replicated jobs on a node that has room for only one of these pods "
                 f"({defect.note})",
                 f"update to {defect.update}, or remove the annotation `{PODSET_GROUP}` from all jobs of this runtime",
@@ -149,7 +149,7 @@ def exclusive_placement(runtime: TrainingRuntime) -> Iterator[Breach]:
 
 
 def _groups(body: Body) -> Iterator[tuple[Path, str]]:
-    """Yield the paths and names of the podset groups of each job's pods."""
+    """Yield (path of the annotation, name of the podset group) for the pods of each replicated job in a group."""
     for number, job in indexed_mappings(mapping(body, *map(str, JOB_SET)).get("replicatedJobs")):
         inside = ("template", "spec", "template", "metadata", "annotations")
         annotations: Mapping[str, Any] = mapping(job, *inside)

@@ -108,11 +108,11 @@ REPORTED: Mapping[str, str] = {
     "borrowingLimit must be nil when cohort is empty": "quota/limit",
     "flavors must have the same number of resources as the coveredResources": "quota/order",
 }
-"""Message of a CEL rule → the check that reports every object that breaks the rule, with the exact place."""
+"""Message of a CEL rule → the check that reports every object that breaks the rule, with the exact field."""
 
 
 def _rule_breaches(manifest: Manifest, engine: Engine, violations: Sequence[Violation]) -> Iterator[Breach]:
-    """Yield the breaches of the CEL rules of a custom kind. A rule needs a value that the schema accepts."""
+    """Yield the breaches of the CEL rules of a custom kind, except rules about values that `violations` report."""
     wrong = [violation.path for violation in violations]
     rules = [rule for rule in engine.rules(manifest.body) if rule.message not in REPORTED]
     rules = [rule for rule in rules if not any(path[: len(rule.path)] == rule.path for path in wrong)]

@@ -41,7 +41,7 @@ def value(manifest: Manifest) -> Iterator[Breach]:
     else:
         for path, description in find_credentials(manifest.body):
             fix = f"rotate this credential, remove it here, and refer to a Secret that comes from {_EXTERNAL}"
-            yield Breach(path, f"this field holds {description}", _WHY, fix)
+            yield Breach(path, f"this field contains {description}", _WHY, fix)
 
 
 def _secret_values(body: dict[str, Any]) -> Iterator[Breach]:
@@ -50,7 +50,7 @@ def _secret_values(body: dict[str, Any]) -> Iterator[Breach]:
         for key, text in mapping(body, field).items():
             if isinstance(text, str) and not is_unfilled(_decode(text) if field == "data" else text):
                 fix = f"replace the Secret by {_EXTERNAL}, or by a SealedSecret"
-                yield Breach((field, key), f"`{field}` holds a value", _WHY, fix)
+                yield Breach((field, key), f"`{field}` contains a secret value", _WHY, fix)
 
 
 def _decode(text: str) -> str:

@@ -23,7 +23,8 @@ class Sources:
 
     Attributes:
         files: the files, without the skipped files and the files of rendered kustomizations.
-        strict: the files that hold manifests for certain: of releases, and named on the command line.
+        strict: the files that mpigen never skips because of their content: the files of releases, and files that the
+            command line names.
         skipped: the files that are no manifests.
         rendered: a command such as `kubectl kustomize DIR` → the kustomization, and the YAML that the command prints.
         definitions: the files outside of releases, which can hold CustomResourceDefinitions.
@@ -49,9 +50,10 @@ class Sources:
         return texts
 
     def relocate(self, findings: Iterable[Finding]) -> list[Finding]:
-        """Return findings in which a place in rendered YAML becomes a place of its kustomization.
+        """Return the findings with the file of the kustomization in place of lines in rendered YAML.
 
-        In an object that a kustomization changes, a missing field and a variable of kustomize become an info.
+        If a kustomization can still change an object, a finding about a missing field or a variable of kustomize
+        becomes an info.
         """
         return [self._relocated(finding) for finding in findings]
 
@@ -71,7 +73,7 @@ _COMPLETED = ("object/unnamed", "schema/missing-field")
 
 
 def find_sources(search: Search, *, renders: bool) -> Sources:
-    """Skip the files of charts and kustomizations, and render kustomizations if `renders` is True.
+    """Return the files to check, without the files of charts and kustomizations. Render kustomizations if `renders`.
 
     Raises:
         EngineError: `renders` is True, and PATH has neither kubectl nor kustomize.
@@ -102,7 +104,7 @@ class _Rendered:
 
     Attributes:
         texts: command → the kustomization, and the YAML.
-        partial: the commands of bases, whose overlay cannot be rendered.
+        partial: the commands that render a base instead of its overlay, because the overlay cannot be rendered.
         findings: the kustomizations that cannot be rendered.
         covered: the absolute paths of all files that went into the YAML.
     """
@@ -114,7 +116,10 @@ class _Rendered:
 
 
 def _render_all(kustomizations: Kustomizations) -> _Rendered:
-    """Render every root. If a root has an obstacle, render the kustomizations that it uses instead."""
+    """Render every kustomization that no other kustomization uses.
+
+    If such a kustomization needs a URL, a Helm chart or a missing file, render the kustomizations that it uses instead.
+    """
     waiting = kustomizations.roots()
     renderer: Sequence[str] = ()
     result = _Rendered()
@@ -149,7 +154,7 @@ def _render_all(kustomizations: Kustomizations) -> _Rendered:
 def _obstructed(root: Kustomization, obstacle: str, part: Kustomization) -> Finding:
     """Return the finding of a kustomization that needs more than the files on disk."""
     message = obstacle if part is root else f"{obstacle}, which {part.file} uses"
-    fix = "render it where all its files are, and pipe the result into `mpigen validate -`"
+    fix = "render the kustomization where all its files are, and pipe the result into `mpigen validate -`"
     is_missing = obstacle.endswith("does not exist")
     return _not_rendered(root.file, message, fix, Severity.ERROR if is_missing else Severity.WARNING)
 

@@ -1,6 +1,6 @@
-"""trainjob/*: what happens to TrainJobs: RBAC, admission policies, Trainer, JobSet, Kueue, Pod Security and quotas.
+"""trainjob/*: TrainJobs that RBAC, admission policies, Trainer, JobSet, Kueue, Pod Security or quotas reject.
 
-`mpigen check-job` runs these checks, because they depend on the user and on the other jobs.
+Only `mpigen check-job` runs these checks, because they depend on the user and on the other jobs.
 """
 
 from __future__ import annotations
@@ -57,15 +57,17 @@ _QUEUE: Path = ("metadata", "labels", QUEUE)
 
 @dataclass(slots=True)
 class Submission:
-    """A submitted TrainJob.
+    """A TrainJob that a user submits, and the predicted result.
 
     Attributes:
         job: the TrainJob.
-        queue: the ClusterQueue; empty if there is none.
-        compiled: its objects; None if Trainer or JobSet rejects it, or if they are unknown.
+        queue: the name of its ClusterQueue; empty if there is none.
+        compiled: the objects that controllers create for the TrainJob; None if Trainer or JobSet rejects the TrainJob,
+            or if mpigen cannot predict the objects.
         outcome: the outcome in Kueue; None if the TrainJob does not reach Kueue, or if the outcome is unknown.
-        breaches: the reasons why it does not run, and the questions without an answer.
-        of_pods: the reasons why the API server rejects its pods, which Kueue does not read.
+        breaches: the reasons why the TrainJob does not run, and the questions that mpigen cannot answer.
+        of_pods: the reasons why the API server rejects pods of the TrainJob after Kueue admits it, and the questions
+            about its pods that mpigen cannot answer.
         constraints: the SCCs of OpenShift that admit its pods, in alphabetical order; empty on Kubernetes.
         is_invalid: True if the API server or a webhook rejects the request, apart from RBAC and policies.
         is_clear: False if an unknown answer can change the verdict. Without a user, RBAC and policies do not count.
@@ -165,14 +167,14 @@ class Destination:
 
 
 def select_objects(namespaces: Collection[str], texts: Collection[bytes]) -> Needed:
-    """Return a function that selects the objects that decide about TrainJobs in some namespaces.
+    """Return a predicate that selects the objects that affect TrainJobs in some namespaces.
 
-    A large release has mostly objects in the namespaces of other teams, which decide about nothing there.
+    Most objects of a large release are in the namespaces of other teams, and do not affect these TrainJobs.
 
     Args:
         namespaces: the namespaces of the TrainJobs.
-        texts: the YAML texts of the cluster. A policy in them can ask for the permissions in any namespace, and its
-            parameters can be Namespaces. The labels of any Namespace can show that the cluster is OpenShift.
+        texts: the YAML texts of the cluster. A policy in these texts can read RBAC permissions of any namespace, and
+            Namespaces as its parameters. The labels of any Namespace can show that the cluster is OpenShift.
     """
     local = _LOCAL if any(map(_OTHER_NAMESPACE.search, texts)) else _LOCAL | _GRANTS
     mark = next(filter(None, map(_OPENSHIFT.search, texts)), None)
@@ -192,7 +194,7 @@ _LOCAL = frozenset(
 """Namespaced kinds that affect only TrainJobs of their namespace."""
 _GRANTS = {"Role", "RoleBinding"}
 _OTHER_NAMESPACE = re.compile(rb"namespace\s*\((?!request\.namespace\))")
-"""A check of the authorizer in CEL: `authorizer.group('apps').resource('deployments').namespace('default')`."""
+"""A CEL expression that reads RBAC of a fixed namespace: `authorizer.group('apps')….namespace('default')`."""
 _NAMESPACE = re.compile(rb"\bNamespace\b")
 _OPENSHIFT = re.compile(
     rb"(?:\A|\n)apiVersion: v1\nkind: Namespace\nmetadata:\n  name: ([a-z][a-z0-9-]*)\n  labels:\n"
@@ -204,22 +206,26 @@ _OPENSHIFT = re.compile(
 def select_near(world: Sequence[Manifest], namespaces: Collection[str]) -> list[Manifest]:
     """Return the objects that checks of TrainJobs in some namespaces read, without RBAC and other Namespaces."""
     near = [item for item in world if item.group != _RBAC and not (is_namespace(item) and item.name not in namespaces)]
-    mark = next((item for item in world if is_openshift([item])), None)  # for OpenShift
+    mark = next((item for item in world if is_openshift([item])), None)  # an object that only OpenShift has
     return near if mark is None or is_openshift(near) else [*near, mark]
 
 
 _QUOTA_OF_JOBS = frozenset(
     f"quota/{rule}" for rule in ("missing-priority", "missing-queue", "never-admitted", "too-many-hosts")
 )
-"""The rules of the family `quota` that report TrainJobs. The others report queues, and read all queues of a cluster."""
+"""The rules of the family `quota` that report TrainJobs. The other rules report queues, and need all queues."""
 
 
 JUDGED = ("policy/rejects-own-object", "trainjob/limit-range", "trainjob/pod-security")
-"""The rules whose findings `submit` reports for the user and for all pods."""
+"""Rules that `check-job` leaves out: `submit` reports the same mistakes, for the named user and for all pods."""
 
 
 def can_report_jobs(check: Check) -> bool:
-    """Return False if a rule of mpigen reports queues, or dangling names in objects without pods, and no TrainJob."""
+    """Return True if a rule of mpigen can report a TrainJob.
+
+    The result is False for a rule that reports only queues, and for a rule about references of which neither TrainJobs
+    nor pods have any.
+    """
     if check.family == "quota":
         return check.id in _QUOTA_OF_JOBS
     kinds = kinds_with_names_of(check.id)
@@ -271,10 +277,10 @@ def submit(jobs: Sequence[Manifest], destination: Destination, engine: Engine) -
 
 
 class _Ledgers:
-    """The ResourceQuotas of all namespaces, and their usage by the TrainJobs so far."""
+    """The ResourceQuotas of all namespaces, with their usage by earlier TrainJobs, and the LimitRanges."""
 
     def __init__(self, world: Sequence[Manifest]) -> None:
-        """Read the ResourceQuotas of a namespace when its first TrainJob comes."""
+        """Prepare the reading of a namespace: its objects are read for its first TrainJob."""
         self._of = cache(lambda namespace: read_ledger(world, namespace))
         self._ranges_of = cache(
             lambda namespace: [item for item in world if (item.kind, item.namespace) == ("LimitRange", namespace)]
@@ -415,7 +421,7 @@ def _request(job: Manifest, cluster: PolicyCluster, tree: QueueTree, requester: 
 
 
 def _compile(submission: Submission, request: Request, destination: Destination, targets: Mapping[str, str]) -> None:
-    """Compute the objects of a TrainJob, or report why there are none."""
+    """Compute the objects that controllers create for a TrainJob, or report why they create none."""
     job, world = submission.job, destination.world
     runtime = find_runtime(job, world)
     if isinstance(runtime, Fault):  # `trainjob/missing-runtime` reports it
@@ -545,7 +551,10 @@ _UNKNOWN = "mpigen makes no prediction here: only the cluster shows the result"
 
 
 def _unknown(question: str, fix: str = "", error: SimulationError | None = None) -> Breach:
-    """Return the breach of a question that only the cluster answers. `error` has the reason and the fix."""
+    """Return the breach for a question, such as `if Kueue admits the TrainJob`, that only the cluster can answer.
+
+    If `error` is set, it has the reason, and takes precedence over `fix`.
+    """
     reason = f": {error.problems[0].message}" if error else ""
     fix = (error.problems[0].fix if error else "") or fix or "submit the TrainJob, and read its events"
     return Breach(
@@ -554,7 +563,10 @@ def _unknown(question: str, fix: str = "", error: SimulationError | None = None)
 
 
 def _queue(submissions: Sequence[Submission], destination: Destination, tree: QueueTree) -> None:
-    """Submit the TrainJobs to Kueue in this order, also TrainJobs without pods: they take quota too."""
+    """Predict the outcome of each TrainJob in Kueue, in this order.
+
+    A TrainJob whose pods the API server rejects takes quota too.
+    """
     world = destination.world
     queues = {(local.namespace, local.name): local for local in tree.local_queues}
     steps = {}
@@ -590,7 +602,7 @@ def _queue(submissions: Sequence[Submission], destination: Destination, tree: Qu
 
 
 def _find_inadmissible(submission: Submission, destination: Destination, tree: QueueTree) -> str:
-    """Return why Kueue admits a workload to no queue, or never creates the workload; empty if there is no reason.
+    """Return why Kueue never admits a TrainJob, whatever its queue; empty if Kueue may admit the TrainJob.
 
     Source: kueue v0.19.2 pkg/workload/resources.go ValidateAdmissibility
     """
@@ -625,7 +637,13 @@ def _predict(submission: Submission, steps: Mapping[str, Job], world: Sequence[M
 def _describe_closed(
     job: Manifest, local: LocalQueue | None, queues: Mapping[tuple[str, str], LocalQueue]
 ) -> tuple[str, str]:
-    """Return why a LocalQueue accepts no TrainJob, and the fix. `local` is None if it does not exist."""
+    """Return why the LocalQueue of a TrainJob accepts no TrainJob, and the fix.
+
+    Args:
+        job: the TrainJob.
+        local: the LocalQueue; None if it does not exist.
+        queues: (namespace, name) → LocalQueue.
+    """
     name = queue_of(job)
     if local is None:
         others = sorted(name for namespace, name in queues if namespace == job.namespace)

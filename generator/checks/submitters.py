@@ -1,4 +1,4 @@
-"""The users who may submit a TrainJob, if a command names no user: they decide if a policy rejects all of them."""
+"""Find out if an admission policy rejects a TrainJob of every user who may submit it, if a command names no user."""
 
 from __future__ import annotations
 
@@ -18,11 +18,13 @@ from generator.simulate.policies.syntax import find_strings
 
 _ANY = "any user"
 _MOST = 64
-"""Users to ask for one policy. More users leave the question open."""
+"""The most users for whom mpigen evaluates one policy. With more users, `reject_all` returns None."""
 
 
 def reject_all(policy: Policy, request: Request, cluster: PolicyCluster) -> Decision | None:
-    """Return a rejection of a policy, if the policy rejects the request of each user who may submit it; else None.
+    """Return the first rejection by a policy that rejects the request of every user who may submit it.
+
+    Return None if the policy accepts the request of a user, or if mpigen cannot decide for all users.
 
     Args:
         policy: a policy that reads the user.
@@ -44,11 +46,12 @@ def reject_all(policy: Policy, request: Request, cluster: PolicyCluster) -> Deci
 
 
 def _find_users(policy: Policy, request: Request, cluster: PolicyCluster) -> Sequence[UserInfo]:
-    """Return the users with `create` on `trainjobs` in the namespace; empty if the files do not show all of them.
+    """Return the users who may create the TrainJob, each with some groups; empty if the files do not show them.
 
-    The owner in the annotation submits the TrainJob. Without an owner, each granted user can submit it. Members of
-    granted groups can submit it too, with the names that the policy compares, and with another name. Each has each
-    granted group, also with the groups that the policy names.
+    If the TrainJob has an owner in its annotation, only the owner submits it. Otherwise the result has each user to
+    whom the files grant `create` on `trainjobs`. For members of granted groups, whose names no file shows, the result
+    has each name in the texts of the policy, and one other name. Each user is in no group or in one granted group, both
+    without and with all groups that the policy names.
     """
     subjects = list(_find_subjects(request, cluster))
     granted = {subject.name for subject in subjects if subject.is_group}

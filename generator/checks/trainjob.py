@@ -1,10 +1,11 @@
-"""trainjob/*: TrainJobs that Trainer rejects or Kueue breaks, and the pods and resources that they get.
+"""trainjob/*: TrainJobs that Trainer rejects, that Kueue changes, or whose pods get other resources than intended.
 
 Trainer 2.2 replaces all resources of the runtime by `resourcesPerNode` of the TrainJob. Trainer 2.3 merges both,
 resource by resource. Kueue 0.18 and 0.19 count as Trainer 2.2 does, because they contain its code (kueue v0.19.2
 go.mod; pkg/controller/jobs/trainjob/trainjob_controller.go getChildJobSet).
 
-Rules that need the runtime of a TrainJob find it in files below the same `release.json`, or below none.
+A check that needs the runtime of a TrainJob finds only a runtime of the same release. The files of a release are in
+the folder of its `release.json`. For a TrainJob outside of releases, the check finds only runtimes outside of releases.
 """
 
 from __future__ import annotations
@@ -202,13 +203,16 @@ def dropped_field(job: TrainJob) -> Iterator[Breach]:
 
 
 def _effect_of_kueue(body: Body) -> tuple[Severity, str]:
-    """Return the severity of Kueue's effect on a TrainJob, and a condition for messages, empty if it names a queue."""
+    """Return the severity of a finding about Kueue, and the condition with which its explanation starts.
+
+    A TrainJob with a queue label gives an error without a condition. Any other TrainJob gives a warning.
+    """
     has_queue = QUEUE_NAME in mapping(body, "metadata", "labels")
     return (ERROR, "") if has_queue else (WARNING, "if the TrainJob is queued, ")
 
 
 def _patched_pods(body: Body) -> Iterator[tuple[Path, Mapping[str, Any]]]:
-    """Yield the paths and the pod specs in `runtimePatches`."""
+    """Yield (path, pod spec) of each pod template that `runtimePatches` of a TrainJob changes."""
     for number, patch in indexed_mappings(mapping(body, "spec").get("runtimePatches")):
         jobs = mapping(patch, "trainingRuntimeSpec", "template", "spec").get("replicatedJobs")
         for place, job in indexed_mappings(jobs):
@@ -218,7 +222,7 @@ def _patched_pods(body: Body) -> Iterator[tuple[Path, Mapping[str, Any]]]:
 
 
 def _omitted_values(node: object, path: Path) -> Iterator[tuple[Path, object]]:
-    """Yield the paths and values below a node that Kueue omits."""
+    """Yield (path, value) of the empty values inside `node` that Kueue omits. `path` is the path of `node`."""
     if isinstance(node, dict):
         for key, value in node.items():
             if _is_omitted(path[-1], key, value):
@@ -231,7 +235,10 @@ def _omitted_values(node: object, path: Path) -> Iterator[tuple[Path, object]]:
 
 
 def _is_omitted(parent: str | int, key: str, value: object) -> bool:
-    """Return True if Kueue omits the value. `readOnly` and `fsType` of `csi` are pointers, which Go always writes."""
+    """Return True if Kueue omits the value of a key. `parent` is the last step of the path above the key.
+
+    Go always writes `readOnly` and `fsType` of `csi`, because they are pointers in the Go type.
+    """
     if isinstance(value, list):
         return not value and key not in _KEPT_LISTS
     if key not in _OMITTED or parent == "csi":
@@ -406,7 +413,7 @@ def _violated_rule(name: str, limits: Mapping[str, object], request: object) -> 
 
 
 def _devices(amounts: Mapping[str, object]) -> Mapping[str, object]:
-    """Return the amounts of extended resources, whose names have a domain."""
+    """Return the amounts of extended resources, such as `nvidia.com/gpu`: their names have a domain."""
     return {name: amount for name, amount in amounts.items() if "/" in name}
 
 

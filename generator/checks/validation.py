@@ -35,11 +35,11 @@ class Part:
 
     Attributes:
         catalog: the schemas.
-        releases: folder of a release → its files; None → the files of no release.
+        releases: folder of a release → its files. The key None has the files that belong to no release.
         texts: name → content of standard input, or of YAML that kustomize renders.
         home: the folder of the release with which standard input is checked; None without such a release.
-        complete: the folders of the releases that are checked with all their files and no others.
-        strict: the files that hold manifests for certain.
+        complete: the folders of the releases that are checked with all their files and no other files.
+        strict: the files that mpigen never skips because of their content.
     """
 
     catalog: Catalog
@@ -63,7 +63,7 @@ class Part:
         return self.texts[file] if file in self.texts else read_file(Path(file))
 
     def recognize(self, file: str, text: bytes, engine: Engine) -> Skipped | None:
-        """Return the reason to skip a file; None for a file with manifests."""
+        """Return why mpigen skips a file; None for a file with manifests."""
         is_certain = file in self.texts or Path(file) in self.strict
         return None if is_certain else recognize_text(text, file, engine)
 
@@ -73,9 +73,9 @@ def group_by_targets(
 ) -> list[Part]:
     """Group files by the target versions of their releases, or by `targets` if it is not empty.
 
-    The first part has standard input and the files of no release. If there is a single release, mpigen checks them
-    together with it, for example a job with its runtime and queue. Each rendered kustomization is a part of its own,
-    because different overlays apply the same objects.
+    The first part has standard input and the files of no release. If there is a single release, mpigen checks these
+    files together with the release, for example a job with its runtime and queue. Each rendered kustomization is a part
+    of its own, because different overlays apply the same objects.
 
     Args:
         sources: the files, and the rendered kustomizations.
@@ -174,7 +174,10 @@ def _check_releases(alone: Checked, part: Part, today: dt.date | None, suite: Su
 
 
 def combine_engines(first: Checked, second: Checked | None = None) -> Checked:
-    """Return the result of one engine or two, without the findings of the second on objects that the first rejects."""
+    """Return the findings of one or two engines.
+
+    The findings of the second engine are left out for objects in which the first engine has a finding.
+    """
     reported = {(finding.file, finding.resource) for finding in first.findings if finding.resource}
     further = second.findings if second else ()
     new = [finding for finding in further if (finding.file, finding.resource) not in reported]
@@ -182,7 +185,7 @@ def combine_engines(first: Checked, second: Checked | None = None) -> Checked:
 
 
 def pass_missing_schemas(checked: Checked) -> Checked:
-    """Return a result in which the finding of a kind without a schema is an info."""
+    """Return the result with findings about kinds without a schema as infos, for `--ignore-missing-schemas`."""
 
     def passed(finding: Finding) -> Finding:
         return replace(finding, severity=Severity.INFO) if finding.check.endswith("/no-schema") else finding

@@ -61,7 +61,7 @@ class JobSpec:
 
     @property
     def is_stored(self) -> bool:
-        """True if the API server accepts the object and rejects its Jobs."""
+        """True if the API server stores the object without validating its Jobs, and can reject the Jobs later."""
         return self.manifest.kind in ("JobSet", *RUNTIMES)
 
     @property
@@ -507,8 +507,9 @@ def job_set(jobs: Jobs) -> Iterator[Breach]:
     `mpi/job-order` reports wrong dependencies in an MPI runtime.
 
     The webhook also rejects a claim in `volumeClaimPolicies` that no container mounts. A TrainJob can add the mount to
-    its runtime, so this finding is a warning in a runtime. The webhook accepts a negative number of replicas, but the
-    labels of the Jobs count all replicas.
+    its runtime, so this finding is a warning in a runtime. The webhook accepts a negative number of replicas, but
+    JobSet creates no Job for this replicated job. If the sum of all replicas is negative, the API server also rejects
+    the other Jobs, because JobSet writes the sum into their labels.
 
     Source: jobset v0.12.0 pkg/webhooks/jobset_webhook.go ValidateCreate, validateFailurePolicy, validateCoordinator,
     validateVolumeClaimPolicies; pkg/controllers/jobset_controller.go globalReplicas
@@ -533,7 +534,8 @@ def job_set(jobs: Jobs) -> Iterator[Breach]:
             yield Breach(
                 (*base, "replicatedJobs", number, "replicas"),
                 f"`replicas` is {replicas}",
-                "JobSet counts the replicas in labels, and the API server rejects Jobs with a negative number there",
+                "JobSet creates no Job for this replicated job. If the sum of all replicas is negative, the API server "
+                "also rejects the other Jobs, because JobSet writes the sum into their labels",
                 "set 0 or more",
                 value=replicas,
             )

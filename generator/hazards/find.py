@@ -35,13 +35,14 @@ class Written:
 
 
 def locate_paths(file: Path, paths: Sequence[tuple[str, ...]]) -> list[Written]:
-    """Return the place of each path of a platform. Places in a file that is not YAML have no line and no column.
+    """Return the place of each path in the platform file. In a file that is not YAML, places have no line and column.
 
     A field that the file does not set has the place of the nearest section around it.
 
     Args:
         file: the platform file.
-        paths: field names, as in YAML, and names of entries, because a platform sorts its entries.
+        paths: paths such as `("tenants", "team-a", "egress")`: field names of the YAML, and names of list entries in
+            place of their positions.
     """
     unplaced = [Written(".".join(path)) for path in paths]
     if not paths or file.suffix == ".py":

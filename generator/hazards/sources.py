@@ -69,6 +69,14 @@ def find_source(finding: Finding, body: Body) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Field:
+    """A field of generated objects of a kind, and the field of the platform file that sets it.
+
+    Attributes:
+        kind: the kind of the generated object.
+        steps: the path in the generated object, with placeholders such as `{pool}`.
+        source: the path in the platform file, below the source of the generated file.
+    """
+
     kind: str
     steps: tuple[str, ...]
     source: tuple[str, ...]
@@ -76,6 +84,14 @@ class _Field:
 
 @dataclass(frozen=True, slots=True)
 class _Row:
+    """A generated file, and the section of the platform file that causes it.
+
+    Attributes:
+        file: the steps of the file's path, with placeholders such as `{tenant}`.
+        source: the path of the section in the platform file.
+        fields: the fields of the generated objects that have a source of their own.
+    """
+
     file: tuple[str, ...]
     source: tuple[str, ...]
     fields: tuple[_Field, ...]
@@ -87,17 +103,19 @@ def _table() -> Mapping[str, Any]:
 
 @cache
 def _words() -> dict[str, str]:
+    """Return API field → field of the platform file, such as `stopPolicy` → `stop`."""
     return {row["field"]: row["word"] for row in _table()["words"]}
 
 
 @cache
 def _values(field: str) -> dict[str, str]:
+    """Return value of an API field → value of the platform file, such as `Hold` → `hold` for `stopPolicy`."""
     return next((row.get("values", {}) for row in _table()["words"] if row["field"] == field), {})
 
 
 @cache
 def _rows() -> Sequence[_Row]:
-    """Return the rows of the table, with the fields of each from the shortest to the longest."""
+    """Return the rows of sources.yaml. The fields of a row are sorted from the shortest path to the longest."""
     return [
         _Row(
             tuple(re.split(r"[/.]", row["file"])),
@@ -137,7 +155,7 @@ def _match(pattern: Sequence[str], steps: Sequence[str]) -> dict[str, str] | Non
 
 
 def _named(body: Any, path: Iterable[str | int]) -> Iterator[str]:
-    """Yield the steps of a path. The name of a list entry, if it has one, replaces its position."""
+    """Yield the steps of a path in an object. The name of a list item, if it has one, replaces its position."""
     for step in path:
         if isinstance(body, dict):
             body = body.get(step)

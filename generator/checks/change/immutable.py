@@ -1,7 +1,8 @@
-"""change/immutable: reports an update that the API server or a webhook rejects, although the new object is valid.
+"""change/immutable: an update that the API server or a webhook rejects, although the new object is valid.
 
-Rules come from two places: generator/facts/updates.yaml for validation in Go, and the schemas of custom kinds for their
-transition rules in CEL. tests/cluster/updates compares the result with a real control plane, field by field.
+The rules are in two places: generator/facts/updates.yaml has the rules that upstream implements in Go, and the schemas
+of custom kinds have transition rules in CEL (`oldSelf`). tests/cluster/updates compares the result with a real control
+plane, field by field.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _LONGEST = 60  # characters of a value in a message
 _VERSION = re.compile(r"(?P<name>.+)-v(?P<number>[0-9]{1,9})")
 _FIELD_OF_SELF = re.compile(r"\bself\.(\w+)")
 _HOLDS_JOBS = ("batch/v1", "CronJob")
-"""The kind whose schema defines pods and jobs for custom resources that hold them."""
+"""A built-in kind with Jobs and pods. Its schema has the Go types of pod templates in custom resources."""
 _WHY = "the API server rejects the update, so the sync fails, and Argo CD skips the later sync waves"
 
 
@@ -78,10 +79,10 @@ def immutable(change: ChangedObject) -> Iterator[Breach]:
     The check cannot read the state of a cluster, so it does not report that an unbound claim cannot grow, that a claim
     grows only if its StorageClass has `allowVolumeExpansion`, or that a running job cannot move to another queue.
 
-    The checks of `change/*` compare two trees. `synth` compares the new release with the release in the Git
+    The checks of `change/*` compare two output trees. `synth` compares the new release with the release in the Git
     revision `HEAD`, or, if `HEAD` has none, with the release on disk. `mpigen validate NEW --since OLD` compares any
-    two trees. If OLD and NEW hold several platforms, it compares the platforms of the same name: a platform that OLD
-    lacks is new, and a platform that NEW lacks is removed.
+    two trees. If OLD and NEW contain releases of several platforms, `validate` compares the releases of the same
+    platform: a platform that OLD lacks is new, and a platform that NEW lacks is removed.
 
     Source: generator/facts/updates.yaml names the source of each rule, such as kubernetes v1.34.2
     pkg/apis/core/validation/validation.go ValidatePersistentVolumeClaimUpdate
@@ -159,7 +160,7 @@ def _in_cel(transitions: Iterable[Rule]) -> Iterator[Difference]:
 
 
 def _named_by_rule(transition: Rule) -> Difference:
-    """Return the change that a rule rejects: the first changed field that the rule reads, or the whole value."""
+    """Return the change that a CEL rule rejects: the first changed field that the rule reads, or the whole value."""
     path, was, now = transition.path, transition.old, transition.new
     if isinstance(was, dict) and isinstance(now, dict):
         for name in dict.fromkeys(_FIELD_OF_SELF.findall(transition.rule)):
@@ -185,7 +186,7 @@ def _breach(difference: Difference, fix: str) -> Breach:
 
 
 def _narrowed(difference: Difference) -> Difference:
-    """Narrow a change of an immutable field to its innermost part: descend while exactly one part differs."""
+    """Return a change of an immutable field with a longer path: descend while exactly one key or item differs."""
     if difference.rule != "immutable":
         return difference
     path: Path = difference.path

@@ -32,7 +32,7 @@ _RECLAIMS = ("Never", "LowerPriority", "Any")
 _LISTED = 3  # flavors in a message
 
 _Less = Mapping[FlavorResource, tuple[int, int]]
-"""Flavor and resource → the amount before and after."""
+"""(flavor, resource) → (amount before the update, lower amount after the update)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +200,7 @@ def less_quota(change: ChangedQueues) -> Iterator[Breach]:
 
 
 def has_users(queues: Queues, queue: str) -> bool:
-    """Return True if a LocalQueue points to the ClusterQueue, or if no LocalQueue is among the files."""
+    """Return True if a LocalQueue names the ClusterQueue, or if the files have no LocalQueue at all."""
     return queue in queues.local_queues or not queues.tree.local_queues
 
 
@@ -344,7 +344,7 @@ def less_to_reclaim(change: ChangedQueues) -> Iterator[Breach]:
 
 
 def _can_lend(queues: Queues, name: str) -> Mapping[FlavorResource, int]:
-    """Return the quota that other queues can borrow from a queue; empty if the queue is alone in its cohort."""
+    """Return (flavor, resource) → the amount that other queues can borrow from a queue; empty without other queues."""
     node = queues.nodes.get(name)
     if node is None or node.parent is None:
         return {}
@@ -484,7 +484,10 @@ def flavor_topology(change: ChangedQueues) -> Iterator[Breach]:
 
 
 def _open_flavors(queues: Queues, queue: ClusterQueue) -> frozenset[str]:
-    """Return the flavors for jobs without a topology request: those without a topology, or all if each has one."""
+    """Return the flavors of a queue that jobs without a topology request can use.
+
+    These are the flavors without a topology, or all flavors if each of them has a topology.
+    """
     flavors = queues.of("ResourceFlavor")
     plain = {
         name

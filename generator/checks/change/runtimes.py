@@ -240,7 +240,7 @@ class _Kind:
     """A kind whose operator drains or restarts nodes.
 
     Attributes:
-        effect: what the operator does, such as `restarts {nodes}`. The check replaces `{nodes}`.
+        effect: the action of the operator, as a predicate, such as `restarts {nodes}`. The check replaces `{nodes}`.
         fields: the fields of `spec` whose change has this effect; empty for all fields.
         is_removed_silently: True if the removal of an object has no effect on nodes.
     """
@@ -295,10 +295,11 @@ def reboots(change: Change) -> Iterator[Breach]:
     The update adds, changes or removes an object for which an operator drains or restarts nodes. Jobs on these nodes
     fail. Such objects are SriovNetworkNodePolicies (`numVfs`, `mtu`, `nicSelector`, …), SriovNetworkPoolConfigs (the
     RDMA mode), MachineConfigs, KubeletConfigs, ContainerRuntimeConfigs, PerformanceProfiles, and the driver in a
-    NicClusterPolicy or NicNodePolicy. The annotation `mpigen.dev/reboots` of such an object describes which nodes
-    restart, and how many at a time. Without the annotation, the check reads the node selector of the object. If an
-    update changes several objects with the same effect, the check reports them in one finding. The removal of a
-    SriovNetworkPoolConfig restarts no node. If mpigen can read no object of the old tree, the finding is an info.
+    NicClusterPolicy or NicNodePolicy (`ofedDriver`). The annotation `mpigen.dev/reboots` of such an object describes
+    which nodes restart, and how many at a time. Without the annotation, the check reads the node selector of the
+    object. If an update changes several objects with the same effect, the check reports them in one finding. The
+    removal of a SriovNetworkPoolConfig restarts no node. If mpigen can read no object of the old tree, the finding is
+    an info.
 
     Source: sriov-network-operator v1.6.0 pkg/daemon/daemon.go Reconcile, handleDrain, rebootNode
     """
@@ -323,7 +324,7 @@ def reboots(change: Change) -> Iterator[Breach]:
 
 
 def _events(change: Change) -> Iterator[tuple[str, Manifest, Path]]:
-    """Yield (description, object, path of the cause) of each event that drains or restarts nodes."""
+    """Yield (description, object, path) of each new, changed or removed object that makes nodes drain or restart."""
     removed = {item.identity: item for item in change.old if (item.group, item.kind) in _KINDS}
     for manifest in change.new:
         if kind := _KINDS.get((manifest.group, manifest.kind)):
@@ -338,7 +339,7 @@ def _events(change: Change) -> Iterator[tuple[str, Manifest, Path]]:
 
 
 def _changed_fields(old: Manifest, new: Manifest, kind: _Kind) -> Iterator[tuple[str, Manifest, Path]]:
-    """Yield one event that names all changed fields with an effect on nodes; none if no such field changes."""
+    """Yield one (description, object, path) for all changed fields with an effect on nodes; none without a change."""
     before, after = mapping(old.body, "spec"), mapping(new.body, "spec")
     fields = kind.fields or tuple(sorted({*before, *after}))
     if changed := [field for field in fields if before.get(field) != after.get(field)]:
@@ -355,7 +356,7 @@ def _affects_nodes(manifest: Manifest, kind: _Kind) -> bool:
 
 
 def _effect(manifest: Manifest, kind: _Kind) -> str:
-    """Return the effect on nodes: the annotation of the object, else the effect of its kind on the selected nodes."""
+    """Describe the effect of an object on nodes: by its annotation, or else by its kind and its node selector."""
     if effect := string(mapping(manifest.body, "metadata", "annotations").get(REBOOTS)):
         return effect
     spec = mapping(manifest.body, "spec")

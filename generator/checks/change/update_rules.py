@@ -49,7 +49,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule on one field of a kind. updates.yaml explains the attributes."""
+    """A rule on one field of a kind. The comment at the top of updates.yaml explains the attributes."""
 
     path: Steps
     rule: str
@@ -66,7 +66,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """The rules of a kind, and the fix for a rejected change."""
+    """The rules of a kind, and the fix for a rejected change. The comment in updates.yaml explains the attributes."""
 
     rules: tuple[Rule, ...]
     fix: str
@@ -77,7 +77,7 @@ class Kind:
 
 @cache
 def kinds() -> Mapping[tuple[str, str], Kind]:
-    """Return the rules: (group, kind) → rules."""
+    """Return (group, kind) → the rules on updates of objects of this kind."""
     rows = yaml.load(_FILE.read_text("utf-8"), yaml.CSafeLoader)
     return {(row["group"], row["kind"]): _kind(row) for row in rows}
 
@@ -154,7 +154,7 @@ def _holds(rule: Rule, old: Any, new: Any, targets: Mapping[str, str]) -> bool:
 
 
 def _freed(rule: Rule, old: Any, new: Any) -> tuple[Steps, ...] | None:
-    """Return the fields below a rule's path that the update can change; None if it can change all of them."""
+    """Return the fields below a rule's path that this update may change; None if the update may change all of them."""
     if rule.suspended is None:
         return rule.excepted
     bodies = {"old": (old,), "new": (new,), "either": (old, new)}[rule.suspended_in]
@@ -168,7 +168,10 @@ def _may_be_suspended(body: Any) -> bool:
 
 
 def _pairs(old: Any, new: Any, steps: Steps, path: Path = ()) -> Iterator[tuple[Path, Any, Any]]:
-    """Yield (path, old value, new value) of a field, for each list item that both objects have."""
+    """Yield (path, old value, new value) of a field in both objects.
+
+    For `*` in the steps, yield each list item of the new object that has an item of the same name in the old object.
+    """
     if not steps:
         yield path, old, new
     elif steps[0] == _ANY_ITEM:
@@ -182,7 +185,7 @@ def _pairs(old: Any, new: Any, steps: Steps, path: Path = ()) -> Iterator[tuple[
 
 
 def _parts(was: Any, now: Any, rule: Rule) -> Iterator[tuple[Path, Any, Any]]:
-    """Yield the changed fields of an immutable `spec` one by one; yield any other value whole."""
+    """Yield (path, old value, new value) of each field of an immutable `spec`; for any other rule, the whole value."""
     if rule.path == ("spec",) and rule.rule == "immutable" and isinstance(was, dict) and isinstance(now, dict):
         for key in {**was, **now}:
             yield (key,), was.get(key), now.get(key)
@@ -200,7 +203,7 @@ def _without(value: Any, paths: Iterable[Steps]) -> Any:
 
 
 def _remove(value: Any, path: Steps) -> None:
-    """Remove a field, and the mappings that become empty without it."""
+    """Remove a field from a value, and then the mappings above the field that are empty."""
     if path[0] == _ANY_ITEM:
         for item in value if isinstance(value, list) else ():
             _remove(item, path[1:])
@@ -227,7 +230,7 @@ def at(value: Any, steps: Steps) -> Any:
 
 
 def fill(body: Any, kind: Kind) -> None:
-    """Set absent fields that admission or the API server sets on creation, and that an update cannot set again."""
+    """Set the absent fields of a stored object that the API server or admission sets only on creation."""
     for path, value in (*kind.filled.items(), *((path, "generated") for path in kind.generated)):
         _fill(body, path, value)
 
@@ -296,7 +299,7 @@ def _is_allocated(was: Any, now: Any) -> bool:
 
 
 def _leaves_tandem(was: Any, now: Any) -> bool:
-    """Return True if an update changes `completions` of an indexed Job to a number other than its `parallelism`."""
+    """Return True if an update of an indexed Job sets `completions` to another number than the new `parallelism`."""
     before, after = (at(spec, ("completions",)) for spec in (was, now))
     return before != after and after is not None and after != at(now, ("parallelism",))
 

@@ -128,7 +128,7 @@ def _undefined_network(
 
 
 def _target(network: Attachment) -> str:
-    """Return a clause with the namespace in which an operator creates the network; empty if its object is there."""
+    """Return ` for NAMESPACE` if an operator creates the network in another namespace than its object; else empty."""
     differs = network.namespace and network.namespace != network.manifest.namespace
     return f" for `{network.namespace}`" if differs else ""
 
@@ -223,9 +223,9 @@ def tcp_fallback(objects: Objects) -> Iterator[Breach]:
       `mpigen.dev/allocatable` of the ResourceFlavor lists the devices of a node. To use TCP on purpose, set the
       annotation `mpigen.dev/fabric: none` on the pods.
 
-    Pods in the host network, privileged pods, and pods with device claims reach the devices without a request. The
-    check also skips variables and pods of objects whose pods request an SR-IOV or host-device network, because
-    network-resources-injector may add the device.
+    Pods in the host network, privileged pods, and pods with device claims reach the devices without a request, so the
+    check skips them. The check also skips an object whose pods request an SR-IOV network, a host-device network, or a
+    network in no file, because network-resources-injector may add the device.
 
     Source: https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html (`NCCL_IB_HCA`, `NCCL_NET`)
     """

@@ -28,7 +28,13 @@ _SECOND = re.compile(r"^=?net\d*$")
 
 
 class Advice(NamedTuple):
-    """Advice against the value of a variable: the end of the message `NCCL_NET` is `Socket`, …; the effect; the fix."""
+    """Advice against the value of a variable.
+
+    Attributes:
+        fault: the end of the message, after "`NCCL_NET` is `Socket`, ".
+        why: the effect of the value.
+        fix: the change to make.
+    """
 
     fault: str
     why: str
@@ -178,7 +184,10 @@ def _fork_safe(_value: str, _workload: Workload) -> Advice | None:
 
 
 def _carries_mpi_data(workload: Workload) -> bool:
-    """Return True if MPI carries the data of ranks with an RDMA device, because no framework or GPU does."""
+    """Return True if the pods request an RDMA device, and only MPI can send data over the device.
+
+    A job with accelerators or with variables of a framework uses NCCL or another library instead.
+    """
     return bool(workload.device) and workload.is_plain_mpi
 
 
@@ -223,7 +232,7 @@ def environment(workloads: Workloads) -> Iterator[Breach]:
     - `HOROVOD_CPU_OPERATIONS: gloo`: Horovod sends the data of CPUs by Gloo, which uses TCP.
     - `RDMAV_FORK_SAFE`, `IBV_FORK_SAFE`: memory registration becomes slow. Kernels since 5.12 need neither.
 
-    The check skips a value with `$`, which the pod replaces.
+    The check skips a value with `$`, because the kubelet or the shell replaces a part of the value.
 
     Source: https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html for the variables of NCCL
     """
@@ -285,7 +294,7 @@ class Launch:
 
     @cached_property
     def host(self) -> Container | None:
-        """The container with sshd; None if the worker pods have no container."""
+        """The container of the worker pods that runs sshd; None if the pod template has no container."""
         return _main_container(self.hosts)
 
     @cached_property

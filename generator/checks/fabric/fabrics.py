@@ -120,7 +120,8 @@ class Fabrics:
     def is_device(self, full: str) -> bool:
         """Return True if a resource is an RDMA device, such as `nvidia.com/ib`.
 
-        The name is the name of an RDMA device, or an operator, a device plugin or a network uses the resource.
+        The resource has the name of a known RDMA device, or an operator, a device plugin or a network in the files
+        uses the resource.
         """
         device = resource(full)
         return is_named_for_fabric(full) or ("/" in full and any(device.may_be(known) for known in self.devices))
@@ -378,7 +379,7 @@ class NetworkUse(NamedTuple):
 
     Attributes:
         pods: the pod template.
-        interfaces: the number of interfaces that a pod requests in the network.
+        interfaces: the number of interfaces in the network that each pod requests.
         names_namespace: True if the request names the namespace of the network.
     """
 
@@ -388,7 +389,7 @@ class NetworkUse(NamedTuple):
 
 
 class Demand(NamedTuple):
-    """The most interfaces in a network that the nodes of a flavor can hold at the same time.
+    """The number of interfaces that a network needs when its pods fill all nodes of a flavor.
 
     Attributes:
         flavor: the name of the ResourceFlavor.
@@ -427,7 +428,10 @@ class NetworkUsers:
         return uses
 
     def demand(self, network: Attachment) -> Demand | None:
-        """Return the largest demand of all flavors; None if its pods select no flavor with a number of nodes."""
+        """Return the demand of the flavor whose pods need the most interfaces in a network.
+
+        Return None if the pods on the network select no ResourceFlavor whose annotation sets its number of nodes.
+        """
         demands = [
             Demand(flavor, nodes, pods_per_node * use.interfaces)
             for use in self.of(network)

@@ -293,7 +293,7 @@ def _unsupported_selectors(policy: Manifest) -> Iterator[Breach]:
 
 
 def _ineffective_policies(policy: Manifest, fabrics: Fabrics) -> Iterator[Breach]:
-    """Yield the faults of a policy: no network, an undefined network, or a network that it does not filter."""
+    """Yield the faults of a policy: no network, an undefined network, or a network that the policy cannot filter."""
     value = mapping(policy.body, "metadata", "annotations").get(_POLICY_FOR)
     names = [name for part in value.split(",") if (name := part.strip())] if isinstance(value, str) else []
     path: Path = ("metadata", "annotations", _POLICY_FOR)

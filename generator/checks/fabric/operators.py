@@ -38,7 +38,7 @@ def node_policy(objects: Objects) -> Iterator[Breach]:
     """Report a SriovNetworkNodePolicy that the webhook of its operator would reject.
 
     The webhook of the SR-IOV operator is off by default, except on OpenShift. Without the webhook, the API server
-    accepts the policy, but the nodes never offer the devices. Of two conflicting policies, either may take effect. The
+    accepts the policy, but the nodes never offer the devices. If two policies conflict, either may take effect. The
     check reports:
 
     - A resource name that a version of the operator rejects. Versions up to 1.6 reject `-`.
@@ -238,8 +238,8 @@ def operator_namespace(objects: Objects) -> Iterator[Breach]:
 
     The API server accepts the object, but the object has no effect:
 
-    - The SR-IOV operator reads each SriovNetworkNodePolicy and SriovNetworkPoolConfig only in its own namespace. It
-      accepts `networkNamespace` of a network, such as a SriovNetwork, only there.
+    - The SR-IOV operator reads SriovNetworkNodePolicies and SriovNetworkPoolConfigs only in the namespace in which the
+      operator runs. Networks, such as a SriovNetwork, can set `networkNamespace` only in this namespace.
     - nv-ipam reads its pools in one namespace.
     - The operators read a NicClusterPolicy only if its name is `nic-cluster-policy`, and a SriovOperatorConfig only if
       its name is `default`.
@@ -408,8 +408,8 @@ def rdma_mode(objects: Objects) -> Iterator[Breach]:
 
     - A network with the chained plugin `rdma` or with `rdmaIsolation` on nodes in the mode `shared`. The plugin cannot
       move a device into a pod, so the pods stay in ContainerCreating. If the files have no SriovNetworkPoolConfig, the
-      finding is a warning, or absent if they also have no SriovNetworkNodePolicy for the device of the network. A
-      network with both settings is an error in each mode.
+      finding is a warning. If the files also have no SriovNetworkNodePolicy for the device of the network, the check
+      reports nothing. A network with both `rdma` and `rdmaIsolation` is an error in each mode.
     - The RDMA shared device plugin on nodes in the mode `exclusive`. Its pods see no device. If the plugin selects its
       nodes only by `nodeAffinity`, the finding is a warning.
     - A node in two SriovNetworkPoolConfigs of a namespace. The operator does not set the mode of this node.
@@ -442,7 +442,7 @@ def rdma_mode(objects: Objects) -> Iterator[Breach]:
 
 
 def _network_modes(network: Attachment, fabrics: Fabrics, pools: Sequence[_Pool]) -> Iterator[Breach]:
-    """Yield the breaches of a network that moves RDMA devices into pods: on shared devices, or by two plugins."""
+    """Yield the breaches of a network that moves RDMA devices into pods, by one plugin or by two."""
     is_isolated, chains_rdma = network.main.get("rdmaIsolation") is True, network.chains("rdma")
     if chains_rdma:
         yield from _shared_mode(network, "chains the plugin `rdma`", "the plugin `rdma`", fabrics, pools)

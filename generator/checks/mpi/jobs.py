@@ -63,8 +63,9 @@ def processes(runtime: MpiRuntime) -> Iterator[Breach]:
 def launchers(runtime: MpiRuntime) -> Iterator[Breach]:
     """Report an MPI runtime whose TrainJobs get several launchers.
 
-    The job with the step label gets `numNodes` pods. In an MPI runtime that job is the launcher, and the MPI plugin
-    does not set the number back to 1. `parallelism` in the Job of `node` sets the default number of worker pods.
+    The job with the label `trainer.kubeflow.org/trainjob-ancestor-step: trainer` gets `numNodes` pods. In an MPI
+    runtime that job is the launcher, and Trainer's MPI plugin does not set the number back to 1. `parallelism` in the
+    Job of `node` sets the default number of worker pods.
 
     Source: trainer v2.3.0 pkg/runtime/core/trainingruntime.go newRuntimeInfo; pkg/runtime/framework/plugins/mpi/mpi.go
     EnforceMLPolicy
@@ -108,9 +109,9 @@ def jobs(runtime: MpiRuntime) -> Iterator[Breach]:
 def container(runtime: MpiRuntime) -> Iterator[Breach]:
     """Report an MPI job without a container `node`.
 
-    Trainer mounts the ssh key, and in the launcher the hostfile, into the container `node`. Trainer's webhook rejects a
-    launcher with the step label and without this container. The webhook accepts a job `node` without this container,
-    but then sshd finds no key.
+    Trainer mounts the ssh key, and in the launcher the hostfile, into the container `node`. If a launcher with the
+    label `trainer.kubeflow.org/trainjob-ancestor-step: trainer` lacks this container, Trainer's webhook rejects the
+    runtime. The webhook accepts a job `node` without this container, but then sshd finds no key.
 
     Source: trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go EnforceMLPolicy;
     pkg/webhooks/trainingruntime_webhook.go
@@ -192,8 +193,9 @@ def step_label(runtime: MpiRuntime) -> Iterator[Breach]:
 def replicas(runtime: MpiRuntime) -> Iterator[Breach]:
     """Report a job `node` or `launcher` of an MPI runtime whose `replicas` is not 1.
 
-    Trainer rejects such a job with the step label `trainer`. For a job without this label, such as `node`, the finding
-    is a warning: Trainer ignores `replicas` when it counts pods, but JobSet creates that many Jobs.
+    If the job has the label `trainer.kubeflow.org/trainjob-ancestor-step: trainer`, Trainer rejects the runtime. For a
+    job without this label, such as `node`, the finding is a warning: Trainer ignores `replicas` when it counts pods,
+    but JobSet creates that many Jobs.
 
     Source: trainer v2.3.0 pkg/webhooks/trainingruntime_webhook.go; pkg/runtime/framework/plugins/jobset/jobset.go
     IdentifyPodNetwork
@@ -462,6 +464,6 @@ def scheduler(runtime: MpiRuntime) -> Iterator[Breach]:
 
 
 def _pod_groups(runtime: MpiRuntime) -> list[str]:
-    """Return the gang schedulers that `podGroupPolicy` names."""
+    """Return the gang schedulers in `podGroupPolicy` of a runtime: `coscheduling`, `volcano`, or none."""
     policy = mapping(runtime.body, "spec", "podGroupPolicy")
     return [name for name in ("coscheduling", "volcano") if isinstance(policy.get(name), dict)]

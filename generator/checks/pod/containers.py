@@ -51,9 +51,9 @@ def image(pods: Pods) -> Iterator[Breach]:
 
 @check("pod/port", severity=ERROR, needs=Pods)
 def port(pods: Pods) -> Iterator[Breach]:
-    """Report ports of containers that the API server rejects together.
+    """Report container ports that conflict, so that the API server rejects the pods.
 
-    The check reports two ports of a container with the same name, two containers with the same port of the node, and a
+    The check reports two ports of a container with the same name, two entries with the same port of the node, and a
     `hostPort` that differs from `containerPort` in the host network. With `hostNetwork`, `hostPort` defaults to
     `containerPort` in pods, but not in pod templates.
 

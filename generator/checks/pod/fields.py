@@ -21,21 +21,20 @@ _JOB: Mapping[str, Any] = {"apiVersion": "batch/v1", "kind": "Job", "metadata": 
 _DEFAULT_POLICY = "OnFailure"
 """The restart policy that JobSet sets in pods without one."""
 _VALIDATED = "resizePolicy"
-"""The list that the API server rejects with an item twice, although its CustomResourceDefinition allows it."""
+"""The only list whose duplicate items a CustomResourceDefinition accepts and the API server rejects in pods."""
 
 
 def field(manifest: Manifest, engine: Engine, reported: Sequence[Breach]) -> Iterator[Breach]:
-    """Report a field of a pod template in a custom resource that the API server rejects in pods.
+    """Report a pod template of a custom resource with a value that the API server rejects in pods.
 
     The CustomResourceDefinition of a runtime or of a JobSet describes the types of the fields, but not the names,
     ranges and choices that the API server requires in pods. So the API server accepts the runtime, and rejects the Job
-    that JobSet creates later. The check uses the schemas of Kubernetes, as for a Deployment.
+    that JobSet creates later. The check validates the pod template like the pod template of a Deployment. In a JobSet
+    or a runtime, the check also validates the other fields of the Jobs, and the labels and annotations of the Jobs.
 
-    The same holds for the other fields of the Jobs, and for their labels and annotations.
-
-    [mpi/image](../mpi/image.md) reports containers without an image in MPI runtimes. In other runtimes a TrainJob can
-    set the image of the container `node` of the trainer step. The check does not report fields that only another
-    version of Kubernetes has.
+    The check does not report an absent image that a TrainJob can set: the image of the container `node` of the trainer
+    step. [mpi/image](../mpi/image.md) reports containers without an image in MPI runtimes. The check does not report
+    unknown fields, because another version of Kubernetes may have them.
 
     Source: kubernetes v1.34.2 pkg/apis/core/validation/validation.go ValidatePodTemplateSpec; jobset v0.12.0
     pkg/controllers/jobset_controller.go (JobCreationFailed)
@@ -78,7 +77,7 @@ def _violations(template: PodTemplate, engine: Engine) -> Iterator[tuple[Path, V
 
 
 def _is_of_pod(template: PodTemplate, violation: Violation) -> bool:
-    """Return True if no other check reports a violation, and no TrainJob can correct it."""
+    """Return True if `pod/field` reports a violation: no other check reports it, and no TrainJob can correct it."""
     if violation.path[-1:] == ("restartPolicy",) and violation.value in ("Always", _DEFAULT_POLICY):
         return False  # pod/restart-policy
     if "completions" in (violation.expected, *violation.path[-1:]) and violation.keyword in ("required", "type"):

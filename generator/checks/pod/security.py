@@ -128,11 +128,11 @@ def _sysctls(template: PodTemplate) -> Iterator[Breach]:
 
 @check("pod/os", severity=ERROR, needs=Pods)
 def os(pods: Pods) -> Iterator[Breach]:
-    """Report fields of pods that their operating system does not have.
+    """Report fields of pods that the operating system of the pods does not support.
 
     `os.name` must be `linux` or `windows`. Windows pods cannot have Linux fields in their security contexts, and Linux
-    pods cannot have `windowsOptions`. If one container is a HostProcess container, all containers of the pods must be,
-    and the pods must use the host network.
+    pods cannot have `windowsOptions`. If one container is a HostProcess container, all containers of the pods must be
+    HostProcess containers, and the pods must use the host network.
 
     Source: kubernetes v1.34.2 pkg/apis/core/validation/validation.go validateLinux, validateWindows,
     validateWindowsHostProcessPod, validatePodResources

@@ -88,7 +88,7 @@ def report(  # noqa: PLR0913 - the fields of a Breach
     is_of_pods: bool = False,
     severity: Severity | None = None,
 ) -> Breach:
-    """Return the breach of a rule of the API server.
+    """Return the breach of a pod template that violates a rule of the API server.
 
     Args:
         template: the pod template.
@@ -96,7 +96,7 @@ def report(  # noqa: PLR0913 - the fields of a Breach
         message: the mistake.
         fix: the correction.
         value: the value at the path.
-        is_of_pods: True if the API server validates this only in pods, not in pod templates.
+        is_of_pods: True if the API server applies the rule only to pods, not to pod templates.
         severity: a severity below that of the check.
     """
     why = effect_on_pods(template) if is_of_pods else effect(template)

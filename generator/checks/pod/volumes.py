@@ -1,4 +1,4 @@
-"""pod/volume and pod/mount: the volumes of pods, and their places in containers."""
+"""pod/volume and pod/mount: the volumes of pods, and the mounts and block devices of containers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _NOT_OMITTED: tuple[tuple[tuple[str, ...], str, str], ...] = (
     ((*_CLAIM, "dataSource"), "apiGroup", '""'),
     ((*_CLAIM, "dataSourceRef"), "apiGroup", '""'),
 )
-"""(path in a volume, field, empty value) of optional fields that Go writes as null."""
+"""(path in a volume, field, empty value) of optional fields that JobSet's webhook writes as null if they are absent."""
 _GATED = ("clusterTrustBundle", "podCertificate")
 """Kinds of a source that the API server drops, because their feature gates are off by default."""
 _READ_ONLY = ("Enabled", "IfPossible")
@@ -99,8 +99,9 @@ def _projected_files(path: Path, volume: object) -> Iterator[tuple[Path, str]]:
 def mount(pods: Pods) -> Iterator[Breach]:
     """Report a volume mount or a volume device of a container that the API server rejects.
 
-    The check reports a mount of an undefined volume, and options of a mount that exclude each other. It also reports a
-    block device (`volumeDevices`) that is no claim, or that has the volume or the path of another entry.
+    The check reports a mount of an undefined volume, and options of a mount that exclude each other. The check also
+    reports a block device (`volumeDevices`) whose volume is no claim, or whose volume or path another mount or block
+    device of the container uses.
 
     A TrainJob can add a volume to its runtime, so an undefined volume of a runtime is a warning. Trainer adds the
     volumes for ssh keys and for the hostfile itself, a StatefulSet adds its `volumeClaimTemplates`, and JobSet adds the
@@ -117,7 +118,7 @@ def mount(pods: Pods) -> Iterator[Breach]:
 
 
 def _sources(template: PodTemplate) -> dict[str, dict[str, object]]:
-    """Return name → volume of the pods, with the claims that the StatefulSet or JobSet controller adds.
+    """Return name → volume, for the volumes of the pods and the claims that StatefulSet or JobSet controllers add.
 
     Source: jobset v0.12.0 pkg/controllers/volume_claim_policy.go addVolumes
     """

@@ -213,12 +213,15 @@ def _borrowing_scope(node: Node, key: FlavorResource) -> Node:
 def lends_nobody(queues: Queues) -> Iterator[Breach]:
     """Report quota that no other queue can borrow.
 
-    The check reads the ClusterQueues of cohorts, and the quota that they lend. A ClusterQueue without a LocalQueue has
-    no jobs, so no job can use such quota. mpigen's ClusterQueue `slack`, which has the quota of nodes that no team
-    owns, is such a queue. If the files have no LocalQueue at all, the check treats all queues as queues with jobs. For
-    a queue with jobs, the check reports only quota with a `lendingLimit` above 0. This quota is idle while the queue
-    itself does not use it. The check reports nothing if the files have only one queue of a cohort tree without its root
-    Cohort, because other queues may borrow.
+    The check reads the ClusterQueues of cohorts, and reports:
+
+    - Quota with a `lendingLimit` above 0. This quota is idle while the queue itself does not use it.
+    - Quota of a ClusterQueue without a LocalQueue. The queue has no jobs, so no job can use the quota. An example is
+      mpigen's ClusterQueue `slack`, which has the quota of nodes that no team owns. If the files have no LocalQueue at
+      all, the check reports only quota with a `lendingLimit`.
+
+    The check reports nothing if the files have only one queue of a cohort tree without its root Cohort, because other
+    queues may borrow.
 
     Source: kueue v0.19.2 pkg/cache/scheduler/resource_node.go LocalAvailable, available
     """

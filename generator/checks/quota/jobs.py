@@ -312,7 +312,7 @@ def lost_tolerations(objects: Objects) -> Iterator[Breach]:
 
 
 def _location(manifest: Manifest) -> tuple[str, int, Path]:
-    """Return the place of an object: its file, the number of the document, and the path in the document."""
+    """Return (file, number of the document in the file, path in the document) of an object."""
     return manifest.file, manifest.index, manifest.inside
 
 

@@ -1,4 +1,4 @@
-"""The queues of a release, and the smallest jobs that its users can submit to them.
+"""The queues of a release, and the smallest job on each runtime that users can submit to each queue.
 
 `generator.simulate.kueue` computes the available quotas and the largest jobs, once for all rules.
 """
