@@ -80,7 +80,7 @@ class TomlPlaces:
         return None, number
 
     def _items(self, path: _Path, value: Any, start: int, end: int) -> Iterator[tuple[_Path, tuple[int, int]]]:
-        """Yield (path, place) of the strings of a list, each at the first line that contains it."""
+        """Yield (path, (line, column)) of each string in a list of strings: its first occurrence in the text."""
         for index, item in enumerate(value if isinstance(value, list) else ()):
             for number in range(start, end + 1):
                 column = self._lines[number].find(item) if isinstance(item, str) and item else -1

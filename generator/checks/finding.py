@@ -127,7 +127,7 @@ _LONGEST = 200
 
 
 def place_findings(breaches: Sequence[Located], text: str | bytes) -> list[Finding]:
-    """Return the findings of one text. One pass through the text finds all lines and columns."""
+    """Return a finding, with line and column, for each breach in the objects of one YAML text."""
     if not breaches:
         return []
     where = [(manifest.index, (*manifest.inside, *breach.path)) for manifest, breach in breaches]

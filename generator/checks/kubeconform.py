@@ -133,7 +133,7 @@ def kubeconform_findings(results: Sequence[Result], text: bytes) -> list[Finding
 
 
 def _objects(text: bytes, file: str) -> dict[tuple[str, str], Manifest]:
-    """Return (kind, name) → object. The key (kind, "") has the first object of the kind."""
+    """Return (kind, name) → object of a YAML text. The key (kind, "") has the first object of the kind."""
     objects: dict[tuple[str, str], Manifest] = {}
     with suppress(DocumentError):  # keep the documents before the error
         for manifest in read(text, file):

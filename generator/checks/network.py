@@ -126,7 +126,10 @@ class _Blocked(NamedTuple):
 
 
 def _blocked_ports(cluster: Cluster, namespace: str, runtime: str) -> _Blocked | None:
-    """Return the blocked ports of the two ranks that have the fewest open ports; None if all ports are open."""
+    """Return the blocked TCP ports between two ranks of a job on a runtime; None if no ports are blocked.
+
+    Of all pairs of ranks, a pair without an open range of ports comes first.
+    """
     ranks = cluster.ranks(namespace, runtime)
     worst: _Blocked | None = None
     for spans in (cluster.policies.spans(one, other, _TCP) for one in ranks for other in ranks):
@@ -245,7 +248,12 @@ def teams_connect(isolation: Isolation) -> Iterator[Breach]:
 
 
 def _opening(cluster: Cluster, source: str, to: str) -> tuple[bool, Cause] | None:
-    """Return (True, cause) if ranks reach the ranks of `to`; (False, cause) if the ingress of `to` alone is open."""
+    """Find out if ranks in namespace `source` can connect to ranks in namespace `to`.
+
+    Returns:
+        (True, cause) if they can; (False, cause) if only the ingress of `to` allows the connection; None if the ingress
+        of `to` does not allow the connection. The cause is the reason why the ingress is allowed.
+    """
     one_sided: tuple[bool, Cause] | None = None
     for ranks in cluster.ranks(to):
         for other in cluster.ranks(source):

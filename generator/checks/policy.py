@@ -72,7 +72,10 @@ def policy_breaches(manifest: Manifest, targets: Mapping[str, str]) -> Iterator[
 
 
 def _compatible_minor(targets: Mapping[str, str]) -> int:
-    """Return the minor version of Kubernetes whose functions a new expression can use."""
+    """Return the minor version before the target version of Kubernetes.
+
+    The API server accepts an expression in a new policy only if that version has all functions of the expression.
+    """
     return int(targets["kubernetes"].partition(".")[2]) - 1
 
 

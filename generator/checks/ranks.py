@@ -69,7 +69,10 @@ class RankStart:
         return ranks.counts if ranks and ranks.counts else {}
 
     def place(self, command: Command, position: int = 0) -> Path:
-        """Return the path of a word of a command; the path of `runtimeRef` if the runtime of the TrainJob sets it."""
+        """Return the path of a word of a command in the TrainJob or runtime.
+
+        If the runtime of a TrainJob sets the command, return the path of `runtimeRef` in the TrainJob.
+        """
         origin = self.started.locate(command, position)
         is_own = origin is not None and origin.manifest.kind == self.manifest.kind
         return origin.path if origin and is_own else ("spec", "runtimeRef", "name")
@@ -89,7 +92,10 @@ class RankStart:
         return all(command.program in _WRITES_NO_FILE for command in others)
 
     def place_of_number(self, launch: Launch) -> Path:
-        """Return the path of the number of ranks: of the option, or else of `numProcPerNode`, or of the command."""
+        """Return the path of the field that sets the number of ranks.
+
+        This is an option of the command, or else `numProcPerNode` of the TrainJob, or else the command.
+        """
         if options := launch.find("processes", "per_host", "one_per_host", "mapping"):
             return self.place(launch.command, options[0].position)
         is_own = "numProcPerNode" in mapping(self.manifest.body, "spec", "trainer")

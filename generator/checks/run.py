@@ -42,7 +42,7 @@ _READ_TOGETHER = KINDS | {"ClusterTrainingRuntime", "PersistentVolumeClaim", "Tr
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """The number of objects, and the findings.
+    """The result of a check of files: the number of their objects, the findings, and the skipped files.
 
     Attributes:
         files: the number of files.

@@ -366,7 +366,9 @@ def _refused(refusal: Refusal, subject: str, why: str) -> Breach:
 
 
 def _find_denials(request: Request, cluster: PolicyCluster, requester: Requester | None) -> Iterator[Breach]:
-    """Yield the decisions of admission policies against the request of a user.
+    """Yield a breach for each admission policy that rejects the request of a user, or warns about the request.
+
+    If no user is named and the decision depends on the user, the breach is a question that mpigen cannot answer.
 
     Raises:
         SimulationError: the files do not have all that the policies read.
@@ -411,7 +413,7 @@ def _find_missing_permission(job: Manifest, cluster: PolicyCluster, requester: R
 
 
 def _request(job: Manifest, cluster: PolicyCluster, tree: QueueTree, requester: Requester | None) -> Request:
-    """Return the request to create a TrainJob, after the webhook of Kueue."""
+    """Return the request to create a TrainJob, with the queue that Kueue's webhook sets before policies read it."""
     kind = cluster.kind(job.api_version, job.kind)
     has_default = any((item.namespace, item.name) == (job.namespace, DEFAULT_QUEUE) for item in tree.local_queues)
     body = set_queue(as_stored(job.body, job.namespace, kind), has_default=has_default)

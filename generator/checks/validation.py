@@ -149,9 +149,9 @@ def _check_part(part: Part, today: dt.date | None, suite: Suite) -> Checked:
 
 
 def _check_releases(alone: Checked, part: Part, today: dt.date | None, suite: Suite) -> Iterator[Finding]:
-    """Yield the findings of checks that compare objects with each other, one release at a time.
+    """Yield the findings of the checks that read several objects, one release at a time.
 
-    A file that is not YAML can hold any object, so its release is not complete.
+    If a file of a release cannot be parsed, the file may contain any object, so the release counts as incomplete.
     """
     if not alone.related:
         return

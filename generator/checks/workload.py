@@ -79,7 +79,7 @@ class JobSpec:
         return None if number < 0 else number
 
     def breach(self, path: Path, message: str, fix: str, value: object = None) -> Breach:
-        """Return a breach at a path below the spec."""
+        """Return the breach of a Job that the API server rejects. `path` starts at the spec of the Job."""
         why = _JOBS_REJECTED if self.is_stored else _REJECTED
         return Breach((*self.path, *path), message, why, fix, self.manifest, value=value)
 
@@ -132,7 +132,7 @@ def job(jobs: Jobs) -> Iterator[Breach]:
 
 
 def _find_index_breaches(job: JobSpec) -> Iterator[Breach]:
-    """Yield limits of indexes in a Job without indexes, and limits that are negative, too large or missing."""
+    """Yield the breaches of the fields about indexes: set in a Job without indexes, negative, too large or missing."""
     spec = job.spec
     for key in _OF_INDEXES[:2]:
         if integer(spec.get(key), 0) < 0:
@@ -151,7 +151,7 @@ def _find_index_breaches(job: JobSpec) -> Iterator[Breach]:
 
 
 def _find_large_numbers(job: JobSpec) -> Iterator[Breach]:
-    """Yield missing completions, and numbers of indexes and pods above a limit."""
+    """Yield the breaches of an indexed Job without `completions`, or with too many indexes or pods."""
     spec, completions = job.spec, job.completions
     if completions is None:
         if job.is_stored:

@@ -259,7 +259,7 @@ def covered(networks: Iterable[Network]) -> Fraction:
 
 
 def _networks_of_egress(platform: Platform) -> Iterator[tuple[Tenant, Egress, Network, tuple[str, ...]]]:
-    """Yield each network of `egress` with its tenant, its entry and its path."""
+    """Yield (tenant, entry, network, path of the network) for each network in the `egress` of tenants."""
     for tenant in platform.tenants:
         for target in tenant.egress:
             if target.cidr:
@@ -338,7 +338,7 @@ def cluster_egress(platform: Platform) -> Iterator[Hazard]:
 
 
 def _subjects(platform: Platform) -> Iterator[tuple[Tenant, str, str, tuple[str, ...]]]:
-    """Yield each tenant, role and subject, with the path of the subject."""
+    """Yield (tenant, role, subject, path of the subject) for each subject in the `access` of tenants."""
     for tenant in platform.tenants:
         for role in ("admin", "edit", "submit", "view"):
             for subject in getattr(tenant.access, role):

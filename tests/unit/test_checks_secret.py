@@ -115,7 +115,7 @@ def found(body: dict[str, Any]) -> list[Finding]:
 @pytest.mark.parametrize("what", TOKENS)
 def test_a_credential_is_detected_by_its_format_and_not_printed(what: str) -> None:
     (finding,) = found(config_map(TOKENS[what]))
-    assert (finding.check, finding.path, finding.message) == (CHECK, "$.data.text", f"this field holds {what}")
+    assert (finding.check, finding.path, finding.message) == (CHECK, "$.data.text", f"this field contains {what}")
     said = plain(finding) + render(Result(findings=[finding]))
     assert not [line for line in TOKENS[what].splitlines() if line in said]
 
@@ -125,7 +125,7 @@ def test_a_credential_is_detected_by_its_variable_name(name: str) -> None:
     (finding,) = found(pod([{"name": "A", "value": "b"}, {"name": name, "value": WORD}]))
     assert (finding.path, finding.message) == (
         "$.spec.containers[0].env[1].value",
-        f"this field holds a value of `{name}`",
+        f"this field contains a value of `{name}`",
     )
     assert WORD not in plain(finding) + render(Result(findings=[finding]))
 
@@ -158,7 +158,11 @@ def test_a_credential_is_detected_by_its_key(key: str) -> None:
 def test_any_value_in_a_secret_is_reported(field: str) -> None:
     value = base64.b64encode(b"plain").decode() if field == "data" else "plain"
     (finding,) = found(secret(**{field: {"a": value, "b": ""}}))
-    assert (finding.check, finding.path, finding.message) == (CHECK, f"$.{field}.a", f"`{field}` holds a value")
+    assert (finding.check, finding.path, finding.message) == (
+        CHECK,
+        f"$.{field}.a",
+        f"`{field}` contains a secret value",
+    )
     assert value not in plain(finding) + render(Result(findings=[finding]))
 
 
@@ -177,7 +181,7 @@ def test_registry_logins_are_detected_in_base64_at_any_offset() -> None:
     text = '{"auths": {"quay.io": {"auth": "eDp5"}}}'
     for before in ("", " ", "  "):
         (finding,) = found(config_map(base64.b64encode((before + text).encode()).decode()))
-        assert finding.message == "this field holds a login to a registry"
+        assert finding.message == "this field contains a login to a registry"
 
 
 def test_a_fake_secret_store_with_values_is_reported() -> None:

@@ -254,7 +254,10 @@ def _less_to_borrow(manifest: Manifest, path: Path, queues: Sequence[str], flavo
 
 
 def _less_at_most(before: Queues, after: Queues, queue: str) -> _Less:
-    """Return (flavor, resource) → (old, new) maximum of a queue, if the maximum falls, but not the nominal quota."""
+    """Return (flavor, resource) → (old, new) largest amount that a queue can get, for amounts that fall.
+
+    Amounts whose nominal quota also falls are left out, because `change/less-quota` reports them.
+    """
     old, new = before.tree.queues[queue], after.tree.queues[queue]
     return {
         key: (amount, after.most[queue][key])
@@ -300,7 +303,7 @@ def _lender(before: Queues, after: Queues, key: FlavorResource) -> tuple[Manifes
 
 
 def _lending(queues: Queues, key: FlavorResource) -> Mapping[tuple[str, str], int]:
-    """Return (kind, name) of each queue and Cohort → the amount of its nominal quota that others can borrow."""
+    """Return (kind, name) of each ClusterQueue and Cohort → the amount of `key` that others can borrow from it."""
     return {
         (kind, name): quota.lendable
         for kind, holders in (("ClusterQueue", queues.tree.queues), ("Cohort", queues.tree.cohorts))

@@ -30,13 +30,13 @@ Steps = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A part of an object that an update must not change.
+    """A change of a field that a rule rejects.
 
     Attributes:
-        path: the path of the part in the new object.
+        path: the path of the changed value in the new object.
         was: the stored value; None if absent.
         now: the new value; None if absent.
-        field: the number of steps of `path` that lead to the field with the rule.
+        field: the length of the path of the field with the rule. `path` can continue inside this field.
         rule: the name of the rule in updates.yaml.
     """
 

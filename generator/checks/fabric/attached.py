@@ -250,7 +250,10 @@ def _has_device(fabrics: Fabrics, pods: PodTemplate) -> bool:
 
 
 def _without_device(fabrics: Fabrics, pods: Sequence[PodTemplate], objects: Objects) -> Iterator[Breach]:
-    """Yield the first variable that needs an RDMA device, or else the pods `node` whose nodes have such devices."""
+    """Yield a breach for the first variable that needs an RDMA device.
+
+    Without such a variable, yield a breach for the worker pods of a runtime whose nodes have RDMA devices.
+    """
     for template in pods:
         for variable, is_strict in _fabric_variables(template):
             yield Breach(

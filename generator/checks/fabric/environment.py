@@ -342,7 +342,7 @@ def environment_lost(workloads: Workloads) -> Iterator[Breach]:
 
 
 def _lost_on_host(launch: Launch, host: Container) -> Iterator[Breach]:
-    """Yield a breach with the variables that the container with sshd sets, but the launcher does not."""
+    """Yield one breach for all variables that the worker pods set, but the launcher does not set."""
     variables = [variable.name for variable in host.variables if _RANK_VARIABLE.match(variable.name)]
     lost = [name for name in variables if name not in launch.variable_names and not _is_in_file(name, host)]
     if lost:
@@ -388,7 +388,7 @@ def _is_in_file(name: str, host: Container) -> bool:
 
 
 def _not_forwarded(workload: Workload, container: Container, owner: str, launch: Launch) -> Iterator[Breach]:
-    """Yield the variables that an object sets on the launcher, but that `mpirun` does not forward."""
+    """Yield one breach for all variables that an object sets on the launcher and `mpirun` does not forward."""
     names = [] if launch.is_hydra else _withheld_variables(container, launch.host)
     if names:
         pronoun = "them" if len(names) > 1 else "it"

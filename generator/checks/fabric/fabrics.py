@@ -108,7 +108,7 @@ class Fabrics:
 
     @cached_property
     def pods(self) -> tuple[PodTemplate, ...]:
-        """The pods, and the pod templates of all other objects."""
+        """The Pods, and the pod templates of Jobs, runtimes and other objects."""
         return tuple(template for manifest in self.manifests for template in pod_templates(manifest))
 
     @cached_property

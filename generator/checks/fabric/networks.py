@@ -127,7 +127,7 @@ def _overlapping_exclusion(pool: Manifest) -> int | None:
 
 
 def _small_ranges(objects: Objects) -> Iterator[Breach]:
-    """Yield ranges without enough addresses for the nodes of a flavor."""
+    """Yield a breach for each range with too few addresses for the pods on all nodes of a ResourceFlavor."""
     fabrics, reported = objects.view(Fabrics.read), set()
     for network in fabrics.attachments:
         demand = objects.view(NetworkUsers).demand(network)

@@ -620,7 +620,10 @@ def _parent_links(network: Attachment, fabrics: Fabrics) -> Iterator[Breach]:
 
 
 def _link_of(fabrics: Fabrics, interface: str) -> tuple[str, str]:
-    """Return the link type of a node's interface, and where it is set; both empty if unknown or contradictory."""
+    """Return (`ib` or `eth`, the source of this link type as a clause) for a network interface of the nodes.
+
+    Both are empty if the link type is unknown, or if policies contradict each other.
+    """
     policies = []
     for provider in fabrics.offered_by(Source.POLICY):
         ports = strings(mapping(provider.manifest.body, "spec", "nicSelector").get("pfNames"))

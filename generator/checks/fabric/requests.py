@@ -135,7 +135,10 @@ def _misnamed_devices(fabrics: Fabrics, pods: PodTemplate) -> dict[str, _RightNa
 
 
 def _right_names(fabrics: Fabrics, pods: PodTemplate) -> Iterator[_RightName]:
-    """Yield possible right names: of the networks that the pods attach, then of operators and device plugins."""
+    """Yield the names that could replace a wrong device name in the requests of pods.
+
+    The devices of networks that the pods attach come first, then the devices of operators and device plugins.
+    """
     for request in pods.networks.requests:
         for network in fabrics.by_name.get(request.name, {}).values():
             if network.resource and network.resource.prefix:

@@ -159,7 +159,7 @@ def _of(container: Container, key: str, name: str) -> Fraction:
 
 
 def _total(template: PodTemplate, key: str, name: str) -> Fraction:
-    """Return the amount that the containers need at the same time.
+    """Return the largest amount of a resource that the containers of a pod request or limit at the same time.
 
     Source: component-helpers v0.34.2 resource/helpers.go AggregateContainerRequests
     """

@@ -301,7 +301,10 @@ def idle_weight(queues: Queues) -> Iterator[Breach]:
 
 
 def _in_cohorts(queues: Queues) -> Iterator[tuple[Manifest, Node, str]]:
-    """Yield (queue or Cohort, its node, name of the root) for each cohort tree whose queues are all in the files."""
+    """Yield (ClusterQueue or Cohort, its node in the cohort tree, name of the root Cohort).
+
+    Cohort trees of which the files seem to lack queues are left out, see `Queues.has_members`.
+    """
     cohorts = {parent.name: parent for node in queues.nodes.values() for parent in node.path() if parent.parent}
     for kind, nodes in (("ClusterQueue", queues.nodes), ("Cohort", cohorts)):
         for name, node in sorted(nodes.items()):

@@ -336,7 +336,7 @@ def cohort_cycle(queues: Queues) -> Iterator[Breach]:
 
 
 def _find_cycle(tree: QueueTree, cohort: str) -> tuple[str, ...]:
-    """Return the cycle of parents above a cohort, alphabetically first name first; empty if there is no cycle."""
+    """Return the names in the cycle of parents above a cohort, from the alphabetically first; empty without a cycle."""
     if not tree.is_cyclic(cohort):
         return ()
     path = [ancestor.name for ancestor in tree.ancestors(cohort)]

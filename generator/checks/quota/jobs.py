@@ -117,7 +117,7 @@ def _explain_never(queues: Queues, queue: ClusterQueue, job: CountedJob) -> tupl
 def _explain_shortage(
     flavor: Flavor, most: Mapping[FlavorResource, int], job: CountedJob, queue: str
 ) -> tuple[Limit, str]:
-    """Return why a job exceeds the quota or the nodes of the only flavor that it can use."""
+    """Return (kind of limit, reason) for a job that exceeds the quota or the nodes of its only usable flavor."""
     for pods in job.podsets:
         if reason := explain_oversize([flavor], pods):
             return Limit.NODE, reason

@@ -181,7 +181,7 @@ def _default_devices(manifest: Manifest, path: Path, item: Mapping[str, Any]) ->
 
 
 def _broken_bounds(manifest: Manifest, queues: Queues) -> Iterator[Breach]:
-    """Yield each bound of a LimitRange once, with the first runtime that breaks the bound and has quota."""
+    """Yield one breach for each bound of a LimitRange that runtimes with quota break, with the first such runtime."""
     with suppress(SimulationError):  # an invalid quantity also keeps the jobs of the namespace from being counted
         if not any(read_bounds(manifest)):
             return
