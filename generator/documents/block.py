@@ -154,7 +154,7 @@ class _Blocks:
         return root
 
     def _enter(self, column: int, dashes: int, *, is_item: bool) -> None:
-        """Make the container of a line the current one: an open container, or a new one."""
+        """Make the mapping or sequence of the next line the current one: one that is open, or a new one."""
         if self.key is not None:
             if column > self.column or (dashes and column == self.column):
                 self._open(self.key, [] if dashes else {}, column)
@@ -185,7 +185,7 @@ class _Blocks:
         return self._literal(opens, self.column) if opens[0] == "|" else {} if opens == "{}" else []
 
     def _literal(self, style: str, column: int) -> str:
-        """Return the text of the literal block below a key in this column, without or with its last line break."""
+        """Return the text of the literal block below a key in this column, without its last line break for `|-`."""
         lines, first = self.lines, self.position
         if first >= len(lines):
             raise _NotBlockError

@@ -11,11 +11,11 @@ from typing import BinaryIO
 from generator.errors import InputError, Problem
 
 MAX_FILE = 10_000_000
-"""Bytes of one file."""
+"""The size of the largest file that mpigen reads, in bytes."""
 MAX_STDIN = 50_000_000
-"""Bytes of standard input, which may hold a whole tree: a release of 1,000 tenants has about 20 MB."""
+"""The most bytes that mpigen reads from standard input: a release of 1,000 tenants has about 20 MB."""
 MAX_FILES = 100_000
-"""Files of one command: a release of 10,000 tenants has about 70,000."""
+"""The most files that one command reads: a release of 10,000 tenants has about 70,000."""
 _CHUNK = 1 << 20
 # Opening a FIFO without a writer would wait; a terminal must not become the controlling one. Windows has neither flag.
 _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_CLOEXEC", 0)

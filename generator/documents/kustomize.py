@@ -21,7 +21,7 @@ from generator.documents.load import load
 from generator.errors import DocumentError, EngineError, InputError, Problem
 
 NAMES = ("kustomization.yaml", "kustomization.yml", "Kustomization")
-"""The names of the file, of which a folder has at most one."""
+"""The names of a kustomization file. A folder has at most one such file."""
 _GROUP = "kustomize.config.k8s.io/"
 _REMOTE = re.compile(r"://|[?]ref=|^[\w.-]+@[\w.-]+:|^(?:github|gitlab|bitbucket)\.\w+/")
 _LISTS_OF_FILES = (

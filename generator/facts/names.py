@@ -169,7 +169,7 @@ SERVICE_ACCOUNT = "mpi"
 
 REGISTRY_LOGIN = f"{SERVICE_ACCOUNT}-dockercfg"
 """The Secret with which MPI pods pull images from OpenShift's own registry. OpenShift creates it. The ServiceAccount
-lists the Secret only if it has further pull secrets."""
+of the pods lists the Secret only if the tenant declares further pull secrets."""
 
 MANAGED_BY = {"app.kubernetes.io/managed-by": "mpigen"}
 """Label of every generated object."""
@@ -185,7 +185,7 @@ OWNER = "mpigen.dev/owner"
 """Annotation of a TrainJob: the user that may delete the TrainJob without the role of an editor."""
 
 MEMLOCK_SCC = "mpigen-memlock"
-"""On OpenShift, the SecurityContextConstraints of pods that lock memory, and the role that grants the use of these."""
+"""On OpenShift, the SecurityContextConstraints of pods that lock memory, and the ClusterRole that grants their use."""
 
 GITOPS_ROLE = "mpigen-gitops"
 """The ClusterRole of the account that applies a release, and its ClusterRoleBinding."""

@@ -256,7 +256,7 @@ def _whereabouts_ranges(network: Attachment) -> Iterator[Range]:
 
 
 def _whereabouts_supply(entry: Mapping[str, Any], ip_network: Network) -> Supply:
-    """Return the supply of one range; 0 addresses if whereabouts rejects its first address."""
+    """Return the addresses that whereabouts assigns from one range; none if it rejects the start of the range."""
     start, dash, text = str(entry["range"]).rpartition("-")
     limits = (start, text.partition("/")[0]) if dash else (entry.get("range_start"), entry.get("range_end"))
     first, last = map(parse_address, limits)

@@ -1,4 +1,4 @@
-"""JSON Schemas for the configurations of CNI plugins and device plugins, which manifests hold as JSON strings.
+"""JSON Schemas for the configurations of CNI plugins and device plugins, which manifests contain as JSON strings.
 
 No upstream publishes schemas of the plugins; `$comment` in each file of cni_schemas names its source. The schemas are
 strict, because a plugin ignores unknown keys. Go matches keys without regard to case and treats null as absent

@@ -138,7 +138,7 @@ _HANDLED = {MAP_TYPE, VALIDATIONS}
 _KNOWN = _KEPT | _READ | _PROSE | _LISTS | _HANDLED | _JUNCTIONS | _NUMBERS | {_INT_OR_STRING, _PRESERVE, _EMBEDDED}
 
 Definitions = Callable[[Schema], Schema]
-"""Returns the definitions of built-in types, such as ObjectMeta, that a schema references."""
+"""A function that returns the definitions of built-in types, such as ObjectMeta, that a schema references."""
 
 
 def custom_kinds(files: Iterable[Path], definitions: Definitions) -> list[Kind]:

@@ -44,7 +44,7 @@ class Kind:
 
     @property
     def path(self) -> str:
-        """The file in the folder of its component, as kubeconform's templates (`{{.Group}}`, …) spell it."""
+        """The path of the schema in the folder of its component, in the layout of kubeconform (`{{.Group}}/…`)."""
         return f"{self.group or self.version}/{self.kind.lower()}_{self.version}.json"
 
 

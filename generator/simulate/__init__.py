@@ -1,1 +1,1 @@
-"""Simulation of a cluster from manifests alone: RBAC, admission policies and Kueue."""
+"""Simulation of a cluster from manifests alone: RBAC, admission, network policies, Trainer, JobSet, ranks and Kueue."""

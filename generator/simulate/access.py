@@ -334,7 +334,9 @@ GRANTS = (
     _default_grant("system:public-info-viewer", ["system:authenticated", "system:unauthenticated"], _get(*_HEALTH)),
     _default_grant("system:service-account-issuer-discovery", ["system:serviceaccounts"], _get(*_KEYS)),
 )
-"""The default bindings to groups that include all users. The API server writes them at every start.
+"""The default bindings of groups to which all users or all ServiceAccounts belong.
+
+The API server writes the bindings at every start.
 
 Source: kubernetes v1.34.2 plugin/pkg/auth/authorizer/rbac/bootstrappolicy/policy.go `ClusterRoleBindings`.
 """

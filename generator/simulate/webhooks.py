@@ -1,4 +1,4 @@
-"""Webhooks for the TrainJob (Kueue) and its objects (JobSet, Kueue), and rules of the API server for pods.
+"""Simulation of webhooks of Kueue and JobSet for a TrainJob and its JobSet, and of rules of the API server for pods.
 
 Source: trainer v2.3.0 pkg/runtime/framework/plugins; kueue v0.19.2 pkg/controller/jobframework/validation.go
 ValidateJobOnCreate, tas_validation.go ValidateTASPodSetRequest; jobset v0.12.0 pkg/webhooks/jobset_webhook.go
@@ -320,7 +320,7 @@ def _of_resources(job: Manifest, item: Body) -> Iterator[Fault]:
 
 
 def find_exceeded_limits(job_set: Body) -> Iterator[str]:
-    """Yield the requests above their limits, because of which Kueue admits no workload.
+    """Yield a reason for each request of a container above its limit: Kueue admits no workload with such a request.
 
     Source: kueue v0.19.2 pkg/workload/resources.go ValidateResources
     """

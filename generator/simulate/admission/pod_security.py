@@ -42,7 +42,10 @@ class Level:
 
 
 def read_level(namespace: Body) -> Level:
-    """Return the level of a Namespace. Without a label it is `privileged`; an invalid label counts as `restricted`."""
+    """Return the Pod Security level that a Namespace enforces: `privileged` without a label.
+
+    An invalid label counts as `restricted`, and an invalid version as `latest`.
+    """
     labels = mapping(namespace, "metadata", "labels")
     name, version = labels.get(POD_SECURITY_ENFORCE, "privileged"), str(labels.get(_ENFORCED_VERSION, "latest"))
     return Level(name if name in _LEVELS else "restricted", version if _VERSION.fullmatch(version) else "latest")

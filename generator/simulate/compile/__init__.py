@@ -228,7 +228,7 @@ def _not_modelled(training: Training, templates: Iterable[tuple[Manifest, Path]]
 
 
 def _uncomputed_sizes(training: Training, templates: Iterable[tuple[Manifest, Path]]) -> Iterator[Fault]:
-    """Yield a fault for each number of pods that mpigen does not compute, because a job of this size never runs."""
+    """Yield a fault for each number of nodes or pods that is below 1 or above `_MOST_PODS`: no such job ever runs."""
     sizes: list[tuple[Manifest, Path]] = [
         (training.job, ("spec", "trainer", "numNodes")),
         (training.runtime, ("spec", "mlPolicy", "numNodes")),

@@ -85,7 +85,7 @@ class Layer:
     skip: int = 0
 
     def locate(self, spec: Body, path: Path) -> Path | None:
-        """Return the path in `manifest` that sets the value at `path` of a JobSet spec; None if it does not set it."""
+        """Return the path in `manifest` of the value at `path` of a JobSet spec; None if `values` lacks this value."""
         located = find_path(self.values, spec, path)
         return None if located is None else (*self.base, *located[self.skip :])
 
@@ -379,7 +379,7 @@ def _put_variables(training: Training, job: Body) -> None:
 
 
 def _variable(item: Body) -> Body:
-    """Return a variable as Trainer copies it: without the API version of a field (pkg/apply/apply.go EnvVar)."""
+    """Return a variable as Trainer copies it: without `apiVersion` of its `fieldRef` (pkg/apply/apply.go EnvVar)."""
     source = item.get("valueFrom")
     if not isinstance(source, dict):
         return {"name": item.get("name"), "value": item.get("value", "")}

@@ -194,7 +194,11 @@ class _State:
 
 
 def _contended(path: Sequence[_PathNode], level: int) -> _State:
-    """Return the fullest state: side children up to this level take quota first, then non-preemptible usage above."""
+    """Return the state with the least room for a job at a level of the path.
+
+    First the side children up to this level use all quota that they can get. Then the side children above use the quota
+    that no job of the queue can preempt, and then the quota that jobs of the queue can preempt.
+    """
     state = _State(path, [0.0] * len(path), [0.0] * len(path))
     for at in (*range(1, level + 1), *range(level + 1, len(path))):
         state.kept[at] += min(path[at].kept, state.free_for_children(at))

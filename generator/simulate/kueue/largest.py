@@ -93,7 +93,7 @@ class Search:
         return any(len(self._choices(pods, group)) > 1 for group in groups for pods in self._pods)
 
     def _choices(self, pods: PodSet, group: ResourceGroup) -> list[str]:
-        """Return the flavors of a resource group that match these pods and have quota for one of them."""
+        """Return the flavors of a resource group that match these pods and have quota for a single pod."""
         needs = [(name, pods.counted[name]) for name in group.resources if pods.counted.get(name)]
         return [
             name
@@ -200,7 +200,7 @@ class Search:
         return None if nodes is None or on_one is None else nodes * on_one
 
     def _in(self, flavor: Flavor, pods: PodSet) -> PodSet:
-        """Return the PodSet with only the requests that come from this flavor: without GPUs for a CPU flavor."""
+        """Return the PodSet without the resources that come from other flavors, such as GPUs for a CPU flavor."""
         groups = self._assigner.queue.groups
         others = {name for group in groups if flavor.name not in group.flavors for name in group.resources}
         return replace(pods, requests={name: amount for name, amount in pods.requests.items() if name not in others})
@@ -357,14 +357,14 @@ def _search_sizes(tree: QueueTree, queue: ClusterQueue, guarantees: _Guarantees,
     flavors, known = tree.flavors_of(queue), dict[tuple[int, ...], int]()
 
     def largest(limits: Mapping[FlavorResource, int]) -> int:
-        """Return the largest job within these limits, with a cache by their amounts."""
+        """Return `numNodes` of the largest job within these limits. Results are cached by the amounts of the limits."""
         amounts = tuple(limits.values())
         if amounts not in known:
             known[amounts] = Search(queue, flavors, limits, job).largest()
         return known[amounts]
 
     def largest_of(amount: Callable[[Guarantee], int]) -> int:
-        """Return the largest job within the amounts that `amount` reads from the guarantees."""
+        """Return `numNodes` of the largest job within the amounts that `amount` reads from the guarantees."""
         return largest({key: amount(item) for key, item in by_key.items()})
 
     most = {key: node.potential(key) for key in node.quotas}

@@ -38,7 +38,7 @@ class _Room:
 
 
 class _Search:
-    """A search for the fewest domains that hold a PodSet group, and among these for those with the least free room."""
+    """A search for the fewest domains with room for a PodSet group; of equally few, for those with the least room."""
 
     def __init__(
         self,

@@ -270,7 +270,7 @@ class Node:
         return max(0, self.kept(key) - self.uses(key))
 
     def available(self, key: FlavorResource) -> int:
-        """Return the free quota, including quota that the node can borrow; negative if its usage exceeds its quota."""
+        """Return the quota that the node can still use or borrow; negative if the node uses more than its quota."""
         free = 0
         for node in self._from_above():
             limit = node.quota(key).borrowing

@@ -147,7 +147,7 @@ class Started:
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """The hosts of the hostfile in their order, or without MPI all pods that run the command."""
+        """The hosts of the hostfile in their order, or without MPI the hosts of all pods that run the command."""
         return self.compiled.hosts if self.is_mpi else tuple(host_of(pod) for _, pod in self.pods)
 
     @property
@@ -268,7 +268,10 @@ def _number(environment: Mapping[str, str | None], name: str) -> int | None:
 
 
 def _fill(hosts: tuple[str, ...], block: int, size: int | None) -> Ranks:
-    """Return the ranks if hosts get blocks of ranks in turn, round after round; one round if `size` is None."""
+    """Return the ranks if each host gets `block` ranks in turn, until `size` ranks have a host.
+
+    If `size` is None, each host gets one block.
+    """
     total = block * len(hosts) if size is None else size
     rounds, rest = divmod(total, block * len(hosts))
     counts = {host: rounds * block + min(block, max(0, rest - block * at)) for at, host in enumerate(hosts)}

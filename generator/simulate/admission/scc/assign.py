@@ -216,7 +216,7 @@ class _Assignment:
         return context
 
     def _generate_capabilities(self, capabilities: object) -> object:
-        """Return the capabilities with the defaults of the SCC, and without the capabilities that it drops."""
+        """Return capabilities of a container with the SCC's `defaultAddCapabilities` and `requiredDropCapabilities`."""
         add, drop = ({*strings(mapping(capabilities).get(key))} for key in ("add", "drop"))
         defaults = {*strings(self.constraint.body.get("defaultAddCapabilities"))} - drop
         dropped = {*strings(self.constraint.body.get("requiredDropCapabilities"))}

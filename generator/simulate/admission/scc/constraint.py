@@ -244,7 +244,9 @@ class AllocationError(Exception):
 
 
 def read_allocation(namespace: Body) -> Allocation | None:
-    """Return the values in the annotations of a Namespace; None if OpenShift adds them when it creates the Namespace.
+    """Return the UIDs, groups and SELinux level in the annotations of a Namespace.
+
+    Return None if it has no annotation with UIDs: OpenShift adds the annotations when it creates the Namespace.
 
     Source: sccmatching/matcher.go CreateProvidersFromConstraints, getPreallocated*; openshift/library-go
     pkg/security/uid/uid.go ParseBlock
@@ -285,7 +287,9 @@ _UINT32 = 2**32 - 1
 
 
 def possible_allocations(pod: Body, level: str = "") -> Iterator[Allocation]:
-    """Yield examples of the values that OpenShift can give to a Namespace, enough to decide about a pod.
+    """Yield examples of the UIDs, groups and SELinux level that OpenShift can give to a Namespace.
+
+    A pod that OpenShift admits with each of these examples is admitted with all values that OpenShift can give.
 
     The first example has no UID, group or level of the pod. The others have those values of the pod that OpenShift can
     give to a Namespace: one block of its UIDs, which is also the block of its groups, and one level.
