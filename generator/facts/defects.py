@@ -160,7 +160,7 @@ def defects() -> Mapping[str, Defect]:
 
 
 def known(name: str) -> Defect:
-    """Return the defect with an id of defects.yaml."""
+    """Return the defect of defects.yaml whose id is `name`."""
     return defects()[name]
 
 

@@ -170,7 +170,7 @@ def build_tree(fields: Iterable[tuple[str, object]]) -> Tree:
 
 
 def find(tree: Tree, body: object) -> list[Name]:
-    """Return the strings at the fields of an object or of a pod template."""
+    """Return the strings that an object or a pod template has at the fields of a tree."""
     names: list[Name] = []
     _collect(tree, body, (), None, names)
     return names
