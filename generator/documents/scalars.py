@@ -81,7 +81,7 @@ _DIGITS = re.compile(r"[0-9]{1,19}")
 
 
 def int64(text: str) -> int | None:
-    """Return the integer of at most 19 decimal digits; None for any other text.
+    """Return the integer that a text of 1 to 19 decimal digits spells; None for any other text.
 
     Python rejects integers of more than 4,300 digits, and Kubernetes rejects more than 63 bits.
     """

@@ -139,7 +139,7 @@ def is_plugin_configuration(manifest: Manifest) -> bool:
 
 
 def prefix_of(namespace: str) -> str:
-    """Return the resource prefix of the SR-IOV operator in a namespace; empty if no usual installation is there."""
+    """Return the resource prefix of the SR-IOV operator that a namespace usually contains; empty if unknown."""
     return PREFIXES.get(namespace, "")
 
 

@@ -319,6 +319,6 @@ def reference_of(job: Manifest) -> Reference | None:
 
 
 def queue_of(job: Manifest) -> str:
-    """Return the name of the LocalQueue of a TrainJob; `default` if the TrainJob has no label with a name."""
+    """Return the name of the LocalQueue of a TrainJob; `default` without a queue label."""
     name = mapping(job.body, "metadata", "labels").get(QUEUE)
     return name if isinstance(name, str) and name else DEFAULT_QUEUE

@@ -177,7 +177,7 @@ _RULE = _object(
 
 
 def file_kinds(built_ins: BuiltIns) -> list[Kind]:
-    """Return the kind `Policy` of `audit.k8s.io/v1`."""
+    """Return the kinds of files that the API server reads at startup: `Policy` of `audit.k8s.io/v1`."""
     struct = _object(
         ["rules"],
         metadata=reference(_METADATA),

@@ -93,7 +93,7 @@ class Engine:
 
 
 class _Judge:
-    """A compiled schema."""
+    """The compiled schema of a kind."""
 
     def __init__(self, text: str, *, is_custom: bool) -> None:
         self.is_custom = is_custom

@@ -83,7 +83,7 @@ class LocalSchemas:
         return self._schemas[key]
 
     def find(self, api_version: str, kind: str) -> Kind | None:
-        """Return a kind that a CustomResourceDefinition defines; None for other kinds."""
+        """Return the kind, compiled from a CustomResourceDefinition of the repository; None if it has none."""
         key = api_version, kind
         if key not in self._kinds:
             group, _, version = api_version.rpartition("/")

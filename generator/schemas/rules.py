@@ -56,7 +56,7 @@ class Rule:
 
 
 def keep_rules(upstream: Schema) -> list[Schema]:
-    """Return the rules of one node of a CustomResourceDefinition.
+    """Return the CEL rules of one node in the schema of a CustomResourceDefinition, without `reason`.
 
     Raises:
         EngineError: a rule has an unknown key.

@@ -128,7 +128,7 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _PeerRule:
-    """An entry of `from` or `to`.
+    """An entry of `from` or `to` in a rule of a network policy.
 
     Attributes:
         namespace: the only namespace of the pods; empty if `namespaces` selects them.
@@ -190,7 +190,7 @@ def _overlap(network: Network, other: Network) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _PortRule:
-    """An entry of `ports`: a range of ports, or the name of a port of the pods."""
+    """An entry of `ports` in a rule of a network policy: a range of ports, or the name of a port of the pods."""
 
     protocol: str
     first: int = 1
@@ -218,7 +218,7 @@ class _PortRule:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule of a policy. Empty `peers` and `ports` match all."""
+    """A rule of a network policy. Empty `peers` match every peer, and empty `ports` every port."""
 
     cause: Cause
     action: str
@@ -343,7 +343,7 @@ class Policies:
         return Verdict(True, (egress[1], ingress[1]))
 
     def spans(self, source: Peer, to: Peer, protocols: Sequence[str] = PROTOCOLS) -> list[Span]:
-        """Return the verdicts on all ports, by protocol."""
+        """Return the verdicts on connections from a peer to all ports of another peer, by protocol and port."""
         edges = {1, _LAST_PORT + 1}
         for direction, pods in ((EGRESS, source), (INGRESS, to)):
             for policy, _ in self._selecting(pods):

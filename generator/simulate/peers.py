@@ -331,7 +331,7 @@ class Cluster:
 
     @cached_property
     def _keys(self) -> frozenset[object]:
-        """The keys in selectors of namespaces."""
+        """The label keys in the namespace selectors of all policies."""
         policies = self.policies.all()
         selectors = [entry.namespaces for policy in policies for entry in policy.entries() if entry.namespaces]
         selectors += [policy.namespaces for policy in policies if policy.namespaces]

@@ -61,7 +61,7 @@ def set_queue(job: Body, *, has_default: bool) -> Body:
 
 
 def find_topology_conflicts(compiled: Compiled, runtime: Manifest) -> Iterator[Fault]:
-    """Yield pods with several topology annotations, because of which Kueue's webhook rejects the TrainJob."""
+    """Yield a fault for pods with several topology annotations: Kueue's webhook rejects their TrainJob."""
     for item in replicated_jobs(compiled.job_set, ("spec",)):
         annotations = mapping(item, "template", "spec", "template", "metadata", "annotations")
         if len(set_ := [key for key in _TOPOLOGIES if key in annotations]) > 1:
@@ -308,7 +308,10 @@ def is_label(name: str, *, starts_with_letter: bool = True) -> bool:
 
 
 def _of_resources(job: Manifest, item: Body) -> Iterator[Fault]:
-    """Yield devices and huge pages whose request and limit differ (ValidateContainerResourceRequirements)."""
+    """Yield a fault for devices and huge pages with unequal request and limit: the API server rejects the pods.
+
+    Source: ValidateContainerResourceRequirements
+    """
     for name, container in containers_of([item], item.get("name")).items():
         limits, requests = (mapping(container, "resources", key) for key in AMOUNTS)
         for key, request in requests.items():

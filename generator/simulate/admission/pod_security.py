@@ -53,7 +53,7 @@ def read_level(namespace: Body) -> Level:
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A rule of a level that a pod violates.
+    """A violation by a pod: a rule of a Pod Security level, and the field that breaks the rule.
 
     Attributes:
         reason: the rule, in the words of the API server.
@@ -106,7 +106,7 @@ class _Place:
 
 @dataclass(frozen=True)
 class _Subject:
-    """A pod, and the minor version of the rules."""
+    """A pod, and the minor version of Kubernetes whose Pod Security rules apply to the pod."""
 
     body: Body
     minor: int
@@ -164,7 +164,7 @@ def _describe(places: Iterable[_Place]) -> str:
 
 
 def _violation(places: Sequence[_Place], reason: str, detail: str, *field: str, is_unset: bool = False) -> Violation:
-    """Return a violation at the field of the first place."""
+    """Return a violation by several pods or containers (`_Place`), whose path is the field of the first."""
     return Violation(reason, f"{_describe(places)} {detail}", (*places[0].path, "securityContext", *field), is_unset)
 
 

@@ -145,7 +145,7 @@ def _hard(quota: Manifest) -> Mapping[str, object]:
 
 
 def _resource(key: str) -> str:
-    """Return the resource of a key: `requests.cpu` → `cpu`."""
+    """Return the resource of a quota key: `requests.cpu` → `cpu`."""
     return key.removeprefix("requests.").removeprefix("limits.")
 
 
@@ -245,7 +245,7 @@ def _read_pod(body: Body, ledger: Ledger) -> _Pod:
 
 
 def _keys(requests: Requests, limits: Requests) -> dict[str, int]:
-    """Return the keys of quotas with their amounts (`podComputeUsageHelper`)."""
+    """Return quota key, such as `limits.cpu` → amount of a pod with these requests (`podComputeUsageHelper`)."""
     keys = {f"limits.{name}": limits[name] for name in _COMPUTE if name in limits}
     for name, amount in requests.items():
         if name in _COMPUTE or name.startswith("hugepages-"):

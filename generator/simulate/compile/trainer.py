@@ -163,7 +163,7 @@ def step_of(job: Body) -> object:
 
 
 def containers(job: Body, name: object, kind: str = "containers") -> list[Body]:
-    """Return the containers with a name in a replicated job: at most one, because names are unique."""
+    """Return the containers `name` of a replicated job: at most one, because names are unique in a pod."""
     pod = mapping(job, *map(str, POD))
     return [container for container in mappings(pod.get(kind)) if container.get("name") == name]
 

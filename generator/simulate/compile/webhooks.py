@@ -122,7 +122,7 @@ def _wrong_queue(job: Manifest, queue: object) -> Fault:
 
 
 def find_empty_queue(job: Manifest) -> Iterator[Fault]:
-    """Yield the empty queue label of a TrainJob in a namespace without the LocalQueue `default`."""
+    """Yield a fault if the queue label of a TrainJob is still empty after Kueue's webhook (`webhooks.set_queue`)."""
     if mapping(job.body, "metadata", "labels").get(QUEUE_NAME) == "":
         yield _wrong_queue(job, "")
 

@@ -176,7 +176,7 @@ class _Simulation:
             self._waiting.note_change(record.workload.job.queue)
 
     def settle(self) -> None:
-        """Run cycles until nothing changes.
+        """Run cycles of the scheduler until no job changes its state.
 
         Kueue retries inadmissible jobs a while after quota was released, so it first tries the heads of the queues:
         pkg/cache/queue/inadmissible_workloads.go `workqueueRequeuer`.

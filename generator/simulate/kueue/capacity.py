@@ -107,7 +107,7 @@ def _path(node: Node, key: FlavorResource) -> list[_PathNode]:
 
 
 def _children_usage(cohort: Node, key: FlavorResource) -> tuple[int, int]:
-    """Return the most usage that the children of a cohort can add to it: (not preemptible, all)."""
+    """Return the most usage that the children of a cohort add to it: (part that no job can preempt, all)."""
     if key not in cohort.demands:
         for inner in cohort.nested(lambda child: key not in child.demands):
             parts = [_usage_in_parent(child, key) for child in (*inner.cohorts, *inner.members)]
@@ -116,7 +116,7 @@ def _children_usage(cohort: Node, key: FlavorResource) -> tuple[int, int]:
 
 
 def _usage_in_parent(child: Node, key: FlavorResource) -> tuple[int, int]:
-    """Return the most usage that a child can add to its cohort: (not preemptible, all)."""
+    """Return the most usage that a child adds to its cohort: (part that no job can preempt, all)."""
     local, limit = child.kept(key), _limit(child, key)
     if child.queue is None:
         kept, total = child.demands[key]

@@ -229,7 +229,7 @@ class Placer:
         assignment.occupancies = () if isinstance(result, NoPlace) else result
 
     def has_place(self, assignment: Assignment, podsets: Sequence[PodSet]) -> bool:
-        """Return True if all pods have room now."""
+        """Return True if the topology domains have room for all pods of a job now."""
         return not isinstance(self.sites.find(self._requests(assignment, podsets)), NoPlace)
 
     def _is_placed(self, pods: PodSet) -> bool:

@@ -82,7 +82,7 @@ class Claim(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A workload that Kueue can preempt, the reason, and the lowest cohort that contains its queue and the demand's."""
+    """A workload that Kueue can preempt, the reason, and the lowest cohort with its queue and the demand's queue."""
 
     workload: Workload
     claim: Claim

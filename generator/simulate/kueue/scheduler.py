@@ -244,7 +244,7 @@ class _Pending:
     is_first: bool = False
 
     def order(self) -> tuple[bool, int, int]:
-        """Return the sort key in the queue: the highest priority first, then the oldest (`baseCompareFunc`)."""
+        """Return the sort key in the queue: `is_first`, then highest priority, then oldest (`baseCompareFunc`)."""
         return not self.is_first, -self.workload.job.priority, self.workload.number
 
     def is_like(self, other: Workload) -> bool:

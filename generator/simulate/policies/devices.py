@@ -22,7 +22,7 @@ _RESULTS = ("BOOL", "DYN")
 
 
 def find_selector_problem(text: str, minor: int) -> str:
-    """Return why the API server cannot compile a selector of devices; empty if it can.
+    """Return why the API server cannot compile a CEL selector of devices; empty if it can.
 
     Args:
         text: the expression.

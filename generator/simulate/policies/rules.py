@@ -30,7 +30,7 @@ _ESCAPED = re.compile(r"\b__[a-z]+__\b|__(?:dot|dash|slash|underscores)__")
 
 
 def is_accepted(rule: Rule) -> bool:
-    """Return True if a rule accepts the object; False if the rule is false or fails.
+    """Return True if a CEL rule evaluates to true for its value; False if the result is false, or an error.
 
     Raises:
         NotModelledError: mpigen cannot evaluate the rule.

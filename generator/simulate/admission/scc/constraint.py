@@ -25,7 +25,7 @@ _OTHERS = {"MustRunAs", "RunAsAny"}
 
 
 class IdRange(NamedTuple):
-    """A range of UIDs or groups, with both ends."""
+    """A range of UIDs or groups from `first` to `last`, both included."""
 
     first: int
     last: int
@@ -80,7 +80,7 @@ class Constraint:
         return value is True or (field == "allowPrivilegeEscalation" and value is None)
 
     def strategy(self, field: str) -> str:
-        """Return the strategy of `runAsUser`, `seLinuxContext`, `fsGroup` or `supplementalGroups`."""
+        """Return the strategy, such as `MustRunAs`, of `runAsUser`, `seLinuxContext`, `fsGroup` or a similar field."""
         return string(mapping(self.body, field).get("type"), "RunAsAny" if field in _WITH_DEFAULT else "")
 
     def ranges(self, field: str) -> tuple[IdRange, ...]:
@@ -103,7 +103,7 @@ class Constraint:
 
     @cached_property
     def order(self) -> tuple[int, int, str]:
-        """The sort key of the order in which OpenShift tries SCCs: priority, then most restrictive first, then name.
+        """The sort key by which OpenShift tries SCCs: highest priority first, then most restrictive, then by name.
 
         Source: util/sort/bypriority.go, byrestrictions.go
         """
