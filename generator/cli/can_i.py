@@ -80,7 +80,7 @@ def _question(
     from generator.simulate.access import parse_requester
 
     if len(words) not in (0, 1, 3):
-        raise click.UsageError(f"write {_WORDS}")
+        raise click.UsageError(f"the arguments are {_WORDS}: write VERB and RESOURCE together, and PATH last")
     try:
         requester = parse_requester(words[0], groups) if words else None
     except ValueError as error:

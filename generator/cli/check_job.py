@@ -120,7 +120,7 @@ def _requester(user: str | None, groups: Iterable[str]) -> Requester | None:
 
     if user is None:
         if groups:
-            raise click.UsageError("--group needs --as")
+            raise click.UsageError("--group is a group of the user in --as: add --as, or remove --group")
         return None
     try:
         return parse_requester(user, groups)

@@ -58,10 +58,9 @@ class FindingOptions:
 
         settings = self._settings()
         if self.write_baseline and (self.changed_since or not settings.baseline):
-            remove = "remove --changed-since, because the baseline has the findings of all files"
-            raise click.UsageError(
-                f"--write-baseline: {remove if self.changed_since else 'name the file with --baseline'}"
-            )
+            remove = "the baseline must have the findings of all files: remove --changed-since"
+            name = "no baseline file is named: name it with --baseline"
+            raise click.UsageError(f"--write-baseline: {remove if self.changed_since else name}")
         is_read = settings.baseline and not self.write_baseline
         return Adoption(
             settings=settings,

@@ -174,7 +174,7 @@ def _targets(_context: click.Context, _option: click.Parameter, values: tuple[st
     known = [f"{component.name}={component.minor}" for component in SUPPORTED]
     wrong = [value for value in values if value not in known]
     if wrong:
-        raise click.BadParameter(f"{wrong[0]!r} is not one of: {', '.join(known)}")
+        raise click.BadParameter(f"{wrong[0]!r} is not a supported version; write one of: {', '.join(known)}")
     return dict(value.split("=") for value in values)
 
 

@@ -29,7 +29,7 @@ def _pairs(context: click.Context, option: click.Parameter, texts: tuple[str, ..
     pairs = [text.partition("=") for text in texts]
     for key, sign, value in pairs:
         if not (key and sign and value):
-            raise click.BadParameter(f"{key}{sign}{value} is not KEY=VALUE", context, option)
+            raise click.BadParameter(f"`{key}{sign}{value}` is not KEY=VALUE; write a key and a value", context, option)
     return {key: value for key, _, value in pairs}
 
 
@@ -140,7 +140,7 @@ def new(  # noqa: PLR0913 - one for each option
     from generator.report.result import RENDERERS
 
     if not runtime and not fabric:
-        raise click.UsageError("Missing option '--runtime'.")
+        raise click.UsageError("the job has no runtime: name it with --runtime, or name a fabric with --fabric")
     if link and not (smoke and fabric):
         raise click.UsageError("--link is for the measurement of a fabric: add --smoke and --fabric.")
     request = Request(
@@ -207,4 +207,5 @@ def _write(text: str, output: Path | None) -> None:
     except FileExistsError:
         raise OutputError((Problem("exists already", "name another file, or remove it", str(output)),)) from None
     except OSError as error:
-        raise OutputError((Problem(f"cannot be written: {error.strerror}", file=str(output)),)) from None
+        fix = "choose a path that you can write to"
+        raise OutputError((Problem(f"cannot be written: {error.strerror}", fix, str(output)),)) from None

@@ -40,7 +40,8 @@ def start(example: str, folder: Path) -> list[Path]:
         _write(files)
     except OSError as error:
         place = str(error.filename or folder)
-        raise OutputError((Problem(f"cannot be written: {error.strerror}", file=place),)) from None
+        fix = "choose a folder that you can write to"
+        raise OutputError((Problem(f"cannot be written: {error.strerror}", fix, place),)) from None
     return list(files)
 
 

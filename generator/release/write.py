@@ -139,7 +139,8 @@ def verify(folder: Path) -> list[Problem]:
     with report_os_errors(folder):
         release = read_folder(folder)
     if release.is_empty:
-        return [Problem("is not a release: it holds no files", file=str(folder))]
+        fix = "name the folder of a release, or write one with `mpigen synth`"
+        return [Problem("is not a release: it holds no files", fix, str(folder))]
     if release.earlier:
         message = "holds releases of the earlier layout, a folder for each version"
         return [Problem(message, "run `mpigen synth`, which replaces them by one tree", str(folder))]

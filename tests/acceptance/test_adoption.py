@@ -54,7 +54,7 @@ def test_a_written_baseline_hides_its_findings(mpigen: Run, tmp_path: Path) -> N
     (tmp_path / "tree/a/pod.yaml").write_text(f"# a comment\n{POD}")
     assert files(mpigen, "./tree", "--baseline", "known.json") == (1, ["tree/b/pod.yaml"])
     for arguments, words in (
-        (["--write-baseline"], "name the file with --baseline"),
+        (["--write-baseline"], "name it with --baseline"),
         (["--baseline", "x.json", "--write-baseline", "--changed-since", "main"], "findings of all files"),
         (["--baseline", "nope.json"], "nope.json: cannot be read"),
     ):
