@@ -219,6 +219,11 @@ class Secrets(Section):
     cluster_store: Name | None = None
     """The name of an existing ClusterSecretStore, instead of `store`. `conditions` of this store should allow only
     namespaces that may read all secrets of the store."""
+    prefix: Text | None = None
+    """The beginning of every `key` of the team in the store, such as `teams/cv/`. mpigen rejects other keys. Teams with
+    the same `clusterStore` need different prefixes, none of which begins with another. Default: with `clusterStore`,
+    the name of the team and a slash. With `store`, none, because the login of the store limits what the team can
+    read."""
     refresh_interval: Annotated[Duration, between("1m", "8760h")] = "1h"
     """The time after which External Secrets fetches the values again, such as `15m`."""
     external: NamedOf[ExternalSecret] = ()

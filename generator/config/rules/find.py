@@ -11,6 +11,7 @@ from generator.config.rules import (  # noqa: F401 - importing a module register
     quotas,
     references,
     runtimes,
+    secrets,
 )
 from generator.config.rules.rule import RULES, PartialPlatform
 
