@@ -44,8 +44,8 @@ class Specs:
 def feature_gate(specs: Specs) -> Iterator[Breach]:
     """Report a field or a value that needs a feature gate that is off by default.
 
-    No file shows the feature gates of a running cluster, so the finding is a warning. The check compares with the
-    defaults of the target versions.
+    The check reads the default of each feature gate in the target versions. No file shows the feature gates of a
+    running cluster, so the finding is a warning.
 
     Source: generator/facts/feature_gates.yaml
     """

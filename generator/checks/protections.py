@@ -71,8 +71,8 @@ def weakened(protections: Protections) -> Iterator[Breach]:
     A person who weakens a release can also update the digests in `release.json`, so that `mpigen verify` finds no
     difference.
 
-    The platform file selects weaker actions and levels: `policies.admission`, `policies.podSecurity` and `relax`.
-    `release.json` then declares these.
+    If the platform file selects weaker actions or levels (`policies.admission`, `policies.podSecurity`, `relax`),
+    `release.json` declares the weaker ones, and the check does not report them.
 
     Source: mpigen: generator/policies/admission/policy.py writes all policies in one form
     """

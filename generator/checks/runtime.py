@@ -119,8 +119,9 @@ def exclusive_placement(runtime: TrainingRuntime) -> Iterator[Breach]:
 
     The annotation is `alpha.jobset.sigs.k8s.io/exclusive-topology`. After a node rejects the first pod of a Job, JobSet
     rejects all further pods of the Job, so the Job neither runs nor fails. Kueue's topology annotations do not have
-    this defect. With the annotation `alpha.jobset.sigs.k8s.io/node-selector` in addition, JobSet selects nodes by the
-    label `alpha.jobset.sigs.k8s.io/namespaced-job` instead.
+    this defect. The check does not report jobs that also have the annotation
+    `alpha.jobset.sigs.k8s.io/node-selector`: JobSet then selects nodes by the label
+    `alpha.jobset.sigs.k8s.io/namespaced-job`.
 
     Source: jobset v0.12.0 pkg/webhooks/pod_webhook.go ValidateCreate, leaderPodForFollower;
     api/jobset/v1alpha2/jobset_types.go NodeSelectorStrategyKey

@@ -458,7 +458,8 @@ def flavor_topology(change: ChangedQueues) -> Iterator[Breach]:
     If a queue has flavors with and without a topology, Kueue gives a flavor with a topology only to jobs with a
     topology request, such as the pod annotation `kueue.x-k8s.io/podset-required-topology`. An update causes this if it
     adds a topology to one of several flavors of a queue, or if it adds a flavor without a topology to the queue. A
-    pending job without the annotation cannot get it later, so the job can use only the flavors without a topology.
+    pending job without the annotation cannot get the annotation later, so the job can use only the flavors without a
+    topology.
     Running jobs continue. If all flavors of a queue have a topology, jobs need no topology request. The check skips a
     ClusterQueue without a LocalQueue, unless the files have no LocalQueue at all.
 

@@ -33,13 +33,14 @@ def not_attached(objects: Objects) -> Iterator[Breach]:
     The pods stay in ContainerCreating. The check reads their annotation `k8s.v1.cni.cncf.io/networks`, and reports:
 
     - An annotation that Multus cannot parse.
-    - A network that no file defines in the namespace that the annotation names, or else in the namespace of the pods.
-    - On OpenShift, a network of another namespace than `default` and a few system namespaces.
+    - A network that is not in the namespace that the annotation names. If the annotation names no namespace, the
+      network must be in the namespace of the pods.
+    - On OpenShift, a network of another namespace than that of the pods, `default` and a few system namespaces.
 
     Pods of a ClusterTrainingRuntime run in the namespaces of its TrainJobs, and in Namespaces whose annotation
-    `mpigen.dev/runtimes` lists the runtime. In Namespaces without this annotation whose queue has quota for a job on
-    the runtime, the finding is a warning. The finding is also a warning if no file defines the network. If the files
-    define no network at all, the check reports only annotations that Multus cannot parse.
+    `mpigen.dev/runtimes` lists the runtime. The finding is a warning for a Namespace without this annotation whose
+    queue has quota for a job on the runtime. The finding is also a warning if no namespace has a network of this name.
+    If the files define no network at all, the check reports only annotations that Multus cannot parse.
 
     Source: multus-cni 95a0932 pkg/k8sclient/k8sclient.go parsePodNetworkAnnotation, GetNetworkDelegates
     """

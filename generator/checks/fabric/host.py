@@ -34,11 +34,11 @@ def shm(workloads: Workloads) -> Iterator[Breach]:
     """Report ranks without enough private shared memory.
 
     Ranks in one pod exchange data in `/dev/shm`. With the default of 64 MiB, ranks fail, often with a bus error. With
-    a volume on disk, ranks are slow. The check reports pods of runtimes and MPIJobs that request an RDMA device and use
-    no volume at `/dev/shm`, except with `hostIPC: true`, or an `emptyDir` on disk.
+    a volume on disk, ranks are slow. The check reports pods of runtimes and MPIJobs that request an RDMA device, and
+    mount an `emptyDir` on disk at `/dev/shm`, or no volume. Without a volume, pods with `hostIPC: true` are accepted.
 
-    It also reports runtimes, MPIJobs, JobSets, Jobs and Pods that mount the node's `/dev/shm`, because pods of other
-    teams can read and fill it.
+    The check also reports runtimes, MPIJobs, JobSets, Jobs and Pods that mount the node's `/dev/shm`, because pods of
+    other teams can read and fill this memory.
 
     Source: https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html, "Shared Memory"
     """

@@ -244,9 +244,10 @@ def operator_namespace(objects: Objects) -> Iterator[Breach]:
     - The operators read a NicClusterPolicy only if its name is `nic-cluster-policy`, and a SriovOperatorConfig only if
       its name is `default`.
 
-    The SR-IOV operator runs in one of its usual namespaces, or in that of a SriovOperatorConfig. If the files have no
-    object there, findings on namespaces are warnings. But a SriovNetworkNodePolicy or SriovNetworkPoolConfig in the
-    namespace of a team (`mpigen.dev/tenant`) is always an error. Findings on pools of nv-ipam are warnings.
+    The check assumes that the SR-IOV operator runs in one of its usual namespaces, or in the namespace of a
+    SriovOperatorConfig. If no object of the operator is in such a namespace, findings about namespaces are warnings. A
+    SriovNetworkNodePolicy or SriovNetworkPoolConfig in the namespace of a team (label `mpigen.dev/tenant`) is always an
+    error. Findings about pools of nv-ipam are always warnings.
 
     Source: sriov-network-operator v1.6.0 main.go (its cache has one namespace), pkg/webhook/validate.go,
     controllers/generic_network_controller.go Reconcile; nvidia-k8s-ipam 3ce4a34 cmd/ipam-node/app/options/options.go

@@ -34,10 +34,10 @@ def resource_name(objects: Objects) -> Iterator[Breach]:
     and from the devices that the annotation `mpigen.dev/allocatable` of a ResourceFlavor lists. Without such objects,
     the check compares only the pods with the networks that they attach.
 
-    The finding is a warning if a ResourceFlavor lists the device that the network uses. It is also a warning if the
-    requested name has the prefix of a device that an operator offers but another name after it, and no attached network
-    uses the name that the check proposes. If a ResourceFlavor lists the device and no operator offers devices with its
-    prefix, the check reports nothing.
+    The finding about a network is a warning if a ResourceFlavor lists the device that the network uses. The finding
+    about pods is a warning if the requested name differs after the prefix, and no attached network uses the name that
+    the check proposes. If a ResourceFlavor lists the device and no operator offers devices with its prefix, the check
+    reports nothing.
 
     Source: multus-cni 95a0932 pkg/k8sclient/k8sclient.go getKubernetesDelegate compares the whole names
     """

@@ -148,4 +148,5 @@ def restart_policy(pods: Pods) -> Iterator[Breach]:
                     if resize.get("restartPolicy") == "RestartContainer":
                         message = "a resize restarts the container, but the pods have `restartPolicy: Never`"
                         place = (*container.path, "resizePolicy", number, "restartPolicy")
-                        yield report(template, place, message, "set `NotRequired`", "RestartContainer")
+                        fix = "set `restartPolicy: NotRequired` in `resizePolicy`"
+                        yield report(template, place, message, fix, "RestartContainer")
