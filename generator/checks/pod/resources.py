@@ -108,8 +108,8 @@ def _amount(template: PodTemplate, path: Path, name: str, amount: Fraction, writ
         if not is_key or (_is_device(name) and name.startswith("requests.")):
             message = f"{format_value(name)} is not the name of a resource"
             fix = (
-                "write the name as the device plugin does, such as `nvidia.com/gpu`: a domain, `/` and a name. The domain "
-                "must not begin with `requests.`, and the name has at most 63 letters, digits, `-`, `_` or `.`"
+                "write the name as the device plugin does, such as `nvidia.com/gpu`: a domain, `/` and a name. The "
+                "domain must not begin with `requests.`, and the name has at most 63 letters, digits, `-`, `_` or `.`"
             )
             yield report(template, path, message, fix, written)
         elif _is_device(name) and amount.denominator != 1:
