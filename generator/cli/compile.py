@@ -146,7 +146,10 @@ def _lines(compiled: Compiled) -> Iterator[str]:
 
 
 def _describe_ranks(started: Started) -> str:
-    """Return the number of ranks as a sentence; empty for a TrainJob without a hostfile and without a launcher."""
+    """Return a sentence with the number of ranks, or with the reason why the ranks fail or their number is unknown.
+
+    The result is empty for a TrainJob without a hostfile and without a launcher.
+    """
     launch = started.launches.first if started.launches else None
     if started.ranks:
         program = f"`{launch.command.program}`" if launch else "the command"

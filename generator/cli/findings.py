@@ -224,7 +224,7 @@ def findings_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def text_reader() -> Callable[[str], str]:
-    """Return a reader of the files that findings name, which remembers the last texts of one run of a command."""
+    """Return a function that returns the text of a file that a finding names, and caches the last eight texts."""
     return lru_cache(8)(_read_text)
 
 

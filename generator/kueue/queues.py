@@ -187,7 +187,10 @@ def _limit_every_pool(declared: Shares | None, platform: Platform) -> Amounts | 
 
 
 def slack_queue(platform: Platform) -> Body | None:
-    """Return a ClusterQueue that admits no job and lends all unassigned quota; None if no quota is unassigned."""
+    """Return a ClusterQueue that lends the resources of pools that are in no quota; None if there are none.
+
+    The ClusterQueue admits no job, because no namespace matches it.
+    """
     left = slack(platform)
     if not left:
         return None

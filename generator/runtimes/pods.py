@@ -350,7 +350,7 @@ _GROUP_OWNED: tuple[DeviceKind, ...] = ("amd", "intel")
 def host_checks(parts: PodParts) -> list[Body]:
     """Return the init containers that check the GPUs and the fabric of a pod that runs ranks, in their order.
 
-    Only AMD and Intel GPUs have a check: their device files belong to a group of the node, whose id no image contains.
+    Only GPUs of AMD and Intel are checked: their device files belong to a group of the node, whose id no image has.
     Without the group, ranks report missing GPUs or train on CPUs (ROCm/k8s-device-plugin issue 39). A fabric has no
     check if the platform file turns `preflight` off or allows a fallback to TCP.
 

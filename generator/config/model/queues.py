@@ -141,8 +141,8 @@ class Queues(Section):
     wait_for_pods_ready: WaitForPodsReady = WaitForPodsReady()
     """The time limits after which Kueue evicts a job whose pods are not all ready (gang scheduling, all or nothing)."""
     manage_jobs_without_queue_name: Flag = False
-    """If true, Kueue suspends jobs without a queue name. It puts TrainJobs without a queue name in the LocalQueue
-    `default` of their namespace, if there is one."""
+    """If true, Kueue suspends jobs without a queue name. Whether true or false, Kueue puts a TrainJob without a queue
+    name in the LocalQueue `default` of its namespace, if there is one."""
     exclude_resource_prefixes: SetOf[Text] = ()
     """The prefixes of resources that need no quota, such as `ephemeral-storage` or `rdma/`. If the list is empty,
     every requested resource needs quota."""
