@@ -93,7 +93,7 @@ class _Blocks:
         self.key: str | None = None
 
     def read(self) -> list[tuple[dict[str, Any], int]]:
-        """Return the documents and their lines.
+        """Return the documents of the stream, each with the 1-based line of its first key.
 
         Raises:
             _NotBlockError: a line is in another style, or its indentation does not fit.

@@ -19,7 +19,7 @@ def _number(minor: str) -> tuple[int, ...]:
 
 
 def next_minor(minor: str) -> str:
-    """Return the minor version that follows: `1.35` for `1.34`."""
+    """Return the next minor version after `minor`, such as `1.35` after `1.34`."""
     *major, last = _number(minor)
     return ".".join(map(str, (*major, last + 1)))
 

@@ -90,22 +90,22 @@ class ReplicatedJob:
 
     @property
     def pods(self) -> Mapping[str, Any]:
-        """The pod template."""
+        """The pod template of the replicated job."""
         return mapping(self.body, "template", "spec", "template")
 
     @property
     def pods_path(self) -> Path:
-        """The path of the pod template."""
+        """The path of the pod template in the runtime."""
         return (*self.path, "template", "spec", "template")
 
     @property
     def pod(self) -> Mapping[str, Any]:
-        """The pod spec."""
+        """The pod spec of the replicated job."""
         return mapping(self.pods, "spec")
 
     @property
     def pod_path(self) -> Path:
-        """The path of the pod spec."""
+        """The path of the pod spec in the runtime."""
         return (*self.pods_path, "spec")
 
     @property

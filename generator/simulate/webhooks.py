@@ -92,13 +92,13 @@ def find_job_set_faults(spec: Body) -> Iterator[tuple[Path, str, str]]:
     jobs = indexed_mappings(spec.get("replicatedJobs"))
     names = [string(item.get("name")) for _, item in jobs]
     if jobs and jobs[0][1].get("dependsOn") is not None:
-        message = f"the first replicated job `{names[0]}` sets `dependsOn`"
+        message = f"the first replicated job `{names[0]}` sets `dependsOn`, but only earlier jobs can be dependencies"
         yield ("replicatedJobs", jobs[0][0], "dependsOn"), message, "list the replicated job below its dependencies"
     for path, absent in _find_dangling(spec, names):
         field = path[0] if path[0] != "replicatedJobs" else "dependsOn"
         message = f"`{field}` of the JobSet names the replicated job `{absent}`, which does not exist"
         if absent in names:
-            message = f"`{field}` of the JobSet names the replicated job `{absent}`, which comes later"
+            message = f"`{field}` of the JobSet names the replicated job `{absent}`, which is not earlier in the list"
         yield (
             path,
             message,
@@ -152,7 +152,9 @@ def _find_faults_of_claims(spec: Mapping[str, Any]) -> Iterator[tuple[Path, str,
     for path, name in find_volume_claims(spec):
         place: Path = (*path, "metadata", "name") if name else path
         if not _SUBDOMAIN.fullmatch(name):
-            message = f"the name `{name}` of the claim is no DNS name" if name else "the claim has no `metadata.name`"
+            message = (
+                f"the name `{name}` of the claim is not a DNS name" if name else "the claim has no `metadata.name`"
+            )
             yield place, message, "write letters, digits, hyphens and dots in lower case"
         if name in used:
             yield place, f"another claim has the name `{name}` too", "rename or remove one of the claims"
@@ -317,8 +319,8 @@ def _of_resources(job: Manifest, item: Body) -> Iterator[Fault]:
         for key, request in requests.items():
             if ("/" in key or key.startswith("hugepages-")) and amount_of(request) != amount_of(limits.get(key)):
                 limit = f"the limit `{limits[key]}`" if key in limits else "no limit"
-                message = f"the container `{name}` requests `{key}: {request}` with {limit}"
-                fix = f"set `{key}` in both `limits` and `requests`"
+                message = f"the container `{name}` requests `{key}: {request}` with {limit}, but both must be equal"
+                fix = f"set the same amount of `{key}` in `limits` and `requests`"
                 yield Fault(Origin(job, ("spec", "trainer", "resourcesPerNode")), message, fix)
 
 

@@ -27,7 +27,7 @@ _THOUSANDTHS = 1000  # the API server compares thousandths, rounded up
 
 @dataclass(frozen=True, slots=True)
 class LimitViolation:
-    """A bound of a LimitRange that a pod breaks.
+    """A bound of a LimitRange that a pod breaks, with the message of the rejection.
 
     Attributes:
         message: the message of the API server.
@@ -114,7 +114,7 @@ def _find_inverted(container: _Container) -> Iterator[LimitViolation]:
 
 
 def _sum_up(spec: Body, containers: Sequence[_Container]) -> _Container:
-    """Return the amounts of a pod: the sum of its containers, at least the amounts of each init container."""
+    """Return the amounts of a pod: the sum over its containers, or more if an init container needs more."""
     requests, limits = (
         {**_sum(containers, amounts), **_of_pod(spec, key)}
         for key, amounts in (

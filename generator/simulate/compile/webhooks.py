@@ -84,8 +84,8 @@ def _of_patches(job: Manifest) -> Iterator[Fault]:
     for number, patch in indexed_mappings(mapping(job.body, "spec").get("runtimePatches")):
         base: Path = ("spec", "runtimePatches", number)
         if not _PREFIXED.fullmatch(string(patch.get("manager"))):
-            message = f"`manager` is `{patch.get('manager')}`, without a domain"
-            yield _rejection(Origin(job, (*base, "manager")), message, "write it as `example.com/name`")
+            message = f"`manager` of the patch is `{patch.get('manager')}`, which has no domain"
+            yield _rejection(Origin(job, (*base, "manager")), message, "write a domain and a name: `example.com/name`")
         base = (*base, "trainingRuntimeSpec", "template", "spec", "replicatedJobs")
         jobs = mapping(patch, *map(str, base[3:-1])).get("replicatedJobs")
         for place, item in indexed_mappings(jobs):

@@ -347,7 +347,7 @@ class _FairAttempt:
         return spared
 
     def run_second(self, candidates: Iterable[Workload]) -> None:
-        """Preempt by the second strategy, at most one candidate of each queue (`runSecondFsStrategy`)."""
+        """Add workloads to `removed` by the second strategy, at most one of each queue (`runSecondFsStrategy`)."""
         order = _FairOrder(self._demand.node, candidates)
         for node in order:
             if self.is_done:

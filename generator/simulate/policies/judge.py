@@ -86,8 +86,10 @@ def _matches_any(rules: tuple[Body, ...], request: Request, cluster: PolicyClust
         return True
     for version in () if is_exact else cluster.versions(request.kind):
         if version != request.kind.version and any(_matches_rule(rule, request, version) for rule in rules):
-            message = f"the policy matches version {version}, and mpigen does not convert {request.kind.api_version}"
-            raise NotModelledError((Problem(message, f"write the case in {version}"),))
+            message = (
+                f"the policy matches {version} of the object, and mpigen does not convert {request.kind.api_version}"
+            )
+            raise NotModelledError((Problem(message, f"write the object in version {version}"),))
     return False
 
 
