@@ -13,7 +13,9 @@ _OF_NAMESPACE = re.compile(r"system:serviceaccounts?:(?P<namespace>[^:]+)(:.*)?"
 
 
 def meaning_of(subject: str) -> Meaning:
-    """Return the meaning of a subject of the cluster, such as `everyone`; '' if the subject can be a team or a person.
+    """Return the meaning that Kubernetes or OpenShift gives to a user, group or ServiceAccount, such as `everyone`.
+
+    The result is '' if the subject can be a team or a person.
 
     subjects.yaml explains the meanings.
 

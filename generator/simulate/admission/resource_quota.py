@@ -67,7 +67,7 @@ class Ledger:
         quotas: the quotas, by name.
         context: the LimitRanges of the namespace, and the RuntimeClasses.
         default_class: the PriorityClass of pods that set none; empty without a default.
-        used: quota → key → used amount.
+        used: name of the quota → key, such as `limits.cpu` → used amount.
     """
 
     quotas: Sequence[_Quota]

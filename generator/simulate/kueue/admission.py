@@ -178,7 +178,7 @@ class _Simulation:
     def settle(self) -> None:
         """Run cycles of the scheduler until no job changes its state.
 
-        Kueue retries inadmissible jobs a while after quota was released, so it first tries the heads of the queues:
+        Kueue retries inadmissible jobs only a while after quota was released, and tries the heads of the queues first:
         pkg/cache/queue/inadmissible_workloads.go `workqueueRequeuer`.
 
         Raises:

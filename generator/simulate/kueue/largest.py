@@ -331,7 +331,7 @@ class _Guarantees:
 
     @cached_property
     def by_key(self) -> Mapping[FlavorResource, Guarantee]:
-        """Guarantee by flavor and resource."""
+        """Flavor and resource → the guarantee of the ClusterQueue."""
         return {key: compute_guarantee(self.node, key) for key in self.node.quotas}
 
 

@@ -141,13 +141,13 @@ class Cluster:
 
 
 def add(node: Node, usage: Amounts) -> None:
-    """Add usage to a queue."""
+    """Add usage, an amount of each flavor and resource, to a ClusterQueue in the quota tree."""
     for key, amount in usage.items():
         node.add(key, amount)
 
 
 def remove(node: Node, usage: Amounts) -> None:
-    """Remove usage from a queue."""
+    """Remove usage, an amount of each flavor and resource, from a ClusterQueue in the quota tree."""
     for key, amount in usage.items():
         node.remove(key, amount)
 

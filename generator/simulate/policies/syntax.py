@@ -231,7 +231,7 @@ def _tests_field(reading: Reading, length: int) -> bool:
 
 
 def _guard_null(name: str) -> str:
-    """Replace null by an empty map: in C++ an optional selection of null fails, but in Go it does not."""
+    """Return CEL that reads a name, with {} for null: an optional selection of null fails in C++, but not in Go."""
     return f"({name} == null ? {{}} : {name})"
 
 

@@ -372,7 +372,7 @@ def _set_fields(context: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _set(context: dict[str, Any], field: str, value: object) -> None:
-    """Set a field, or remove it if the value is None."""
+    """Set a field of a security context, or remove the field if the value is None."""
     if value is None:
         context.pop(field, None)
     else:

@@ -202,7 +202,7 @@ def safe_sysctls() -> tuple[str, ...]:
 
 
 def is_exempt(namespace: Body) -> bool:
-    """Return True if OpenShift admits the pods of a Namespace without an SCC."""
+    """Return True if OpenShift admits all pods of a Namespace, and applies no SCC to the pods."""
     exempt = read_table(_TABLE)["exempt"]
     metadata = mapping(namespace, "metadata")
     labels = mapping(metadata, "labels")
@@ -291,8 +291,8 @@ def possible_allocations(pod: Body, level: str = "") -> Iterator[Allocation]:
 
     A pod that OpenShift admits with each of these examples is admitted with all values that OpenShift can give.
 
-    The first example has no UID, group or level of the pod. The others have those values of the pod that OpenShift can
-    give to a Namespace: one block of its UIDs, which is also the block of its groups, and one level.
+    The first example has no UID, group or level that the pod sets. Each other example has a block of UIDs and groups
+    with a UID or group of the pod, or an SELinux level of the pod, if OpenShift can give it to a Namespace.
 
     Args:
         pod: the Pod.
