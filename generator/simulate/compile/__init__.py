@@ -67,7 +67,7 @@ class Compiled:
 
     @property
     def objects(self) -> tuple[Body, ...]:
-        """All objects of the TrainJob, in the order of their creation."""
+        """The objects of the TrainJob, in the order of their creation."""
         return (*self.others, self.job_set, *(body for _, body in (*self.jobs, *self.pods)))
 
     def origin(self, kind: str, replicated_job: int, path: Path) -> Origin | None:
