@@ -25,7 +25,7 @@ def is_namespace(manifest: Manifest) -> bool:
 
 
 def is_openshift(manifests: Iterable[Manifest]) -> bool:
-    """Return True if manifests are for OpenShift, according to the labels and names of their namespaces."""
+    """Return True if a Namespace has a label of OpenShift, or an object is in the namespace of its SR-IOV operator."""
     return any(
         manifest.namespace == _SRIOV_OPERATOR
         or (

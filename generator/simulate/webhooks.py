@@ -196,7 +196,9 @@ def find_unmounted_claims(spec: Body) -> Iterator[tuple[Path, str, str]]:
 
 
 def find_name_faults(spec: Body, name: str) -> Iterator[tuple[Path, str, str]]:
-    """Yield (path below the spec, message, fix) for each replicated job of a JobSet with invalid names of Jobs or pods.
+    """Yield (path below the spec, message, fix) for each name that is invalid together with the name of a JobSet.
+
+    JobSet forms the names of Jobs, pods and claims, and the host name of the coordinator, from its own name.
 
     Args:
         spec: the spec of the JobSet.
