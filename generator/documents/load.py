@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import math
 import pathlib
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from types import NoneType
-from typing import Any
+from typing import Any, cast
 
 import yaml
 from yaml.events import (
@@ -44,6 +45,7 @@ _SCALAR_TAGS: dict[str, tuple[type, ...]] = {
     f"{_CORE}float": (int, float),
     f"{_CORE}null": (NoneType,),
 }
+_ESCAPED_SLASH = re.compile(r"(?<!\\)(?:\\\\)*\\/")
 _resolved = Resolver()
 
 
@@ -78,10 +80,31 @@ def read_events(raw: bytes) -> Iterator[Document]:
     """
     try:
         yield from _Builder(raw).documents()
+        _reject_escaped_slash(raw)
     except yaml.MarkedYAMLError as error:
         raise not_yaml(error, raw) from None
     except yaml.reader.ReaderError as error:
         raise not_text(error, raw) from None
+
+
+def _reject_escaped_slash(raw: bytes) -> None:
+    r"""Reject the escape sequence `\/` of YAML 1.2 and JSON, except in a stream of JSON.
+
+    libyaml accepts the sequence. Source: sigs.k8s.io/yaml v1.4.0 goyaml.v2/scannerc.go
+    yaml_parser_scan_flow_scalar; kustomize reads with go.yaml.in/yaml/v3, which rejects the sequence too.
+
+    Raises:
+        DocumentError: a double-quoted string has the sequence.
+    """
+    if b"\\/" not in raw or raw.lstrip().startswith(b"{"):
+        return
+    text = raw.decode()
+    for event in yaml.parse(raw, yaml.CSafeLoader):
+        if isinstance(event, ScalarEvent) and event.style == '"':
+            start, end = (cast("yaml.Mark", mark) for mark in (event.start_mark, event.end_mark))
+            if _ESCAPED_SLASH.search(text[start.index : end.index]):
+                message = "Kubernetes clients reject the escape sequence `\\/` in a double-quoted string"
+                raise error_at(message, "write `/` without the backslash", start)
 
 
 class _Builder:

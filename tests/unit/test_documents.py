@@ -76,6 +76,9 @@ def test_every_scalar_is_a_value_or_its_own_text(text: str) -> None:
         ("x: &a 1\nw: &a 2\nz: *a", {"x": 1, "w": 2, "z": 2}),
         ("'<<': {a: 1}", {"<<": {"a": 1}}),
         ("%YAML 1.1\n---\na: 1", {"a": 1}),
+        (r'{"a": "b\/c"}', {"a": "b/c"}),
+        ("a: 'b\\/c'", {"a": "b\\/c"}),
+        (r'a: "b\\/c" # \/', {"a": "b\\/c"}),
         ("x: " + "[" * (MAX_DEPTH - 1) + "]" * (MAX_DEPTH - 1), None),
     ],
 )
@@ -99,6 +102,13 @@ def test_input_that_kubectl_accepts_is_read(text: str, expected: Any) -> None:
             (
                 "1:1: the key `18446744073709551615` is a number, whose spelling Kubernetes clients change; "
                 "put it in quotes"
+            ),
+        ),
+        (
+            r'a: "b\\\/c"',
+            (
+                "1:4: Kubernetes clients reject the escape sequence `\\/` in a double-quoted string; "
+                "write `/` without the backslash"
             ),
         ),
         ("!local a: 1", "1:1: the tag `!local` is not allowed; remove it"),
