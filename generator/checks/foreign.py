@@ -29,7 +29,9 @@ _VALUES = re.compile(r"values[^/]*\.(yaml|yml|json)|ci/[^/]*\.ya?ml|Chart\.(yaml
 """Files of a chart that are no templates, relative to the chart."""
 _PATCH = re.compile(r"patches/[^/]*|(?:.*/)?[^/]*patch[^/]*", re.IGNORECASE)
 """Folder and name of a patch. Below a kustomization, mpigen skips such a file, even if no kustomization uses it."""
-_CONTROL = re.compile(rb"^\s*\{\{", re.MULTILINE)
+_CONTROL = re.compile(rb"^\s*\{[{%]", re.MULTILINE)
+"""A line that starts with an expression of Go templates, or with an expression or a statement of Jinja."""
+_TOP_KEY = re.compile(r"^([A-Za-z_]\w*)\s*:", re.MULTILINE)
 _EXPRESSION = b"{{"
 _PLACEHOLDER = re.compile(r"\{\{|\$[({]?[A-Za-z_]|__[A-Z][A-Z0-9_]*__|<[A-Za-z][\w-]*>")
 """A part of a name that a tool replaces. No name in Kubernetes has one of these characters."""
@@ -110,6 +112,9 @@ def recognize_text(text: bytes, file: str, engine: Engine) -> Skipped | None:
         is_template = _CONTROL.search(text) or any(_EXPRESSION in part for part in line)
         if is_template:
             return Skipped("template", "", file)
+        keys = dict.fromkeys(_TOP_KEY.findall(text.decode(errors="replace")))
+        if tool := next(_tools_of(keys), ""):
+            return Skipped("tool", tool, file)
         return None if _OBJECT_LINE.search(text) else Skipped("other", "", file)
     bodies = [body for body in bodies if body is not None]
     if bodies and all(isinstance(body, dict) and _is_encrypted(body) for body in bodies):
@@ -138,7 +143,7 @@ def _is_object(body: object) -> bool:
         return False
     metadata = body.get("metadata")
     is_described = isinstance(metadata, dict) and bool(_OBJECT_KEYS & metadata.keys()) and len(body) > 1
-    return "apiVersion" in body or "kind" in body or is_described
+    return "kind" in body or (("apiVersion" in body or is_described) and not any(_tools_of(body)))
 
 
 def _has_expression(body: object) -> bool:

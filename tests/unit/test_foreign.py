@@ -53,6 +53,10 @@ SKIPPED: Mapping[str, tuple[Mapping[str, str], str]] = {
         {"a.yaml": "{{- if .Enabled }}\nkind: Pod\n{{- end }}\n"},
         "1 file with template expressions: render them, and pipe the result into mpigen validate -",
     ),
+    "a template of Jinja": (
+        {"a.yaml": f"{{% raw %}}\n{MAP}data: {{a: '{{{{ .a }}}}'}}\n{{% endraw %}}\n"},
+        "1 file with template expressions: render them, and pipe the result into mpigen validate -",
+    ),
     "a name with a variable": (
         {
             "a.yaml": MAP.replace("{name: a,", '{name: "a-${N}",'),
@@ -75,6 +79,17 @@ SKIPPED: Mapping[str, tuple[Mapping[str, str], str]] = {
             "ci.yaml": "on: push\njobs: {}\n",
         },
         "3 files of tools, which no API server reads: ci.yaml (GitHub Actions), kind.yaml (kind), mkdocs.yml (MkDocs)",
+    ),
+    "a file of a tool with tags, or with metadata": (
+        {
+            "stack.yaml": 'AWSTemplateFormatVersion: \'2010-09-09\'\nA: !Ref B\nC: |\n  {\n    "kind": "Pod"\n  }\n',
+            "index.yaml": "apiVersion: v1\nentries: {queues: []}\ngenerated: '2026-01-01T00:00:00Z'\n",
+            "step.yaml": "name: a\nmetadata: {annotations: {author: ada}}\nimplementation: {container: {image: a}}\n",
+        },
+        (
+            "3 files of tools, which no API server reads: index.yaml (Helm), stack.yaml (AWS CloudFormation), "
+            "step.yaml (Kubeflow Pipelines)"
+        ),
     ),
     "other YAML": (
         {"list.yaml": "- a\n- b\n", "text.yaml": "text\n", "keps.yaml": "authors:\n  - @ada\n", "a.json": '{"a": 1}'},
