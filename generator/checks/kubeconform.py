@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 _NO_SCHEMA = "could not find schema for"  # kubeconform v0.7.0 pkg/validator/validator.go ValidateResource
 _POINTER = re.compile(r"at '((?:[^'\\]|\\.)*)': (?!validation failed|\w+Of failed)")
 _ESCAPED = re.compile(r"\\(.)")
+_TYPED_LIST = re.compile(rb"[\"']?kind[\"']?\s*:\s*[\"']?[A-Za-z]+List\b")
 
 
 def check_by_kubeconform(parts: Sequence[Part], refused: Sequence[Problem], cache: File) -> Checked:
@@ -96,13 +98,26 @@ def _run(kubeconform: Kubeconform, texts: Mapping[str, bytes], part: Part) -> It
     """Yield the results of kubeconform with the original file names.
 
     kubeconform skips files without a YAML or JSON suffix and rewrites unprintable names, so mpigen passes such files as
-    texts.
+    texts. It checks the items of a `List`, but has no schema for a `RoleList`, so mpigen passes the items alone.
+
+    Source: kubeconform v0.7.0 pkg/resource/resource.go Resources
     """
+    items = {name: text for name in texts if (text := _items_of_lists(texts[name], name))}
     by_name = [name for name in texts if name not in part.texts and name.endswith(SUFFIXES) and name.isprintable()]
+    by_name = [name for name in by_name if name not in items]
     yield from kubeconform.run(map(File, by_name))
     for name in texts.keys() - set(by_name):
-        judged = kubeconform.run_text(texts[name].decode(errors="replace"))
+        judged = kubeconform.run_text(items.get(name) or texts[name].decode(errors="replace"))
         yield from (replace(result, file=name) for result in judged)
+
+
+def _items_of_lists(text: bytes, file: str) -> str:
+    """Return the objects of a text with a typed list, such as a `RoleList`; empty for another text."""
+    if not _TYPED_LIST.search(text):
+        return ""
+    with suppress(DocumentError):
+        return "".join(f"---\n{json.dumps(manifest.body)}\n" for manifest in read(text, file) if manifest.body)
+    return ""
 
 
 def kubeconform_findings(results: Sequence[Result], text: bytes) -> list[Finding]:

@@ -125,3 +125,13 @@ def test_both_engines_accept_the_object_without_a_typo(
     (tmp_path / "sound.yaml").write_text(Emitter().emit([manifest.body]))
     assert engine.violations(manifest.body) == []
     assert [result.status for result in kubeconform.run([tmp_path])] == [Status.VALID]
+
+
+def test_both_engines_check_the_items_of_a_typed_list(mpigen: Run, tmp_path: Path) -> None:
+    role = "{metadata: {name: a, namespace: team-a}, rules: []}"
+    lists = tmp_path / "roles.yaml"
+    head = "apiVersion: rbac.authorization.k8s.io/v1\nkind: RoleList\n"
+    lists.write_text(f"{head}items:\n- {role}\n- {role.replace('a,', 'b,').replace('[]', 'none')}\n", "utf-8")
+    ran = mpigen("validate", lists, "--engine", "both")
+    assert "embedded: 1 finding, kubeconform: 1 finding" in ran.stdout
+    assert "roles.yaml:5:51: error: kubeconform/invalid: Role team-a/b $.items[1].rules" in ran.stdout
