@@ -15,6 +15,12 @@ _GROUP = "rbac.authorization.k8s.io"
 _BUILT_IN = "kubernetes.io/bootstrapping"
 """Label of the bindings that the API server itself creates (kubernetes v1.34.2 plugin/pkg/auth/authorizer/rbac)."""
 _BINDINGS = ("ClusterRoleBinding", "RoleBinding")
+_PUBLIC = frozenset(("system:public-info-viewer", "system:service-account-issuer-discovery"))
+"""ClusterRoles of the API server whose data is public: versions, health, and the keys that verify tokens.
+
+Source: kubernetes v1.34.2 plugin/pkg/auth/authorizer/rbac/bootstrappolicy/policy.go ClusterRoles;
+https://kubernetes.io/docs/tasks/configure-pod-container/configure-service-account/ (issuer discovery)
+"""
 _READ = frozenset(("get", "list", "watch"))
 _SECRET = frozenset(("secrets", "*", "serviceaccounts/token", "pods/exec", "pods/attach", "pods/portforward"))
 """Resources to which access is more than reading, even with the verb `get`."""
@@ -36,6 +42,8 @@ def everyone(objects: Objects) -> Iterator[Breach]:
     - A binding of `system:authenticated` or `system:serviceaccounts` whose role allows more than reading, or allows
       reading Secrets. The finding is a warning if the files do not show the rules of the role.
 
+    Every client may have the ClusterRoles `system:public-info-viewer` and `system:service-account-issuer-discovery`.
+
     Source: apiserver v0.34.2 pkg/authentication/user/user.go AllAuthenticated, AllUnauthenticated, Anonymous
     """
     access = [manifest for manifest in objects.others if manifest.group == _GROUP]
@@ -44,6 +52,8 @@ def everyone(objects: Objects) -> Iterator[Breach]:
         if binding.kind not in _BINDINGS or _BUILT_IN in mapping(binding.body, "metadata", "labels"):
             continue
         reference = mapping(binding.body.get("roleRef"))
+        if reference.get("kind") == "ClusterRole" and reference.get("name") in _PUBLIC:
+            continue
         role = _role(roles, binding, reference)
         for index, subject in indexed_mappings(binding.body.get("subjects")):
             name = string(subject.get("name"))
