@@ -6,7 +6,7 @@ Source: k8s.io/apimachinery v0.34.2 pkg/api/validation/objectmeta.go
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,15 +75,26 @@ def metadata(metadata: Metadata) -> Iterator[Breach]:
 
 def _finalizer_breaches(metadata: Metadata) -> Iterator[Breach]:
     finalizers = strings(metadata.body.get("finalizers"))
-    is_builtin = metadata.group in _BUILTIN
+    for path, message, fix, value in find_finalizer_faults(finalizers, needs_domain=metadata.group in _BUILTIN):
+        yield Breach(("metadata", "finalizers", *path), message, _REJECTED, fix, value=value)
+
+
+def find_finalizer_faults(
+    finalizers: Sequence[str], *, needs_domain: bool
+) -> Iterator[tuple[Path, str, str, str | list[str]]]:
+    """Yield (path below `finalizers`, message, fix, value) of the finalizers that the API server rejects.
+
+    Args:
+        finalizers: the list.
+        needs_domain: True for a built-in kind, whose finalizers need a domain.
+    """
     for number, name in enumerate(finalizers):
-        path: Path = ("metadata", "finalizers", number)
-        if not _KEY.fullmatch(name) or (is_builtin and "/" not in name and name not in _STANDARD):
+        if not _KEY.fullmatch(name) or (needs_domain and "/" not in name and name not in _STANDARD):
             fix = "write a domain and a name, such as `example.com/keep`"
-            yield Breach(path, f"`{name}` is not the name of a finalizer", _REJECTED, fix, value=name)
+            yield (number,), f"`{name}` is not the name of a finalizer", fix, name
     if {"orphan", "foregroundDeletion"} <= {*finalizers}:
         message = "the finalizers `orphan` and `foregroundDeletion` exclude each other"
-        yield Breach(("metadata", "finalizers"), message, _REJECTED, "remove one of them", value=[*finalizers])
+        yield (), message, "remove one of them", [*finalizers]
 
 
 def _owner_breaches(metadata: Metadata) -> Iterator[Breach]:

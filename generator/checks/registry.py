@@ -62,7 +62,7 @@ _OF_TREES = (
     *("fabric.attached", "fabric.cni", "fabric.environment", "fabric.host", "fabric.networks", "fabric.operators"),
     *("fabric.requests", "admission", "limit_ranges", "job_pods", "network"),
     *("pod.volumes", "pod.containers", "pod.resources", "pod.probes", "pod.security", "pod.scheduling"),
-    *("pod.claims", "feature_gates", "device_claims"),
+    *("pod.claims", "pod.finalizers", "feature_gates", "device_claims"),
 )
 """Modules below generator.checks with the rules that `synth` and `validate` run."""
 _OF_OTHERS = frozenset(
@@ -73,7 +73,7 @@ _OF_JOBS = tuple(module for module in _OF_TREES if module not in _OF_OTHERS)
 _OF_CHANGES = ("change.immutable", "change.queues", "change.runtimes")
 """Modules with the rules that compare two output trees. Only `synth` and `validate --since` import them."""
 _ENGINES = (
-    *("altered", "run", "kubeconform", "policy", "pod.fields", "sources", "submission"),
+    *("altered", "run", "kubeconform", "policy", "pod.fields", "sources", "submission", "volume_claims"),
     ".hazards.find",
     ".adoption.waivers",
 )

@@ -25,6 +25,7 @@ from generator.checks.protections import Protections
 from generator.checks.quota.queues import KINDS
 from generator.checks.registry import ERROR, Stage, Suite, complete, declare
 from generator.checks.schema import release_breaches, schema_breaches
+from generator.checks.volume_claims import volume_claim
 from generator.errors import DocumentError, Problem
 from generator.manifests import Manifest, read
 from generator.objects.fields import mappings
@@ -161,7 +162,8 @@ def check_text(text: bytes, file: str, engine: Engine, suite: Suite = _OURS) -> 
 def _judge_alone(manifest: Manifest, engine: Engine, suite: Suite) -> Iterator[Located]:
     """Yield the breaches of the rules that read a single object."""
     breaches = list(schema_breaches(manifest, engine))
-    for breach in (*breaches, *pod_fields(manifest, engine, breaches)):
+    engines = (*pod_fields(manifest, engine, breaches), *volume_claim(manifest, engine, breaches))
+    for breach in (*breaches, *engines):
         yield complete(breach, manifest)
     if not manifest.kind or not manifest.api_version:
         return

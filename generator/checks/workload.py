@@ -410,7 +410,7 @@ def _time_zones() -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class Replicas:
-    """A Deployment, ReplicaSet, StatefulSet or DaemonSet.
+    """A Deployment, ReplicaSet, StatefulSet, DaemonSet or ReplicationController.
 
     Attributes:
         manifest: the object.
@@ -422,9 +422,10 @@ class Replicas:
 
     @classmethod
     def of_manifest(cls, manifest: Manifest, _targets: Mapping[str, str]) -> Replicas | None:
-        """Return the Deployment, ReplicaSet, StatefulSet or DaemonSet in a manifest; None for another kind."""
+        """Return the object of these kinds in a manifest; None for another kind."""
         kinds = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet")
         is_known = manifest.group == "apps" and manifest.kind in kinds
+        is_known = is_known or (manifest.group, manifest.kind) == ("", "ReplicationController")
         return cls(manifest, mapping(manifest.body, "spec")) if is_known else None
 
 
@@ -432,13 +433,23 @@ class Replicas:
 def selector(replicas: Replicas) -> Iterator[Breach]:
     """Report a selector that does not match the labels of the pod template.
 
-    The API server rejects a Deployment, ReplicaSet, StatefulSet or DaemonSet that could not find its own pods.
+    The API server rejects a Deployment, ReplicaSet, StatefulSet or DaemonSet that could not find its own pods. A
+    ReplicationController without a selector gets the labels of its pod template, so it needs one of both.
 
     Source: kubernetes v1.34.2 pkg/apis/apps/validation/validation.go ValidatePodTemplateSpecForReplicaSet,
-    ValidatePodTemplateSpecForStatefulSet, ValidateDaemonSetSpec
+    ValidatePodTemplateSpecForStatefulSet, ValidateDaemonSetSpec; pkg/apis/core/validation/validation.go
+    ValidateReplicationControllerSpec
     """
     own, template = replicas.spec.get("selector"), replicas.spec.get("template")
     labels = _labels_of(replicas.spec)
+    if replicas.manifest.kind == "ReplicationController":
+        own = own or labels
+        if isinstance(template, dict) and not own:
+            message = "`selector` is not set, and the pod template has no labels"
+            fix = "set the labels of the pods in `spec.template.metadata.labels`"
+            yield Breach(("spec", "template"), message, _REJECTED, fix)
+            return
+        own = {"matchLabels": own}
     listed = format_names(f"{key}: {value}" for key, value in labels.items())
     if isinstance(own, dict) and isinstance(template, dict) and not selects(own, labels):
         yield Breach(

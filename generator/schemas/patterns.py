@@ -95,6 +95,14 @@ ATTRIBUTE = rf"^({SUBDOMAIN.replace('a-z', 'A-Za-z')}/[A-Za-z_][A-Za-z0-9_]*|[^/
 HTTPS = "^https://"
 MANAGED_DISK = "^/subscriptions/"
 ALL_OR_SUBRESOURCE = r"^\*$|/"
+_HOST_AND_PORT = r"([^\[\]:,]*|\[[^\[\],]*\]):[^\[\]:,]*"
+HOSTS_AND_PORTS = f"^{_HOST_AND_PORT}(,{_HOST_AND_PORT})*$"
+_OF_NETBIOS = r'[^\x00-\x1f\x7f\\/:*?"<>|]'
+_OF_DNS = "[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+_OF_USER = r'[^\x00-\x1f\x7f"/\\:;|=,+*?<>@\[\]]'
+_NETBIOS = rf'[^\x00-\x1f\x7f\\/:*?"<>|.]{_OF_NETBIOS}{{0,14}}'
+WINDOWS_USER = rf"^(({_NETBIOS}|{_OF_DNS}(\.{_OF_DNS})*)\\)?{_OF_USER}*{_OF_USER.removesuffix(']')}. ]{_OF_USER}*$"
+WINDOWS_USER_LENGTH = r"^([^\\]{0,255}\\)?[^\\]{1,104}$"
 POLICY_VERSION = r"^(latest|v1\.(0|[1-9][0-9]*))$"
 
 _FORM = "at most 63 letters, digits and inner `-`, `_`, `.`"
@@ -115,6 +123,9 @@ MEANINGS = {
     RELATIVE: "a relative path without `..`",
     FILE: "a relative path without `..`",
     ABSOLUTE: "an absolute path",
+    HOSTS_AND_PORTS: "a list of `host:port`, separated by commas",
+    WINDOWS_USER: "a user of Windows, such as `ContainerUser` or `DOMAIN\\user`",
+    WINDOWS_USER_LENGTH: "a user of at most 104 characters, after a domain of at most 255",
     ISCSI_NAME: "a name that starts with `iqn`, `eui` or `naa`",
     VARIABLE_OF_POD: "a field of the pod that a variable can have, such as metadata.name or metadata.labels['app']",
     FILE_OF_POD: "a field of the pod that a file can have, such as metadata.labels",
@@ -169,6 +180,26 @@ BASE64 = (
     r"(([A-Za-z0-9+/][\r\n]*){2}=[\r\n]*=[\r\n]*|([A-Za-z0-9+/][\r\n]*){3}=[\r\n]*)?$"
 )
 
+# k8s.io/kube-openapi pkg/validation/strfmt/duration.go `ParseDuration`: a duration of Go, or a number before a unit of
+# `timeUnits` in any case, somewhere in the text.
+_GO_UNIT = "(ns|us|\u00b5s|\u03bcs|ms|s|m|h)"
+_UNITS = ("ns", "us", "\u00b5s", "ms", "s", "m", "h", "hr", "d", "w", "wk")
+_BEGINNINGS = ("nano", "micro", "milli", "sec", "min", "hour", "day", "week")
+
+
+def _in_any_case(words: tuple[str, ...]) -> str:
+    """Return a pattern of words in upper or lower case, without flags, which JSON Schema lacks."""
+    letters = ("".join(f"[{a}{a.upper()}]" if a.isascii() else a for a in word) for word in words)
+    return f"({'|'.join(letters)})"
+
+
+DURATION = (
+    rf"^[+-]?(0|(([0-9]+\.?[0-9]*|\.[0-9]+){_GO_UNIT})+)$"
+    rf"|[0-9]\s*({_in_any_case(_UNITS)}([^A-Za-z\u00b5]|$)|{_in_any_case(_BEGINNINGS)})"
+)
+# k8s.io/kube-openapi pkg/validation/strfmt/default.go `UUIDPattern`.
+UUID = "^[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}$"
+
 # The pattern that controller-gen writes for a quantity.
 CUSTOM_QUANTITY = (
     r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"
@@ -180,6 +211,8 @@ MEANINGS |= {
     TIME: "a time such as 2026-01-31T12:00:00Z",
     MICRO_TIME: "a time such as 2026-01-31T12:00:00.000000Z",
     BASE64: "base64",
+    DURATION: "a duration such as 1h30m, 500ms or 2 days",
+    UUID: "a UUID",
 }
 
 # In custom resources the server ignores int32 (pkg/apiserver/validation/formats.go), but their controllers, written in
@@ -191,23 +224,34 @@ _RANGES = {
     ("integer", ""): {"minimum": -(2**63), "maximum": 2**63 - 1},
 }
 # k8s.io/kube-openapi pkg/validation/strfmt/default.go `isCIDR`: as the networks of built-in kinds.
-_PATTERNS = {("string", "date-time"): TIME, ("string", "byte"): BASE64, ("string", "cidr"): NETWORK}
-_UNCHECKED = {("number", ""), ("number", "double"), ("string", ""), ("string", "password"), ("boolean", "")}
-# In custom resources the server ignores formats that pkg/apiserver/validation/formats.go does not list.
-_UNCHECKED |= {("string", "idn-hostname")}
+_PATTERNS = {
+    ("string", "date-time"): TIME,
+    ("string", "byte"): BASE64,
+    ("string", "cidr"): NETWORK,
+    ("string", "duration"): DURATION,
+    ("string", "uuid"): UUID,
+}
+# Formats that k8s.io/apiextensions-apiserver v0.34.2 pkg/apiserver/validation/formats.go lists, without hyphens, and
+# that no pattern here describes. In custom resources the server ignores formats that this file does not list.
+_NOT_DESCRIBED = frozenset(
+    (
+        *("bsonobjectid", "creditcard", "date", "email", "hexcolor", "hostname", "ipv4", "ipv6", "isbn", "isbn10"),
+        *("isbn13", "k8slongname", "k8sshortname", "mac", "rgbcolor", "ssn", "uri", "uuid3", "uuid4", "uuid5"),
+    )
+)
 
 
 def format_keywords(kind: str, name: str) -> Schema:
     """Return the keywords that replace a `format` of an upstream schema; empty if the API server does not check it.
 
     Raises:
-        EngineError: the format is unknown, so the schemas would accept more than the API server.
+        EngineError: no pattern describes the format, so the schemas would accept more than the API server.
     """
-    if (kind, name) in _RANGES:
-        return dict(_RANGES[kind, name])
+    if kind == "integer":
+        return dict(_RANGES.get((kind, name), _RANGES[kind, ""]))
     if (kind, name) in _PATTERNS:
         return {"pattern": _PATTERNS[kind, name]}
-    if (kind, name) in _UNCHECKED:
+    if kind != "string" or name.replace("-", "") not in _NOT_DESCRIBED:
         return {}
     raise EngineError(
         (Problem(f"mpigen does not know the format `{name}`", "support it in generator/schemas/patterns.py"),)

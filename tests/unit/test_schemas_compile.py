@@ -16,7 +16,7 @@ from generator.schemas import go_tool
 from generator.schemas.crd import node, share_repeats
 from generator.schemas.json_schema import observed_shape, write_schema
 from generator.schemas.openapi import read_enums
-from generator.schemas.patterns import BASE64, QUANTITY, TIME, format_keywords
+from generator.schemas.patterns import BASE64, DURATION, QUANTITY, TIME, UUID, format_keywords
 
 STRING = {"type": "string"}
 CHOICE = {"type": "object", "properties": {"a": STRING, "b": STRING}}
@@ -115,7 +115,7 @@ def test_custom_resource_schemas_are_strict(upstream: dict[str, Any], accepted: 
     [
         {"$ref": "#/definitions/a"},
         {**CHOICE, "anyOf": [{"dependencies": {}}]},
-        {**STRING, "format": "duration"},
+        {**STRING, "format": "email"},
         {**STRING, "pattern": "^(?i)[xy]$"},
     ],
 )
@@ -171,6 +171,12 @@ def test_repeated_schemas_are_shared_from_the_outermost() -> None:
             "2026-01-31T12:00:00Z,2026-01-31T12:00:00.5+01:00",
             ",2026-01-31,2026-13-01T12:00:00Z,2026-01-31 12:00:00Z",
         ),
+        (DURATION, "5m,-1.5h,0,2 days,1Week,3 HR,10\u00b5s,.5s,about 2 min", ",5,m,5x,2 dd,h5,5 mb"),
+        (
+            UUID,
+            "0d0f3a3e-6c3c-4b8e-8d7e-2f0d1c1f5b11,0D0F3A3E6C3C4B8E8D7E2F0D1C1F5B11",
+            ",0d0f3a3e-6c3c-4b8e-8d7e-2f0d1c1f5b1",
+        ),
         (BASE64, ",aGk=,aG\nk=\n,QQ==,aGVs", "a,aGk,hello world,====,QQ=,_-_-"),
     ],
 )
@@ -180,9 +186,15 @@ def test_scalar_patterns_match_valid_values(pattern: str, accepted: str, refused
     assert [text for text in refused.split(",") if schema.is_valid(text)] == []
 
 
-def test_an_unknown_format_is_rejected() -> None:
-    with pytest.raises(EngineError, match="does not know the format `uuid`"):
-        format_keywords("string", "uuid")
+def test_a_format_without_a_pattern_is_rejected() -> None:
+    with pytest.raises(EngineError, match="does not know the format `email`"):
+        format_keywords("string", "email")
+
+
+@pytest.mark.parametrize(("kind", "name"), [("string", "color"), ("number", "float"), ("boolean", "flag")])
+def test_a_format_that_the_api_server_ignores_adds_no_rule(kind: str, name: str) -> None:
+    assert format_keywords(kind, name) == {}
+    assert format_keywords("integer", "uint32") == format_keywords("integer", "")
 
 
 def test_enums_come_from_the_generated_go_source(tmp_path: Path) -> None:

@@ -89,8 +89,8 @@ def test_a_definition_that_preserves_unknown_fields_accepts_every_field() -> Non
 
 
 def test_a_definition_that_mpigen_cannot_read_is_named() -> None:
-    write(a=DEFINITION.replace("{type: integer}", "{type: string, format: duration}"), b=queue("max: 5m"))
-    reason = "mpigen cannot read its CustomResourceDefinition: mpigen does not know the format `duration`"
+    write(a=DEFINITION.replace("{type: integer}", "{type: string, format: email}"), b=queue("max: 5m"))
+    reason = "mpigen cannot read its CustomResourceDefinition: mpigen does not know the format `email`"
     assert check() == [("schema/no-schema", f"no schema for Queue of acme.com/v1, because {reason}")]
 
 

@@ -112,6 +112,33 @@ def repeated(objects: Objects) -> Iterator[Breach]:
                     )
 
 
+@check("quota/check-flavor", severity=ERROR, needs=Objects)
+def check_flavor(objects: Objects) -> Iterator[Breach]:
+    """Report an AdmissionCheck for a flavor that its ClusterQueue does not have.
+
+    `onFlavors` limits an AdmissionCheck to some flavors of the ClusterQueue. Kueue's webhook rejects a ClusterQueue
+    that names another flavor there.
+
+    Source: kueue v0.19.2 pkg/webhooks/clusterqueue_webhook.go validateAdmissionCheckOnFlavors
+    """
+    for manifest in objects.of(KUEUE, "ClusterQueue"):
+        spec = mapping(manifest.body, "spec")
+        groups = mappings(spec.get("resourceGroups"))
+        flavors = [str(flavor.get("name")) for group in groups for flavor in mappings(group.get("flavors"))]
+        for number, row in indexed_mappings(mapping(spec, "admissionChecksStrategy").get("admissionChecks")):
+            for index, name in enumerate(strings(row.get("onFlavors"))):
+                if name not in flavors:
+                    listed = f"has only {format_names(flavors)}" if flavors else "has no flavors"
+                    yield Breach(
+                        ("spec", "admissionChecksStrategy", "admissionChecks", number, "onFlavors", index),
+                        f"the AdmissionCheck `{row.get('name')}` runs for the flavor `{name}`, but the queue {listed}",
+                        _REJECTED,
+                        "correct the name, or add the flavor to `resourceGroups`",
+                        manifest,
+                        value=name,
+                    )
+
+
 @check("quota/limit", severity=ERROR, needs=Objects)
 def limit(objects: Objects) -> Iterator[Breach]:
     """Report a quota, limit or weight that Kueue's webhook rejects.

@@ -1,6 +1,7 @@
 """Compile the CEL selectors of devices, in ResourceClaims, their templates and DeviceClasses.
 
-Source: k8s.io/dynamic-resource-allocation v0.34.2 cel/compile.go CompileCELExpression.
+Source: k8s.io/dynamic-resource-allocation v0.34.2 cel/compile.go CompileCELExpression; for regular expressions,
+k8s.io/apiserver v0.34.2 pkg/cel/environment/base.go (ValidateRegexLiterals) and pkg/cel/library/regex.go.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from cel_expr_python import cel  # type: ignore[import-untyped]
 from generator.facts.table import read_table
 from generator.simulate.policies.environment import declare, flat_name
 from generator.simulate.policies.expression import error_messages
-from generator.simulate.policies.syntax import Reading, apply_changes, find_readings
+from generator.simulate.policies.library import find_pattern_problem
+from generator.simulate.policies.syntax import Reading, apply_changes, find_patterns, find_readings
 
 DEVICE = "device"
 """The variable of a selector."""
@@ -39,7 +41,10 @@ def find_selector_problem(text: str, minor: int) -> str:
         result = str(_environment(minor).compile(rewritten).return_type())
     except RuntimeError as error:
         return error_messages(error)[0]
-    return "" if result in _RESULTS else f"must evaluate to bool but got {result.lower()}"
+    if result not in _RESULTS:
+        return f"must evaluate to bool but got {result.lower()}"
+    problems = ((literal, find_pattern_problem(literal)) for literal in find_patterns(text))
+    return next((f"invalid regular expression {literal}: {problem}" for literal, problem in problems if problem), "")
 
 
 def _is_typed(reading: Reading) -> bool:

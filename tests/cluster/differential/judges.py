@@ -34,7 +34,9 @@ _UNASKED = ("fabric/", "mpi/", "reference/", "schema/deprecated", "secret/", "tr
 """The checks that are about something else, …"""
 _ASKED = frozenset({"mpi/image", "mpi/job-order", "trainjob/runtime-kind"})
 """… except for these: a webhook rejects the object, or the API server rejects its Jobs."""
-QUOTAS = frozenset(f"quota/{name}" for name in ("amount", "label", "limit", "order", "repeated", "scope"))
+QUOTAS = frozenset(
+    f"quota/{name}" for name in ("amount", "check-flavor", "label", "limit", "order", "repeated", "scope")
+)
 """The checks of quotas that are about one object."""
 
 

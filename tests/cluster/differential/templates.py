@@ -3,7 +3,7 @@
 The API server stores a runtime or a JobSet without validating its pod templates. It validates a template when the
 JobSet controller creates a Job, and again when the Job controller creates a Pod. So these objects follow in dry runs:
 
-    runtime → JobSet → first Job of each replicated job → its first Pod
+    runtime → JobSet → its volume claims, and the first Job of each replicated job → its first Pod
 
 Trainer creates the JobSet by server-side apply. The JobSet here is that of a TrainJob that sets nothing but its
 runtime, without the variables, volumes and processes that Trainer adds. No seed needs them, and none replaces a field
@@ -50,7 +50,25 @@ def make_job_set(body: Body) -> Iterator[Body]:
     yield {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": metadata, "spec": template["spec"]}
 
 
-def make_jobs(body: Body) -> Iterator[Body]:
+def make_claims_and_jobs(body: Body) -> Iterator[Body]:
+    """Yield the claims of a JobSet, and the first Job of each replicated job."""
+    yield from _make_claims(body)
+    yield from _make_jobs(body)
+
+
+def _make_claims(body: Body) -> Iterator[Body]:
+    """Yield the claims of a JobSet (jobset v0.12.0 pkg/controllers/volume_claim_policy.go createPVCsIfNecessary)."""
+    for policy in mappings(body["spec"].get("volumeClaimPolicies")):
+        for template in mappings(policy.get("templates")):
+            own = mapping(template, "metadata")
+            kept: Body = {key: own[key] for key in ("labels", "annotations") if key in own}
+            metadata = {**kept, "name": f"{own.get('name')}-{body['metadata']['name']}", "namespace": NAMESPACE}
+            claim: Body = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata}
+            claim["spec"] = mapping(template, "spec")
+            yield claim
+
+
+def _make_jobs(body: Body) -> Iterator[Body]:
     """Yield the first Job of each replicated job of a JobSet."""
     replicated = [
         {**job, "replicas": min(job.get("replicas", 1), 1)} for job in mappings(body["spec"].get("replicatedJobs"))
@@ -85,7 +103,7 @@ def _without_owner(body: Any) -> Body:
 
 MADE: Mapping[str, Callable[[Body], Iterator[Body]]] = {
     **dict.fromkeys(RUNTIMES, make_job_set),
-    "JobSet": make_jobs,
+    "JobSet": make_claims_and_jobs,
     "Job": make_pods,
 }
 """Kind → a function that yields the objects that its controller creates."""
