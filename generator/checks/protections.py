@@ -7,7 +7,7 @@ writes each rule.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from generator.checks.objects import Objects
@@ -63,7 +63,7 @@ def _is_generated(manifest: Manifest, platform: str) -> bool:
 
 @check("policy/weakened", severity=ERROR, needs=Protections)
 def weakened(protections: Protections) -> Iterator[Breach]:
-    """Report a protection of a release that is missing or weaker than the release declares.
+    """Report a protection that is missing from a release, or weaker than its `release.json` declares.
 
     `release.json` lists the actions of all admission rules, the callers that they name, the Pod Security level of each
     namespace of a tenant, and the NetworkPolicies that deny all traffic. The check also reports a generated admission
@@ -90,7 +90,7 @@ def _differs(release: Manifest, name: str, declared: str, actual: str | None) ->
     state = "the release has no such object" if actual is None else f"the {kind} has `{actual or 'no action'}`"
     return Breach(
         ("spec", "protections", name),
-        f"the release declares `{declared}` for {kind} `{place}`, but {state}",
+        f"`release.json` declares `{declared}` for {kind} `{place}`, but {state}",
         "the API server accepts requests and pods that the platform file forbids",
         f"{_FIX}, or change the platform file and run `mpigen synth`",
         release,
@@ -99,14 +99,23 @@ def _differs(release: Manifest, name: str, declared: str, actual: str | None) ->
 
 
 def _other_callers(release: Manifest, declared: str, actual: str) -> Breach:
-    new = ", ".join(sorted({*actual.split(", ")} - {*declared.split(", ")})) or "fewer callers"
+    named, expected = ({*filter(None, text.split(", "))} for text in (actual, declared))
+    message = f"the admission policies name callers that `release.json` does not declare: {_join(named - expected)}"
+    why = "the API server may accept requests of these callers that the rules reject for all others"
+    if named <= expected:
+        message = f"`release.json` declares callers that no admission policy names: {_join(expected - named)}"
+        why = "a rule about these callers is missing, so the API server may accept requests that the rule would reject"
     return Breach(
         ("spec", "protections", CALLERS),
-        f"the admission policies name callers that the release does not declare: {new}",
-        "the API server may accept requests of these callers that the rules reject for all others",
+        message,
+        why,
         f"{_FIX}, or change the platform file and run `mpigen synth`",
         release,
     )
+
+
+def _join(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names))
 
 
 def _policy_breaches(policy: Manifest) -> Iterator[Breach]:

@@ -29,8 +29,8 @@ _WRITES_NO_FILE = frozenset({"cd", "nvidia-smi", "sleep", "true", "ulimit", "uma
 _SEVERAL = 2
 _PROCESSES: Path = ("spec", "trainer", "numProcPerNode")
 _SHARED = (
-    "several ranks select the same device: NCCL fails (`Duplicate GPU detected`), and other programs share its memory "
-    "and run more slowly"
+    "several ranks select the same device: NCCL fails (`Duplicate GPU detected`), and the ranks of other programs "
+    "share the memory of the device and run more slowly"
 )
 
 
