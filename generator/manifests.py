@@ -142,11 +142,9 @@ class Head(NamedTuple):
 Needed = Callable[[Head], bool]
 """A function that returns True if the caller needs the object with this kind and namespace."""
 _HEAD = re.compile(
-    rb"(?:#[^\n]*\n)*apiVersion: [A-Za-z][\w./-]*\nkind: ([A-Z][A-Za-z]+)\nmetadata:\n  name: [^\n]+\n"
-    rb"  namespace: ([a-z][a-z0-9-]*)(?:\n|\Z)"
-)
-_NAMESPACE = re.compile(
-    rb"(?:#[^\n]*\n)*apiVersion: v1\nkind: (Namespace)\nmetadata:\n  name: ([a-z][a-z0-9-]*)(?:\n|\Z)"
+    rb"(?:#[^\n]*\n)*apiVersion: (?:v1\nkind: (?P<core>Namespace)\nmetadata:\n  name|"
+    rb"[A-Za-z][\w./-]*\nkind: (?P<kind>[A-Z][A-Za-z]+)\nmetadata:\n  name: [^\n]+\n  namespace)"
+    rb": (?P<namespace>[a-z][a-z0-9-]*)(?:\n|\Z)"
 )
 
 
@@ -166,7 +164,8 @@ def read_needed(text: bytes, file: str, is_needed: Needed) -> list[Manifest]:
         DocumentError: the text is not YAML; the error has file, line and column.
     """
     parts = text.removeprefix(b"---\n").split(b"\n---\n")
-    needed = [not _is_unneeded(part, is_needed) for part in parts]
+    is_split = text.count(b"\n---") == len(parts) - 1 and b"\n..." not in text
+    needed = [not ((is_split or _is_one(part)) and _is_unneeded(part, is_needed)) for part in parts]
     if all(needed) or b"---\n---\n" in text:  # an empty document, which `split` loses
         return list(read(text, file))
     result: list[Manifest] = []
@@ -186,13 +185,17 @@ def read_needed(text: bytes, file: str, is_needed: Needed) -> list[Manifest]:
     return result
 
 
+def _is_one(document: bytes) -> bool:
+    return b"\n---" not in document and b"\n..." not in document
+
+
 def _is_unneeded(document: bytes, is_needed: Needed) -> bool:
-    """Return True if a text is one document in the form that mpigen writes, with an object that is not needed."""
-    head = _HEAD.match(document) or _NAMESPACE.match(document)
-    if head is None or b"\n---" in document or b"\n..." in document:  # further documents
+    """Return True if a document in the form that mpigen writes has an object that is not needed."""
+    head = _HEAD.match(document)
+    if head is None:
         return False
-    namespace = head[2].decode()
-    return type(resolve(namespace)) is str and not is_needed(Head(head[1].decode(), namespace))
+    namespace = head["namespace"].decode()
+    return type(resolve(namespace)) is str and not is_needed(Head((head["core"] or head["kind"]).decode(), namespace))
 
 
 def _manifests(document: Document, file: str) -> Iterator[Manifest]:

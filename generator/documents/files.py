@@ -42,7 +42,8 @@ def read_file(file: Path, limit: int = MAX_FILE) -> bytes:
             status = os.fstat(handle)
             if refused := _problem_of_status(file, status):  # the file may be a new one
                 raise InputError((refused,))
-            content = os.read(handle, min(limit, _CHUNK))
+            # A buffer of the size of the file: to allocate a larger buffer takes longer than to read a small file.
+            content = os.read(handle, min(limit, status.st_size + 1 if status.st_size else _CHUNK))
             if len(content) != status.st_size:
                 content += _read_at_most(lambda size: os.read(handle, size), limit + 1 - len(content))
         finally:

@@ -394,11 +394,15 @@ def _read_grant(binding: Manifest, roles: _Roles, rules_of: Callable[[_Key], tup
         binding=binding.resource,
         role=f"{kind} {binding.namespace}/{name}" if kind == "Role" else f"{kind} {name}",
         namespace=binding.namespace,
-        subjects=tuple(_read_subjects(binding)),
+        subjects=binding.view(_subjects),
         rules=rules_of(key) if role else (),
         gap=_find_gap(role, roles),
         file=binding.file,
     )
+
+
+def _subjects(binding: Manifest) -> tuple[Subject, ...]:
+    return tuple(_read_subjects(binding))
 
 
 def _read_subjects(binding: Manifest) -> Iterator[Subject]:

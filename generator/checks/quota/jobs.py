@@ -111,7 +111,7 @@ def _explain_never(queues: Queues, queue: ClusterQueue, job: CountedJob) -> tupl
     if len(flavors) != 1:
         largest = queues.largest(queue.name, job) if flavors else None
         return (largest.limit, largest.reason) if largest and largest.idle == 0 else (Limit.NOTHING, "")
-    return _explain_shortage(queues.tree.flavors_of(queue)[min(flavors)], queues.most[queue.name], job, queue.name)
+    return _explain_shortage(queues.tree.flavors_of(queue)[min(flavors)], queues.most_of(queue.name), job, queue.name)
 
 
 def _explain_shortage(
@@ -138,7 +138,7 @@ def _explain_shortage(
 
 def _flavors_with_quota(queues: Queues, queue: ClusterQueue, job: CountedJob) -> set[str]:
     """Return the flavors with quota that a job can use; empty if one of its resources has quota in none of them."""
-    most, usable = queues.most[queue.name], set()
+    most, usable = queues.most_of(queue.name), set()
     for pods, places in zip(job.podsets, job.flavors, strict=True):
         for resource in (name for name, amount in pods.counted.items() if amount):
             group = queue.group(resource)
@@ -161,7 +161,7 @@ def unmatched_flavor(queues: Queues) -> Iterator[Breach]:
     """
     for name, jobs in sorted(queues.jobs.items()):
         used = {flavor for job in jobs for places in job.flavors for flavor in places}
-        unused = {key.flavor for key, amount in queues.most[name].items() if amount} - used if jobs else set()
+        unused = {key.flavor for key, amount in queues.most_of(name).items() if amount} - used if jobs else set()
         for row in quota_rows(queues.of("ClusterQueue")[name]) if unused else ():
             if row.key.flavor not in unused:
                 continue

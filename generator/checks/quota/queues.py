@@ -227,7 +227,18 @@ class Queues:
     @cached_property
     def most(self) -> Mapping[str, Mapping[FlavorResource, int]]:
         """Queue → the largest quota that the queue can get while other queues use none."""
-        return {name: {key: node.potential(key) for key in node.quotas} for name, node in self.nodes.items()}
+        return {name: self.most_of(name) for name in self.nodes}
+
+    def most_of(self, queue: str) -> Mapping[FlavorResource, int]:
+        """Return the largest quota that a queue can get while other queues use none.
+
+        Args:
+            queue: the name of a queue with a node.
+        """
+        if queue not in self._most:
+            node = self.nodes[queue]
+            self._most[queue] = {key: node.potential(key) for key in node.quotas}
+        return self._most[queue]
 
     @cached_property
     def local_queues(self) -> Mapping[str, Sequence[LocalQueue]]:
@@ -284,7 +295,7 @@ class Queues:
             queue: the ClusterQueue.
             job: the smallest job on a runtime.
         """
-        most, covered = self.most[queue.name], 0
+        most, covered = self.most_of(queue.name), 0
         usable = job.common if queue.is_multi_kueue else job.roomy
         for group in queue.groups:
             requests = {name: job.total[name] for name in group.resources if name in job.total}
@@ -320,7 +331,7 @@ class Queues:
             job: the smallest job on the runtime.
         """
         if (queue, job) not in self._largest:
-            quotas = {key: Quota(amount) for key, amount in self.most[queue].items()}
+            quotas = {key: Quota(amount) for key, amount in self.most_of(queue).items()}
             alone = replace(self.tree.queues[queue], cohort="", quotas=quotas, namespaces={})
             tree = replace(self.tree, cohorts={}, queues={queue: alone}, namespaces={})
             self._largest[queue, job] = self._find_largest(tree, queue, job)
@@ -394,6 +405,10 @@ class Queues:
 
     @cached_property
     def _counted(self) -> dict[tuple[int, str, str], CountedJob | None]:
+        return {}
+
+    @cached_property
+    def _most(self) -> dict[str, Mapping[FlavorResource, int]]:
         return {}
 
     @cached_property
