@@ -184,14 +184,18 @@ class Graph:
         seen = set()
         kinds = kinds_with_names_of(check_id)
         has_pods = _PODS in kinds
-        for manifest in self.manifests:
-            if Kind(manifest.group, manifest.kind) in kinds or (has_pods and manifest.kind in KINDS):
+        for kind, manifest in self._by_kind:
+            if kind in kinds or (has_pods and manifest.kind in KINDS):
                 for reference in self._named_by(manifest):
                     key = (id(manifest), reference.target.kind, reference.name)
                     is_dangling = reference.state is not State.PRESENT and not reference.is_optional
                     if is_dangling and reference.target.check == check_id and key not in seen:
                         seen.add(key)
                         yield reference
+
+    @cached_property
+    def _by_kind(self) -> Sequence[tuple[Kind, Manifest]]:
+        return [(Kind(manifest.group, manifest.kind), manifest) for manifest in self.manifests]
 
     def explain(self, reference: Reference) -> Iterator[Breach]:
         """Yield the breach of a reference to an absent object; none if the object may exist only in the cluster."""

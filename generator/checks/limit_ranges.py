@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from generator.checks.fabric.fabrics import likely_namespaces, namespaces_of
 from generator.checks.objects import Objects
@@ -61,7 +61,15 @@ def _is_replaced(role: str) -> bool:
 
 def ranges_of(namespace: str, objects: Objects) -> list[Manifest]:
     """Return the LimitRanges of a namespace."""
-    return [item for item in objects.of("", "LimitRange") if item.namespace == namespace]
+    return objects.view(_ranges).get(namespace, [])
+
+
+def _ranges(objects: Objects) -> Mapping[str, list[Manifest]]:
+    """Return namespace → its LimitRanges."""
+    ranges: dict[str, list[Manifest]] = {}
+    for item in objects.of("", "LimitRange"):
+        ranges.setdefault(item.namespace, []).append(item)
+    return ranges
 
 
 def find_late_violations(

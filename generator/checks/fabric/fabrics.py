@@ -298,6 +298,25 @@ def namespaces_of(pods: PodTemplate, objects: Objects) -> AbstractSet[str]:
     manifest = pods.manifest
     if manifest.kind != _CLUSTER_RUNTIME:
         return frozenset({manifest.namespace} - {""})
+    known = objects.view(_certain)
+    if id(manifest) not in known:
+        known[id(manifest)] = manifest, _find_namespaces(manifest, objects)
+    return known[id(manifest)][1]
+
+
+_Known = dict[int, tuple[Manifest, AbstractSet[str]]]
+"""The id of a ClusterTrainingRuntime → the runtime, and its namespaces. Many checks read them."""
+
+
+def _certain(_objects: Objects) -> _Known:
+    return {}
+
+
+def _likely(_objects: Objects) -> _Known:
+    return {}
+
+
+def _find_namespaces(manifest: Manifest, objects: Objects) -> AbstractSet[str]:
     jobs = objects.of("trainer.kubeflow.org", "TrainJob")
     return {
         namespace.name
@@ -312,8 +331,18 @@ def likely_namespaces(pods: PodTemplate, objects: Objects) -> AbstractSet[str]:
 
     The Namespaces lack the annotation `mpigen.dev/runtimes`, and their queue has quota for a job on the runtime.
     """
+    runtime = pods.manifest
+    if runtime.kind != _CLUSTER_RUNTIME:
+        return frozenset()
+    known = objects.view(_likely)
+    if id(runtime) not in known:
+        known[id(runtime)] = runtime, _find_likely_namespaces(pods, objects)
+    return known[id(runtime)][1]
+
+
+def _find_likely_namespaces(pods: PodTemplate, objects: Objects) -> AbstractSet[str]:
     queues, runtime = objects.view(Queues.read), pods.manifest
-    if queues is None or runtime.kind != _CLUSTER_RUNTIME:
+    if queues is None:
         return frozenset()
     namespaces: set[str] = set()
     for name, jobs in queues.jobs.items():
