@@ -30,14 +30,33 @@ _TENANT = """\
     access: {{admin: [group:leads-{number}], edit: [group:team-{number}], view: [group:all]}}
     egress: [{{name: s3, cidr: 10.20.0.0/16, ports: [443]}}]
 """
+_LIMITS = """\
+    priorities: [urgent]
+    registries: [registry.example.com/team-{number}/]
+    limits: {{hostsPerJob: 8, devicesPerHost: {{nvidia.com/gpu: 8}}, storage: 10Ti}}
+"""
+_PRIORITIES = """\
+queues:
+  priorities:
+    - {name: urgent, value: 100, description: deadlines}
+    - {name: research, value: 10, description: all other jobs}
+"""
 _TAIL = "gitops: {repository: https://git.example.com/platform.git}\n"
 
 
-def platform_file(folder: Path, tenants: int) -> Path:
-    """Write a platform with that many tenants, two pools, one of them on InfiniBand, and two runtimes."""
+def platform_file(folder: Path, tenants: int, *, has_limits: bool = False) -> Path:
+    """Write a platform with that many tenants, two pools, one of them on InfiniBand, and two runtimes.
+
+    Args:
+        folder: the folder of the file.
+        tenants: the number of tenants.
+        has_limits: True if each tenant has its own priorities, registries and limits, which add admission rules.
+    """
     file = folder / f"bench-{tenants}.yaml"
-    teams = "".join(_TENANT.format(number=number) for number in range(tenants))
-    file.write_text(_HEAD.format(name=f"bench-{tenants}", nodes=2 * tenants) + teams + _TAIL, encoding="utf-8")
+    tenant = _TENANT + (_LIMITS if has_limits else "")
+    teams = "".join(tenant.format(number=number) for number in range(tenants))
+    head = _HEAD.format(name=f"bench-{tenants}", nodes=2 * tenants)
+    file.write_text(head + teams + (_PRIORITIES if has_limits else "") + _TAIL, encoding="utf-8")
     return file
 
 

@@ -8,19 +8,27 @@ writes each rule.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from generator.checks.objects import Objects
 from generator.checks.registry import ERROR, Breach, check
 from generator.documents.load import Path
+from generator.errors import NotModelledError
 from generator.facts.names import MANAGED_BY, PART_OF
 from generator.manifests import Manifest
 from generator.objects.fields import items, mapping, mappings, string
 from generator.objects.protections import BINDING, CALLERS, POLICY, read_protections
+from generator.simulate.policies.judge import Values
+from generator.simulate.policies.policy import Policy
 from generator.simulate.policies.syntax import find_readings
+
+if TYPE_CHECKING:
+    from generator.simulate.policies.expression import Expression
 
 _ADMISSION = "admissionregistration.k8s.io"
 _RBAC = "rbac.authorization.k8s.io"
+_NEWEST = 99
+"""A minor version of Kubernetes that has all functions of CEL."""
 _VARIABLES = ("object", "oldObject", "request", "namespaceObject", "params", "variables", "authorizer")
 _FIX = "restore the file from the release that `mpigen synth` wrote"
 
@@ -67,9 +75,13 @@ def weakened(protections: Protections) -> Iterator[Breach]:
 
     `release.json` lists the actions of all admission rules, the callers that they name, the Pod Security level of each
     namespace of a tenant, and the NetworkPolicies that deny all traffic. The check also reports a generated admission
-    policy that ignores errors, has an expression without any field of the request, or excludes objects or namespaces.
-    A person who weakens a release can also update the digests in `release.json`, so that `mpigen verify` finds no
-    difference.
+    policy that ignores errors, has the same result for all requests (`true || object.spec.suspend`), or excludes
+    objects or namespaces. A person who weakens a release can also update the digests in `release.json`, so that `mpigen
+    verify` finds no difference.
+
+    The check evaluates no requests, so it accepts an expression that is true for almost all requests, such as
+    `object.kind != 'Other' || …`. [`mpigen policy test`](../../tasks/test-policies.md) finds such a policy, because
+    a rule that accepts its rejected example is an error.
 
     If the platform file selects weaker actions or levels (`policies.admission`, `policies.podSecurity`, `relax`),
     `release.json` declares the weaker ones, and the check does not report them.
@@ -126,20 +138,33 @@ def _policy_breaches(policy: Manifest) -> Iterator[Breach]:
     for field in ("excludeResourceRules", "namespaceSelector"):
         if constraints.get(field):
             yield _breach(policy, ("spec", "matchConstraints", field), "ignores some objects or namespaces")
-    for number, validation in enumerate(mappings(spec.get("validations"))):
-        text = string(validation.get("expression"))
-        if not _reads_request(text):
+    compiled = Policy(policy, _NEWEST)
+    values = Values(compiled, {})
+    for number, validation in enumerate(compiled.validations):
+        text = validation.expression.text
+        if not _reads_request(text) or _is_always(True, validation.expression, values):
             path = ("spec", "validations", number, "expression")
             yield _breach(policy, path, f"has the same result for all requests (`{text}`)")
-    for number, condition in enumerate(mappings(spec.get("matchConditions"))):
-        text, path = string(condition.get("expression")), ("spec", "matchConditions", number, "expression")
-        if not _reads_request(text):
-            yield _breach(policy, path, f"has the same condition for all requests (`{text}`)")
+    for number, condition in enumerate(compiled.conditions):
+        if not _reads_request(condition.text) or _is_always(False, condition, values):
+            path = ("spec", "matchConditions", number, "expression")
+            yield _breach(policy, path, f"has the same condition for all requests (`{condition.text}`)")
 
 
 def _reads_request(text: str) -> bool:
     """Return True if an expression reads a variable of the request."""
     return any(reading.root in _VARIABLES for reading in find_readings(text))
+
+
+def _is_always(result: bool, expression: Expression, values: Values) -> bool:
+    """Return True if an expression has this result without any data of the request, such as `true || object.x`.
+
+    Reading absent data is an error. `||` and `&&` ignore an error if their other side decides the result.
+    """
+    try:
+        return values.of(expression) is result
+    except NotModelledError:
+        return False
 
 
 def _binding_breaches(binding: Manifest) -> Iterator[Breach]:

@@ -134,16 +134,23 @@ def with_canary(admin: Client) -> None:
     """Return once the policies are in force."""
     for body in _canary():
         admin.apply(body, "tests")
+    wait_until("the policies are in force", lambda: _sings(admin))
+
+
+def _sings(admin: Client) -> bool:
     song = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": _CANARY, "namespace": "default"}}
+    try:
+        admin.create(song, dry_run=True)
+    except RefusedError as refused:
+        return "it sings" in refused.message
+    return False
 
-    def sings() -> bool:
-        try:
-            admin.create(song, dry_run=True)
-        except RefusedError as refused:
-            return "it sings" in refused.message
-        return False
 
-    wait_until("the policies are in force", sings)
+def without_canary(admin: Client) -> None:
+    """Delete the canary policy, and return once it and all policies that were deleted before are no longer in force."""
+    for body in reversed(_canary()):
+        admin.delete(body)
+    wait_until("the policies are no longer in force", lambda: not _sings(admin))
 
 
 def put(admin: Client, case: Case) -> Said:

@@ -74,6 +74,10 @@ class Processes:
         """Of everything that was started, in order."""
         return list(self._running)
 
+    def process(self, name: str) -> int:
+        """Return the id of a program's process."""
+        return self._running[name].pid  # guard.py becomes the program
+
     def end(self, name: str) -> None:
         """End one program; it may be started again, and goes on in the same log."""
         self._running[name].kill()

@@ -80,7 +80,7 @@ def deploy(admin: Client, platform: Platform, tree: list[Manifest], account: Cli
         if found.kind == "Namespace":
             wait_until(f"there is no namespace {found.name} from before", partial(is_gone, admin, found.body))
     nodes = add_nodes(admin, platform)
-    for body in _prerequisites(platform):
+    for body in prerequisites(platform):
         admin.apply(body, "tests")
     account = account or gitops_account(admin, platform, tree)
     return Deployed(platform, account, tuple(nodes), tuple(_apply(account, manifest) for manifest in tree))
@@ -137,7 +137,7 @@ def _read(folder: Path) -> Iterator[Manifest]:
         yield from manifests.read(file.read_text(), str(file.relative_to(ROOT)))
 
 
-def _prerequisites(platform: Platform) -> list[Body]:
+def prerequisites(platform: Platform) -> list[Body]:
     """Return the objects that must exist before the tree: namespaces of Argo CD and of network operators."""
     assert platform.gitops
     names = {

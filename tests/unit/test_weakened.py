@@ -96,6 +96,16 @@ def put(document: int, path: str, value: object) -> Callable[[list[dict[str, obj
     return changed
 
 
+def _weaken(form: str) -> Change:
+    """Return a change that puts the first validation of a rule into an expression."""
+
+    def changed(documents: list[dict[str, object]]) -> None:
+        validation = documents[0]["spec"]["validations"][0]  # type: ignore[index]
+        validation["expression"] = form.format(validation["expression"])
+
+    return edit(_ADMISSION, changed)
+
+
 def remove(file: str) -> Change:
     """Return a change that removes a file or a folder."""
 
@@ -134,6 +144,18 @@ _CHANGES: dict[str, tuple[Change, str]] = {
     "the admission folder is deleted": (remove("cluster/admission"), "openshift-h100"),
     "one rule is deleted": (remove(_ADMISSION), "openshift-h100"),
     "an expression is true": (edit(_ADMISSION, put(0, "spec/validations/0/expression", "true")), _POLICY),
+    "an expression begins with true": (_weaken("true || {}"), _POLICY),
+    "an expression ends with true": (_weaken("{} || true"), _POLICY),
+    "an expression contains a comparison that is always true": (_weaken("({}) || 1 < 2 || oldObject == null"), _POLICY),
+    "an expression has a constant choice": (_weaken("1 == 1 ? true : {}"), _POLICY),
+    "a variable is constant": (
+        edit(_ADMISSION, put(0, "spec/variables/5/expression", "[]")),
+        _POLICY,
+    ),
+    "a condition begins with false": (
+        edit(_ADMISSION, put(0, "spec/matchConditions/1/expression", "false && object.spec.suspend")),
+        _POLICY,
+    ),
     "a binding audits": (edit(_ADMISSION, put(1, "spec/validationActions", ["Audit"])), "openshift-h100"),
     "a binding warns": (edit(_ADMISSION, put(1, "spec/validationActions", ["Warn"])), "openshift-h100"),
     "a binding omits a namespace": (

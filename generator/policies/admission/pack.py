@@ -46,6 +46,13 @@ _KINDS = (
 _MAY_UPDATE_NAMESPACES = "authorizer.group('').resource('namespaces').check('update').allowed()"
 """CEL that is true if the caller may update all Namespaces. A RoleBinding in a namespace does not give this right."""
 
+_KIND = (
+    "(request.resource.resource\n"
+    "+ (request.?subResource.orValue('') == '' ? '' : '/' + request.subResource)\n"
+    "+ (request.resource.group == '' ? '' : '.' + request.resource.group))"
+)
+"""CEL for the resource of a request, such as `pods/exec` or `trainjobs.trainer.kubeflow.org`."""
+
 _IS_DRAIN = (
     "request.operation == 'DELETE'\n"
     "&& request.resource.resource == 'pods'\n"
@@ -145,6 +152,7 @@ def _caller_constants(platform: Platform) -> dict[str, str]:
     - IS_PLATFORM: the caller may update all Namespaces, which hold the parameters of all rules.
     - IS_DRAIN: the caller deletes a pod and may change all nodes, as `kubectl drain` and autoscalers do.
     - ARGO_CD: the user name of Argo CD, or the empty string, which no user has.
+    - KIND: the resource of the request.
     - KINDS: the resources that members of every team may write.
     """
     declared = to_callers(
@@ -168,6 +176,7 @@ def _caller_constants(platform: Platform) -> dict[str, str]:
         "IS_PLATFORM": _MAY_UPDATE_NAMESPACES,
         "IS_DRAIN": _IS_DRAIN,
         "ARGO_CD": argo_cd,
+        "KIND": _KIND,
         "KINDS": cel_list(sorted(kinds)),
     }
 

@@ -17,6 +17,11 @@ from generator.manifests import Body, omit_none
 _ACTIONS = {"deny": ["Deny"], "warn": ["Warn", "Audit"], "audit": ["Audit"]}
 _LINE = 80  # characters
 _API = "admissionregistration.k8s.io/v1"
+_FALLBACK = "the rule {rule} rejects this request, with a message that has several lines or over 5 KiB; see {section}"
+"""The message if the API server drops the result of `messageExpression`.
+
+Source: apiserver v0.34.2 pkg/admission/plugin/policy/validating/validator.go `Validate`.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +124,7 @@ def policy(platform: str, rule: Rule) -> Body:
             "kind": "ValidatingAdmissionPolicy",
             "metadata": {
                 "name": f"{platform}-{rule.name}",
-                "annotations": {DESCRIPTION: rule.description, DOCS: f"docs/reference/admission-rules.md#{rule.name}"},
+                "annotations": {DESCRIPTION: rule.description, DOCS: _section(rule)},
             },
             "spec": {
                 "failurePolicy": "Fail",
@@ -132,7 +137,12 @@ def policy(platform: str, rule: Rule) -> Body:
                 "matchConditions": conditions or None,
                 "variables": variables or None,  # the API server does not store an empty list
                 "validations": [
-                    {"expression": entry.expression, "messageExpression": entry.message, "reason": entry.reason}
+                    {
+                        "expression": entry.expression,
+                        "messageExpression": entry.message,
+                        "message": _FALLBACK.format(rule=rule.name, section=_section(rule)),
+                        "reason": entry.reason,
+                    }
                     for entry in rule.validations
                 ],
             },
@@ -159,6 +169,11 @@ def binding(platform: str, rule: Rule, action: str) -> Body:
             },
         }
     )
+
+
+def _section(rule: Rule) -> str:
+    """Return the section of the docs that describes a rule."""
+    return f"docs/reference/admission-rules.md#{rule.name}"
 
 
 def _namespace_selector(platform: str, rule: Rule) -> Body:

@@ -5,7 +5,10 @@ A file has these keys:
 - `description`: what the rule stops, in one or two plain sentences. It becomes an annotation of the policy.
 - `resources`: TrainJobs by default; `operations`: CREATE and UPDATE by default.
 - `patches`: if true, the variables of patch_variables.yaml precede the variables of the rule.
-- `conditions`: name → CEL. The rule ignores a request for which an expression is false.
+- `conditions`: name → CEL. The rule ignores a request for which an expression is false. The API server evaluates all
+  messages of a rule for each request, so conditions also exclude requests that cannot break the rule. With the key
+  `anyPod` or `anyMetadata` above the CEL, the CEL must be true for a `pod` or for `metadata` of any patch; an
+  `expression` beside it is an alternative.
 - `variables`: name → CEL, which may read the variables before it. With the key `pods`, `volumes`, `containers` or
   `metadata` above the CEL, the CEL is a list of strings for each `pod`, `volume`, container (`each`) or `metadata` of
   the patches, and the variable is the list of all these strings.
@@ -52,6 +55,19 @@ _SCOPES = {
     "annotations": "object.metadata.?annotations.orValue({{}}).all(key,\n{1}\n)",
 }
 """Key of an expression → CEL: the expression is true for the request, each container or each annotation."""
+_CONDITIONS = {
+    "expression": "{0}",
+    "anyPod": "dyn(object.spec.?runtimePatches.orValue([])).exists(patch,\n"
+    "  patch.?trainingRuntimeSpec.?template.?spec.?replicatedJobs.orValue([])\n"
+    "    .map(job, job.?template.?spec.?template.?spec.orValue({{}})).exists(pod,\n{1}\n))",
+    "anyMetadata": "dyn(object.spec.?runtimePatches.orValue([])).exists(patch,\n"
+    "  ([patch.?trainingRuntimeSpec.?template.?metadata.orValue({{}})]\n"
+    "  + patch.?trainingRuntimeSpec.?template.?spec.?replicatedJobs.orValue([])\n"
+    "    .map(job, job.?template.?metadata.orValue({{}}))\n"
+    "  + patch.?trainingRuntimeSpec.?template.?spec.?replicatedJobs.orValue([])\n"
+    "    .map(job, job.?template.?spec.?template.?metadata.orValue({{}}))).exists(metadata,\n{1}\n))",
+}
+"""Key of a condition → CEL: the condition is true for the request, or for a pod or metadata of any patch."""
 _LISTS = {
     "pods": "variables.pods.map(pods, pods.map(pod,\n  (\n{2}\n  ).join(', ')\n{0}",
     "volumes": "variables.pods.map(pods, pods.map(pod, pod.?volumes.orValue([]).map(volume,\n  (\n{2}\n  ).join(', ')\n"
@@ -115,10 +131,18 @@ def read_rule(
             for entry in row["validations"]
             if entry.get("for") is None or entry["for"] in settings
         ],
-        conditions={key: cel(text) for key, text in row.get("conditions", {}).items()},
+        conditions={key: _condition(entry, cel) for key, entry in row.get("conditions", {}).items()},
         object_labels=labels or {},
         is_cluster_wide=labels is not None,
     )
+
+
+def _condition(entry: str | Body, cel: Callable[[str], str]) -> str:
+    """Return the CEL of a match condition: one of the alternatives must be true."""
+    if isinstance(entry, str):
+        return cel(entry)
+    texts = [(_CONDITIONS[key], cel(text)) for key, text in entry.items()]
+    return "\n|| ".join(scope.format(text, indent(text, "    ")) for scope, text in texts)
 
 
 def _variable(entry: str | Body, cel: Callable[[str], str]) -> str:
