@@ -10,6 +10,7 @@ synth      load, render, judge, and then
            [Manifest] ── release, if no finding fails the run ───────────────────▶ output/<platform>/
 validate   YAML on disk ── documents ──▶ [Manifest] ── the same checks ──────────▶ [Finding]
 check_jobs [TrainJob], [Manifest] ── checks.submission, which uses simulate ────▶ [Finding]
+audit      [Manifest] of a cluster ── checks.existing, which uses simulate ───────▶ [Finding]
 
 `cli` has a module for each command, calls these steps, and prints by `report`. `jobs` builds the TrainJobs of
 `mpigen job new`. All packages read `facts`, the tables about Kubernetes and MPI, and `objects`, the views of manifests.
@@ -41,6 +42,7 @@ from generator.schemas.catalog import Catalog
 from generator.schemas.embedded import Engine
 
 if TYPE_CHECKING:
+    from generator.checks.existing.verdicts import Audit
     from generator.checks.sources import Sources
     from generator.checks.submission import Destination, Submission
     from generator.components.app import App
@@ -491,3 +493,33 @@ def _without_repetition(findings: Sequence[Finding]) -> Iterator[Finding]:
         is_explained = finding.check == "trainjob/rejected" and (finding.file, finding.line, finding.path) in places
         if not (is_sized or is_explained):
             yield finding
+
+
+@dataclass(frozen=True, slots=True)
+class Audited:
+    """The result of `audit`: the verdicts on existing objects, and the findings in the export."""
+
+    audit: Audit
+    findings: Sequence[Finding]
+
+
+def audit(texts: Mapping[str, bytes], release: Sequence[manifests.Manifest], targets: Mapping[str, str]) -> Audited:
+    """Judge the existing objects of a cluster by admission policies and Pod Security levels.
+
+    Args:
+        texts: file → its text with exported objects.
+        release: the objects with the policies; empty if the export has them.
+        targets: component → minor version; empty for the newest.
+
+    Raises:
+        DocumentError: a file is not YAML or JSON, or has a document that is not an object.
+        OutputError: there are no policies, or the export has no objects.
+    """
+    from generator.checks.existing.audit import audit_objects, read_export
+    from generator.checks.existing.findings import find_findings
+
+    objects, repeated = read_export(texts)
+    done = audit_objects(objects, release, Catalog.bundled(targets))
+    if repeated:
+        done.notes.append(f"{repeated} objects appear more than once, and only the last of each counts")
+    return Audited(done, sorted(find_findings(done, texts)))

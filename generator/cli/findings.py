@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache, wraps
 from pathlib import Path
@@ -98,10 +98,19 @@ class FindingOptions:
         summary: Mapping[str, Any],
         lines: Iterable[str],
         text_of: Callable[[str], str],
+        reports: Sequence[Mapping[str, Any]] = (),
     ) -> ExitCode:
         """Print the findings of a run in the chosen format, and return the exit code.
 
         With `--write-baseline`, write the findings into the baseline instead.
+
+        Args:
+            adoption: the settings of the repository.
+            outcome: the findings.
+            summary: the JSON data of the command.
+            lines: the closing lines of the text format.
+            text_of: returns the text of a file that a finding names.
+            reports: the objects of the format `policyreport`.
         """
         if adoption.suite.profile:
             _show_profile(adoption.suite.profile)
@@ -122,6 +131,7 @@ class FindingOptions:
             has_color=has_color(sys.stdout),
             docs=adoption.settings.docs,
             own=adoption.suite.own,
+            reports=reports,
         )
         emit(self.form, result)
         return result.exit_code
@@ -174,15 +184,22 @@ fail_on_option = click.option(
     type=click.Choice(SEVERITIES[::-1]),
     help="Exit with 1 if a finding has this severity or a higher one. Default: error.",
 )
-_OPTIONS = (
-    click.option(
+
+
+def _format_option(others: Sequence[str], help_of_others: str) -> Callable[..., Any]:
+    """Return the option `--format` with the formats of all commands, and with further formats of one command."""
+    return click.option(
         "--format",
         "form",
-        type=click.Choice([*RENDERERS]),
+        type=click.Choice([*RENDERERS, *others]),
         default="text",
         show_default=True,
-        help="text is for people; json, sarif and junit for programs; github and gitlab for their CI pipelines.",
-    ),
+        help="text is for people; json, sarif and junit for programs; github and gitlab for their CI pipelines"
+        f"{help_of_others}.",
+    )
+
+
+_OPTIONS = (
     fail_on_option,
     click.option(
         "--select",
@@ -209,8 +226,16 @@ _OPTIONS = (
 )
 
 
-def findings_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the shared options to a command, which gets them as its argument `options`."""
+def findings_options(
+    command: Callable[..., Any], formats: Sequence[str] = (), help_of_formats: str = ""
+) -> Callable[..., Any]:
+    """Add the shared options to a command, which gets them as its argument `options`.
+
+    Args:
+        command: the command.
+        formats: formats that only this command has.
+        help_of_formats: the end of the help of `--format`, which describes them.
+    """
 
     @wraps(command)
     def with_options(*args: Any, **kwargs: Any) -> Any:
@@ -218,7 +243,7 @@ def findings_options(command: Callable[..., Any]) -> Callable[..., Any]:
         return command(*args, options=FindingOptions(**values), **kwargs)
 
     decorated: Callable[..., Any] = with_options
-    for option in reversed(_OPTIONS):
+    for option in reversed((_format_option(formats, help_of_formats), *_OPTIONS)):
         decorated = option(decorated)
     return decorated
 

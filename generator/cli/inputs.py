@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from generator.documents.files import MAX_STDIN
 from generator.errors import ConfigError, DocumentError, OutputError, Problem
 
 if TYPE_CHECKING:
@@ -82,8 +83,8 @@ def _at(path: Path, targets: set[Targets], select: Callable[[Collection[bytes]],
         yield from read_needed(text, str(file), is_needed) if is_needed else read(text, str(file))
 
 
-def read_stdin(fix: str) -> bytes:
-    """Return the content of standard input.
+def read_stdin(fix: str, limit: int = MAX_STDIN) -> bytes:
+    """Return the content of standard input, of at most `limit` bytes.
 
     Raises:
         DocumentError: standard input is closed or unreadable. The error has `fix`.
@@ -94,7 +95,7 @@ def read_stdin(fix: str) -> bytes:
     if sys.stdin is None:  # the shell closed it
         raise DocumentError((Problem("standard input is closed", fix),))
     try:
-        return read_stream(sys.stdin.buffer, "standard input")
+        return read_stream(sys.stdin.buffer, "standard input", limit)
     except OSError as error:
         raise DocumentError((Problem(f"standard input cannot be read: {error.strerror}", fix),)) from None
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from generator.cli.audit import audit
 from generator.cli.can_i import can_i
 from generator.cli.catalog import fabrics, queues, runtimes
 from generator.cli.check_job import check_job
@@ -47,7 +48,7 @@ def mpigen(debug: bool) -> None:
 
 _COMMANDS = (
     *(init, synth, validate, verify, list_checks, explain, runtimes, fabrics, queues, can_i, reach, policy),
-    *(check_job, compile_command, job),
+    *(check_job, audit, compile_command, job),
     *(schema, schemas, completion),
 )
 for _command in _COMMANDS:

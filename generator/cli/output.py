@@ -12,7 +12,7 @@ from typing import Any, TextIO, TypeVar
 import click
 
 from generator.errors import OutputError, Problem
-from generator.report.result import RENDERERS, Result
+from generator.report.result import RENDERERS, Result, render
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -91,7 +91,7 @@ def show(form: str, summary: Mapping[str, Any], lines: Iterable[str]) -> None:
 def emit(form: str, result: Result) -> None:
     """Print a result in a format. A closed pipe does not change the exit code."""
     with printing():
-        if text := RENDERERS[form](result):
+        if text := render(form, result):
             click.echo(text, color=result.has_color or None)
 
 

@@ -14,6 +14,8 @@ MAX_FILE = 10_000_000
 """The size of the largest file that mpigen reads, in bytes."""
 MAX_STDIN = 50_000_000
 """The most bytes that mpigen reads from standard input: a release of 1,000 tenants has about 20 MB."""
+MAX_EXPORT = 500_000_000
+"""The size of the largest export of a cluster that mpigen reads, in bytes: 20,000 pods have about 75 MB as JSON."""
 MAX_FILES = 100_000
 """The most files that one command reads: a release of 10,000 tenants has about 70,000."""
 _CHUNK = 1 << 20
@@ -34,13 +36,13 @@ def read_file(file: Path, limit: int = MAX_FILE) -> bytes:
     Raises:
         InputError: the file is missing, not regular, larger than `limit` bytes, or unreadable.
     """
-    if refused := find_read_problem(file):
+    if refused := find_read_problem(file, limit):
         raise InputError((refused,))
     try:
         handle = os.open(file, _FLAGS)
         try:
             status = os.fstat(handle)
-            if refused := _problem_of_status(file, status):  # the file may be a new one
+            if refused := _problem_of_status(file, status, limit):  # the file may be a new one
                 raise InputError((refused,))
             # A buffer of the size of the file: to allocate a larger buffer takes longer than to read a small file.
             content = os.read(handle, min(limit, status.st_size + 1 if status.st_size else _CHUNK))
@@ -55,7 +57,7 @@ def read_file(file: Path, limit: int = MAX_FILE) -> bytes:
     return content
 
 
-def find_read_problem(file: Path) -> Problem | None:
+def find_read_problem(file: Path, limit: int = MAX_FILE) -> Problem | None:
     """Return the problem that prevents reading a file, without opening it; None if there is none."""
     try:
         status = file.stat()
@@ -63,7 +65,7 @@ def find_read_problem(file: Path) -> Problem | None:
         return os_error_problem(file, error)
     except ValueError as error:  # a null character or half of a surrogate pair in the name
         return Problem(f"cannot be read: {error}", "name a file", str(file))
-    return _problem_of_status(file, status)
+    return _problem_of_status(file, status, limit)
 
 
 def os_error_problem(file: Path, error: OSError) -> Problem:
@@ -97,7 +99,7 @@ def _read_at_most(read: Callable[[int], bytes], limit: int) -> bytes:
     return bytes(chunks)
 
 
-def _problem_of_status(file: Path, status: os.stat_result) -> Problem | None:
+def _problem_of_status(file: Path, status: os.stat_result, limit: int) -> Problem | None:
     kind = stat.S_IFMT(status.st_mode)
     if kind != stat.S_IFREG:
         if kind == stat.S_IFDIR:
@@ -108,8 +110,8 @@ def _problem_of_status(file: Path, status: os.stat_result) -> Problem | None:
             fix,
             str(file),
         )
-    if status.st_size > MAX_FILE:
-        return _too_large(file, f"is {status.st_size:,} bytes large", MAX_FILE)
+    if status.st_size > limit:
+        return _too_large(file, f"is {status.st_size:,} bytes large", limit)
     return None
 
 

@@ -37,6 +37,7 @@ class Result:
         fail_on: the lowest severity that fails the run.
         docs: the base URL of the published docs; empty if they are not published.
         own: the checks of the user's repository.
+        reports: the objects of the format `policyreport`, which only `mpigen audit` has.
     """
 
     summary: Mapping[str, Any] = field(default_factory=dict)
@@ -49,6 +50,7 @@ class Result:
     has_color: bool = False
     docs: str = ""
     own: Sequence[Check] = ()
+    reports: Sequence[Mapping[str, Any]] = ()
 
     @property
     def exit_code(self) -> ExitCode:
@@ -106,3 +108,10 @@ RENDERERS: Mapping[str, Callable[[Result], str]] = {
     name: _renderer(name) for name in ("text", "json", "sarif", "junit", "github", "gitlab")
 }
 """Format → its renderer, which imports the module of the format on first use: every command lists all formats."""
+POLICY_REPORT = "policyreport"
+"""The format of `mpigen audit` alone."""
+
+
+def render(form: str, result: Result) -> str:
+    """Return the text of a result in a format: a key of `RENDERERS`, or `POLICY_REPORT`."""
+    return (_renderer("policy_report") if form == POLICY_REPORT else RENDERERS[form])(result)

@@ -213,7 +213,15 @@ def _find_after_submission(case: Case, text: str, file: Path) -> Iterable[Findin
     return [finding for finding in done.findings if finding.check == case.check or finding.severity == "error"]
 
 
+def _find_in_export(_: Case, text: str, file: Path) -> Iterable[Finding]:
+    """Return the findings of existing objects. The text is the export of a cluster, with its policies."""
+    from generator.pipeline import audit
+
+    return audit({str(file): text.encode()}, [], {}).findings
+
+
 ENGINES: Mapping[str, Callable[[Case, str, Path], Iterable[Finding]]] = {
+    "audit": _find_in_export,
     "kubeconform": _find_by_kubeconform,
     "network": _find_in_release,
     "object": _find_in_release,

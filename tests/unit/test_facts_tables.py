@@ -34,6 +34,7 @@ from tests.conftest import ROOT
 TABLES = (
     "api_versions",
     "cel",
+    "creators",
     "device_variables",
     "devices",
     "environment",

@@ -31,6 +31,8 @@ _EXEMPT = {
 }
 """Resources to which no policy applies (generic/plugin.go `admissionResources`)."""
 _LONGEST_MESSAGE = 5 * 1024  # bytes; pkg/apis/cel/config.go
+_WITHOUT_USER = ("no such key: userInfo", "no such attribute(s): authorizer")
+"""The ends of the errors of expressions that read the user, if the data has no user."""
 
 
 class ConfigurationError(ValueError):
@@ -219,6 +221,8 @@ class Decision:
         message: the message of the rejection.
         reason: the reason of the rejection.
         is_error: True if the evaluation failed.
+        is_of_user: True if the decision depends on the user, and the request does not show the user. Then `holds` and
+            `is_error` have no meaning.
     """
 
     policy: str
@@ -228,12 +232,23 @@ class Decision:
     message: str = ""
     reason: str = "Invalid"
     is_error: bool = False
+    is_of_user: bool = False
 
 
 def _reject_misconfigured(policy: Policy, message: str) -> Iterator[Decision]:
     """Yield a decision that denies the request, whatever actions a binding has (dispatcher.go `addConfigError`)."""
     if not policy.ignores_errors:
         yield Decision(policy.name, None, holds=False, actions=("Deny",), message=message, is_error=True)
+
+
+def _without_user(request: Request) -> Body:
+    """Return the value of `request` without the user, so that the evaluation of an expression that needs it fails."""
+    return {name: value for name, value in request.variable().items() if name != "userInfo"}
+
+
+def _needs_user(result: Any) -> bool:
+    """Return True if the evaluation failed because it reads the user, and the data has no user."""
+    return isinstance(result, Failed) and result.message.endswith(_WITHOUT_USER)
 
 
 class Evaluation:
@@ -253,10 +268,12 @@ class Evaluation:
         """
         self.policy = policy
         self.actions = actions
+        self._is_user_known = request.is_user_known
         data = {"object": request.object, "oldObject": request.old, "request": request.variable(), "params": param}
         authorizer = {"authorizer": request.authorizer()}
+        known = {**data, **authorizer} if request.is_user_known else {**data, "request": _without_user(request)}
         self._for_conditions = Values(policy, {**data, **authorizer, "namespaceObject": None})
-        self._for_validations = Values(policy, {**data, **authorizer, "namespaceObject": namespace})
+        self._for_validations = Values(policy, {**known, "namespaceObject": namespace})
         self._for_messages = Values(policy, {**data, "namespaceObject": namespace})
         self._for_annotations = Values(policy, {**data, "namespaceObject": namespace})
 
@@ -309,6 +326,8 @@ class Evaluation:
 
     def _decide(self, index: int, validation: Validation) -> Decision:
         result = self._for_validations.of(validation.expression)
+        if not self._is_user_known and (_needs_user(result) or self.policy.tests_user):
+            return Decision(self.policy.name, index, holds=True, actions=self.actions, is_of_user=True)
         if isinstance(result, Failed):
             return self._fail(index, result.message)
         if result is True:
@@ -351,6 +370,21 @@ def judge(request: Request, cluster: PolicyCluster, policies: Iterable[Policy] |
             problems = (replace(problem, message=f"{policy.name}: {problem.message}") for problem in error.problems)
             raise NotModelledError(tuple(problems)) from None
     return decisions
+
+
+def is_matched(policy: Policy, request: Request, cluster: PolicyCluster) -> bool:
+    """Return True if a policy and one of its bindings match a request. Match conditions do not count.
+
+    The result is also True if mpigen or the API server cannot decide.
+    """
+    try:
+        return _matches(mapping(policy.spec.get("matchConstraints")), request, cluster) and any(
+            _matches(mapping(binding.spec.get("matchResources")), request, cluster)
+            for binding in cluster.bindings
+            if binding.policy == policy.name
+        )
+    except (ConfigurationError, NotModelledError):
+        return True
 
 
 def _evaluate_policy(policy: Policy, request: Request, cluster: PolicyCluster) -> Iterator[Decision]:

@@ -91,6 +91,12 @@ class Policy(_Object):
         """True if the policy decides by the user of the request, or by the permissions of the user."""
         return any("userInfo" in text or "authorizer" in text for text in self.texts)
 
+    @cached_property
+    def tests_user(self) -> bool:
+        """True if the policy tests whether the request has a user, so that it decides without one too."""
+        users = (item for item in self.readings if item.root == "request" and item.fields[:1] == ("userInfo",))
+        return any(item.certain < 1 or (item.is_tested and len(item.fields) == 1) for item in users)
+
     @property
     def ignores_errors(self) -> bool:
         """True if the API server accepts a request when the policy fails (`failurePolicy: Ignore`)."""

@@ -62,6 +62,8 @@ class Request:
         subresource: such as `status`; empty for the object itself.
         is_dry_run: True for a dry run, in which the API server stores nothing.
         options: fields of `request.options`, such as `propagationPolicy` of a DELETE.
+        is_user_known: False if `user_info` is a stand-in: match conditions and messages read it, and the evaluation of
+            a validation fails if its result depends on the user.
     """
 
     operation: str
@@ -74,6 +76,7 @@ class Request:
     subresource: str = ""
     is_dry_run: bool = False
     options: Mapping[str, Any] = field(default_factory=dict)
+    is_user_known: bool = True
 
     @property
     def is_for_namespace(self) -> bool:

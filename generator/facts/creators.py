@@ -1,0 +1,75 @@
+"""The controllers that create objects in namespaces, and the fields that controllers write into objects of users."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+
+from generator.facts.table import read_rows
+
+
+def qualify(kind: str, group: str) -> str:
+    """Return a kind with its API group: `Job.batch`; for the core group the kind alone."""
+    return f"{kind}.{group}" if group else kind
+
+
+@dataclass(frozen=True, slots=True)
+class _Controller:
+    owner: str
+    creates: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Ownerless:
+    kind: str
+    names: str = ".*"
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenFields:
+    """The metadata that controllers write into an object of a user after its creation.
+
+    Attributes:
+        kind: the kind with its group.
+        annotations: the names of annotations.
+        finalizers: the finalizers.
+    """
+
+    kind: str
+    annotations: tuple[str, ...] = ()
+    finalizers: tuple[str, ...] = ()
+
+
+@cache
+def _created_by_owner() -> Mapping[str, tuple[str, ...]]:
+    return {row.owner: row.creates for row in read_rows("creators", "controllers", _Controller)}
+
+
+def can_create(owner: str, kind: str) -> bool:
+    """Return True if a controller of the kind `owner` may create objects of a kind.
+
+    A kind of Kubernetes that the table lacks creates nothing. Other kinds that the table lacks may create any object.
+    """
+    created = _created_by_owner().get(owner)
+    if created is not None:
+        return kind in created
+    group = owner.partition(".")[2]
+    return "." in group and not group.endswith(".k8s.io")
+
+
+@cache
+def _ownerless() -> tuple[_Ownerless, ...]:
+    return read_rows("creators", "ownerless", _Ownerless)
+
+
+def is_of_kubernetes(kind: str, name: str) -> bool:
+    """Return True if Kubernetes or OpenShift creates an object of this kind and name without an owner."""
+    return any(row.kind == kind and re.fullmatch(row.names, name) for row in _ownerless())
+
+
+@cache
+def fields_of_controllers() -> Mapping[str, WrittenFields]:
+    """Return kind → the metadata that controllers write after the creation."""
+    return {row.kind: row for row in read_rows("creators", "fields", WrittenFields)}
