@@ -76,8 +76,9 @@ def audit(files: tuple[Path, ...], releases: tuple[Path, ...], targets: dict[str
         return texts[file].decode(errors="replace") if file in texts else read_text(file)
 
     outcome = adoption.apply(done.findings, Run(text_of=text_of))
-    hidden = {*done.findings} - {*outcome.findings}
-    accepted = {(finding.resource, finding.message) for finding in hidden}
+    accepted: dict[str, list[str]] = {}
+    for finding in {*done.findings} - {*outcome.findings}:
+        accepted.setdefault(finding.resource, []).append(finding.message)
     reports = build_reports(done.audit.verdicts, accepted) if options.form == POLICY_REPORT else ()
     return options.show(adoption, outcome, _summary(done.audit), _lines(done.audit), text_of, reports)
 

@@ -127,7 +127,7 @@ def _number(text: str) -> Scalar:
 def _is_deep(value: Any) -> bool:
     """Return True if a value is nested more than MAX_DEPTH levels deep."""
     level = [value]
-    for _ in range(MAX_DEPTH + 1):
+    for _ in range(MAX_DEPTH):
         if not level:
             return False
         level = [

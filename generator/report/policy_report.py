@@ -9,6 +9,7 @@ Source: kubernetes-sigs/wg-policy-prototypes 25056e1f policy-report/pkg/api/wgpo
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from generator.documents.emit import Emitter
@@ -23,8 +24,8 @@ NAME = "mpigen-audit"
 _ANSWERS = ("pass", "fail", "warn", "error", "skip")
 _SEVERITIES = {"Deny": "high", "Warn": "medium", "Audit": "low"}
 """Action of a binding → severity of a result, from the most severe action to the least."""
-Accepted = Collection[tuple[str, str]]
-"""The resource and the message of each accepted finding."""
+Accepted = Mapping[str, Collection[str]]
+"""Resource → the messages of its accepted findings, which end with the message of the rule."""
 
 
 def render(result: Result) -> str:
@@ -32,7 +33,7 @@ def render(result: Result) -> str:
     return Emitter().emit([dict(report) for report in result.reports]).rstrip("\n")
 
 
-def build_reports(verdicts: Iterable[Verdict], accepted: Accepted = ()) -> list[Mapping[str, Any]]:
+def build_reports(verdicts: Iterable[Verdict], accepted: Accepted = MappingProxyType({})) -> list[Mapping[str, Any]]:
     """Return a ClusterPolicyReport, and a PolicyReport for each namespace, sorted by namespace.
 
     Args:
@@ -64,7 +65,8 @@ def _order(result: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _result(verdict: Verdict, accepted: Accepted) -> dict[str, Any]:
     answer, message = verdict.answer.value, verdict.message
-    if answer in ("fail", "warn") and (verdict.manifest.resource, message) in accepted:
+    messages = accepted.get(verdict.manifest.resource, ()) if answer in ("fail", "warn") else ()
+    if any(text.endswith(message) for text in messages):
         answer, message = "skip", f"accepted in the settings of mpigen: {message}"
     severity = next((severity for action, severity in _SEVERITIES.items() if action in verdict.actions), "info")
     return {

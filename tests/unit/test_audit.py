@@ -377,7 +377,7 @@ def test_policy_reports_are_equal_for_equal_objects_in_another_order() -> None:
 def test_accepted_findings_are_skipped_in_reports() -> None:
     done = _audit(_pod())
     findings = [verdict for verdict in done.verdicts if verdict.answer is Answer.FAIL]
-    accepted = {(verdict.manifest.resource, verdict.message) for verdict in findings}
+    accepted = {verdict.manifest.resource: [f"the policy rejects: {verdict.message}"] for verdict in findings}
     (report,) = build_reports(done.verdicts, accepted)
     assert report["summary"]["fail"] == 0
     assert report["summary"]["skip"] == len(findings) + 1  # the rule `workloads` reads the user
@@ -388,3 +388,49 @@ def test_a_list_and_documents_have_equal_results(tmp_path: Path) -> None:
     documents = yaml.safe_dump_all(bodies).encode()
     done = pipeline.audit({str(tmp_path / "a.yaml"): documents}, _release(), {}).audit
     assert _answers(done, *Answer) == _answers(_audit(*bodies), *Answer)
+
+
+def test_the_user_of_a_request_can_be_unknown() -> None:
+    """An expression is decided without the user if its result does not depend on the user."""
+    policy = "object.metadata.name == 'a' || {}"
+    of_user = [
+        "request.userInfo.username == 'x'",
+        "has(request.userInfo)",
+        "request.?userInfo.hasValue()",
+        "authorizer.group('').resource('pods').check('get').allowed()",
+    ]
+    for name, answer in (("a", Answer.PASS), ("b", Answer.UNKNOWN)):
+        for expression in of_user:
+            release = _policy(policy.format(expression))
+            found = [verdict.answer for verdict in _audit(_object("ConfigMap", "v1", name), release=release).verdicts]
+            tests = "has(" in expression or "?" in expression
+            assert found == [Answer.UNKNOWN if tests else answer], expression
+
+
+def _policy(expression: str) -> list[Manifest]:
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}
+    spec = {"matchConstraints": {"resourceRules": [rule]}, "validations": [{"expression": expression}]}
+    group = "admissionregistration.k8s.io/v1"
+    bodies: list[Body] = [
+        {"apiVersion": group, "kind": "ValidatingAdmissionPolicy", "metadata": {"name": "p"}, "spec": spec},
+        {
+            "apiVersion": group,
+            "kind": "ValidatingAdmissionPolicyBinding",
+            "metadata": {"name": "p"},
+            "spec": {"policyName": "p", "validationActions": ["Deny"]},
+        },
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": TEAM}},
+    ]
+    return [Manifest(body, "p.yaml") for body in bodies]
+
+
+def test_match_conditions_read_a_member_without_permissions_on_the_cluster() -> None:
+    members = "!authorizer.group('').resource('namespaces').check('update').allowed()"
+    release = _policy("false")
+    release[0].body["spec"]["matchConditions"] = [{"name": "members", "expression": members}]
+    assert _rejected(_object("ConfigMap", "v1", "a"), release=release) == {"ConfigMap a": ["p"]}
+    release[0].body["spec"]["matchConditions"][0]["expression"] = f"!{members}"
+    assert _audit(_object("ConfigMap", "v1", "a"), release=release).verdicts == []
+    here = "authorizer.group('').resource('pods').namespace(request.namespace).check('get').allowed()"
+    release[0].body["spec"]["matchConditions"][0]["expression"] = here
+    assert [*_answers(_audit(_object("ConfigMap", "v1", "a"), release=release), Answer.ERROR)] == ["ConfigMap a"]
