@@ -14,7 +14,7 @@ from pathlib import Path
 from generator.checks.finding import Finding
 from generator.checks.registry import Suite
 from generator.checks.run import compare, number_documents, unreadable
-from generator.documents.files import MAX_FILES, find_read_problem, os_error_problem, read_file
+from generator.documents.files import MAX_FILE, MAX_FILES, find_read_problem, os_error_problem, read_file
 from generator.documents.messages import format_names
 from generator.errors import DocumentError, InputError, OutputError, Problem
 from generator.manifests import Manifest, read
@@ -121,8 +121,13 @@ class Search:
     named: frozenset[Path] = frozenset()
 
 
-def manifest_files(paths: Sequence[Path], limit: int = MAX_FILES) -> Search:
+def manifest_files(paths: Sequence[Path], limit: int = MAX_FILES, largest: int = MAX_FILE) -> Search:
     """Find the named files, and all YAML and JSON files below the named folders.
+
+    Args:
+        paths: the files and folders.
+        limit: the most files.
+        largest: the size of the largest named file, in bytes. A larger one is in `refused`.
 
     Raises:
         OutputError: paths do not exist.
@@ -131,7 +136,7 @@ def manifest_files(paths: Sequence[Path], limit: int = MAX_FILES) -> Search:
     missing = [Problem("there is no such file or folder", file=str(path)) for path in paths if _is_missing(path)]
     if missing:
         raise OutputError(tuple(missing))
-    entries = dict.fromkeys(islice((entry for path in paths for entry in _below(path)), limit + 1))
+    entries = dict.fromkeys(islice((entry for path in paths for entry in _below(path, largest)), limit + 1))
     if len(entries) > limit:
         names = ", ".join(map(str, paths))
         raise InputError((Problem(f"more than {limit:,} files below {names}", "name fewer, or smaller folders"),))
@@ -151,13 +156,13 @@ def _is_missing(path: Path) -> bool:
     return False
 
 
-def _below(path: Path) -> Iterator[Path | Problem]:
+def _below(path: Path, largest: int) -> Iterator[Path | Problem]:
     """Yield a file or the files below a folder, and a problem for each one that cannot be read.
 
     Hidden files and folders are left out, because editors, Git and unfinished releases create them.
     """
     if not _is_folder(path):
-        yield find_read_problem(path) or path
+        yield find_read_problem(path, largest) or path
         return
     refused = []
     folders = [str(path)]

@@ -92,7 +92,7 @@ def _read(paths: Sequence[Path]) -> Iterator[tuple[str, bytes]]:
         if path == _STDIN:
             yield "stdin", read_stdin("pipe an export into `mpigen audit -`", MAX_EXPORT)
             continue
-        search = manifest_files([path])
+        search = manifest_files([path], largest=MAX_EXPORT)
         if search.refused:
             raise OutputError(search.refused)
         if not search.files:
