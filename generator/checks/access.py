@@ -52,7 +52,7 @@ def everyone(objects: Objects) -> Iterator[Breach]:
         if binding.kind not in _BINDINGS or _BUILT_IN in mapping(binding.body, "metadata", "labels"):
             continue
         reference = mapping(binding.body.get("roleRef"))
-        if reference.get("kind") == "ClusterRole" and reference.get("name") in _PUBLIC:
+        if reference.get("kind") == "ClusterRole" and string(reference.get("name")) in _PUBLIC:
             continue
         role = _role(roles, binding, reference)
         for index, subject in indexed_mappings(binding.body.get("subjects")):
