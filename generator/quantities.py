@@ -110,10 +110,15 @@ def parse(text: str) -> Quantity:
 
 
 def amount_of(value: object) -> Fraction | None:
-    """Return the amount of a value, if it is a string such as `500m`, or a number; None if it is no quantity."""
+    """Return the amount of a value, if it is a string such as `500m`, or a number; None if it is no quantity.
+
+    The API server ignores blanks around a quantity.
+
+    Source: k8s.io/apimachinery v0.34.2 pkg/api/resource/quantity.go UnmarshalJSON
+    """
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         return None
     try:
-        return parse(str(value)).value
+        return parse(str(value).strip(" ")).value
     except ValueError:
         return None

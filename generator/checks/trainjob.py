@@ -79,13 +79,19 @@ _PARTS_OF_REFERENCES = {"apiGroup": "API group", "kind": "kind"}
 
 @check("trainjob/runtime-kind", severity=ERROR, needs=TrainJob)
 def runtime_kind(job: TrainJob) -> Iterator[Breach]:
-    """Report a reference to a runtime of an unsupported kind.
+    """Report a TrainJob without a runtime, or with a runtime of an unsupported kind.
+
+    The CustomResourceDefinition accepts a TrainJob without `spec`, but Trainer's webhook adds an empty `spec`, and the
+    API server rejects this object.
 
     Trainer supports only the kinds ClusterTrainingRuntime and TrainingRuntime of the API group `trainer.kubeflow.org`.
     Trainer rejects a TrainJob whose `runtimeRef` has another kind or group.
 
     Source: trainer v2.3.0 pkg/webhooks/trainjob_webhook.go ValidateCreate, pkg/runtime/core/registry.go
     """
+    if job.body.get("spec") is None:
+        message = "`spec` is not set, so the TrainJob has no runtime"
+        yield Breach((), message, "the API server rejects the TrainJob", "set `spec.runtimeRef.name`")
     reference = mapping(job.body, "spec", "runtimeRef")
     for field, supported in (("apiGroup", (GROUP,)), ("kind", ("ClusterTrainingRuntime", "TrainingRuntime"))):
         value = reference.get(field, supported[0])
