@@ -50,7 +50,7 @@ def target(path: str) -> Target:
             pass
         case _:
             return Target("", "", "", "", "", "", split.path, query)
-    if rest[:1] == ["namespaces"] and len(rest) > 2 and rest[2] != "finalize":
+    if rest[:1] == ["namespaces"] and len(rest) > 2 and rest[2] not in ("finalize", "status"):
         namespace, rest = rest[1], rest[2:]
     else:
         namespace = rest[1] if rest[:1] == ["namespaces"] and len(rest) > 1 else ""

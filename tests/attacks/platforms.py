@@ -28,6 +28,8 @@ PERSONAS = {
     "workbench": "system:serviceaccount:workbenches:workbench",
     "pod": "system:serviceaccount:{team}:mpi",
     "ci": "system:serviceaccount:ci:platform",
+    "student": "student",
+    "professor": "professor",
     "notebooks": "system:serviceaccount:notebooks:controller",
     "argocd": "{argocd}",
     "kueue": "system:serviceaccount:kueue-system:kueue-controller-manager",
@@ -37,7 +39,10 @@ PERSONAS = {
     "drainer": "admin",
 }
 """Persona → user name."""
-OF_CLUSTER = ("notebooks", "argocd", "kueue", "trainer", "garbage-collector", "namespace-controller", "drainer")
+OF_CLUSTER = (
+    "student", "professor", "notebooks", "argocd", "kueue", "trainer", "garbage-collector", "namespace-controller",
+    "drainer",
+)  # fmt: skip
 """Personas whose roles are not in the release."""
 
 

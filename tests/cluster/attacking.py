@@ -83,7 +83,7 @@ def staged(admin: Client, name: str, on_the_cluster: list[Deployed]) -> Iterator
     deployed = trees.deploy(admin, found.platform, tree)
     refused = [outcome.refusal for outcome in deployed.outcomes if outcome.refusal]
     assert refused == []
-    for body in _workbench():
+    for body in _outside(str(found.names["team"])):
         admin.apply(body, "tests")
     stage = Stage(found, deployed, admin, _clients(admin, found))
     for persona, namespace in (("submitter", stage.team), ("other-submitter", str(found.names["other"]))):
@@ -97,23 +97,48 @@ def staged(admin: Client, name: str, on_the_cluster: list[Deployed]) -> Iterator
     trees.remove(admin, deployed)
 
 
-def _workbench() -> list[Body]:
-    """Return the account of a workbench, and the right of the controller of notebooks to create pods."""
-    names = {"name": "workbench", "namespace": "workbenches"}
-    role = {"name": "attacks-notebooks"}
-    subject = {"kind": "ServiceAccount", "name": "controller", "namespace": "notebooks"}
+_RIGHTS_OF_OPERATORS = {
+    "trainer.kubeflow.org": ["trainjobs", "trainingruntimes"],
+    "jobset.x-k8s.io": ["jobsets"],
+    "kueue.x-k8s.io": ["localqueues", "workloads", "workloads/status"],
+    "resource.k8s.io": ["resourceclaims", "resourceclaimtemplates"],
+    "external-secrets.io": ["externalsecrets", "pushsecrets", "secretstores"],
+    "discovery.k8s.io": ["endpointslices"],
+    "": ["endpoints"],
+}
+"""API group → the resources that operators may add to `edit` of Kubernetes (`aggregate-to-edit`)."""
+
+
+def _outside(team: str) -> list[Body]:
+    """Return objects of cluster admins: the account of a workbench, and roles of a student, a professor and notebooks.
+
+    The student has Kubernetes' `edit` and the rights of operators, the professor all rights in the namespace.
+    """
+    rules = [policy_rule(group, resources, ["*"]) for group, resources in _RIGHTS_OF_OPERATORS.items()]
+    student, professor = (
+        {"apiGroup": RBAC, "kind": "User", "name": PERSONAS[persona]} for persona in ("student", "professor")
+    )
+    notebooks = {"kind": "ServiceAccount", "name": "controller", "namespace": "notebooks"}
     return [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "workbenches"}},
-        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": names},
-        cluster_role(role["name"], [policy_rule("", ["pods"], ["create"])]),
-        {
-            "apiVersion": f"{RBAC}/v1",
-            "kind": "ClusterRoleBinding",
-            "metadata": role,
-            "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", **role},
-            "subjects": [subject],
-        },
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "workbench", "namespace": "workbenches"}},
+        cluster_role("attacks-operators", rules),
+        cluster_role("attacks-notebooks", [policy_rule("", ["pods"], ["create"])]),
+        _binding("attacks-student", "edit", student, team),
+        _binding("attacks-operators", "attacks-operators", student, team),
+        _binding("attacks-professor", "cluster-admin", professor, team),
+        _binding("attacks-notebooks", "attacks-notebooks", notebooks, team),
     ]
+
+
+def _binding(name: str, role: str, subject: Body, namespace: str) -> Body:
+    return {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": name, "namespace": namespace},
+        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": role},
+        "subjects": [subject],
+    }
 
 
 def _clients(admin: Client, found: Scene) -> dict[str, Client]:

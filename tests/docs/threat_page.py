@@ -27,6 +27,9 @@ another control, such as a webhook of Trainer.
 - viewer, submitter, editor, team admin: a [role](access.md#roles) on the attacked team
 - other submitter, other admin: a role on another team
 - workbench: the token of a ServiceAccount with the role of a submitter
+- student: a user to whom a cluster admin gave the ClusterRole `edit` of Kubernetes in the namespace, by hand, and the
+  rights that operators add to it
+- professor: a user to whom a cluster admin gave the ClusterRole `cluster-admin` in the namespace, by hand
 - notebooks: the controller of workbenches, which `tenants[].workloads` declares
 - ci: the account that reads the platform
 - pod: the ServiceAccount of the pods of jobs

@@ -38,7 +38,6 @@ _KINDS = (
     "events.events.k8s.io",
     "localsubjectaccessreviews.authorization.k8s.io",
     "persistentvolumeclaims",
-    "pods/eviction",
     "rolebindings.rbac.authorization.k8s.io",
     "trainjobs.trainer.kubeflow.org",
 )
@@ -54,8 +53,8 @@ _KIND = (
 """CEL for the resource of a request, such as `pods/exec` or `trainjobs.trainer.kubeflow.org`."""
 
 _IS_DRAIN = (
-    "request.operation == 'DELETE'\n"
-    "&& request.resource.resource == 'pods'\n"
+    "request.resource.resource == 'pods'\n"
+    "&& (request.operation == 'DELETE' || request.?subResource.orValue('') == 'eviction')\n"
     "&& authorizer.group('').resource('nodes').check('patch').allowed()"
 )
 
@@ -84,8 +83,9 @@ def _rules(platform: Platform) -> Iterator[Rule]:
     yield from _image_rules(platform)
     if any(limit.hosts_per_job or limit.devices_per_host or limit.time_per_job for limit in limits):
         yield size(limits)
+    callers = _caller_constants(platform)
     if platform.isolation.unit == "job":
-        yield read_rule("job-isolation")
+        yield read_rule("job-isolation", constants=callers)
     yield from _compliance_rules(platform.policies)
     if any(tenant.pod_security == MEMLOCK for tenant in platform.tenants):
         # restricts all pods in namespaces with the label
@@ -94,7 +94,6 @@ def _rules(platform: Platform) -> Iterator[Rule]:
         operators = {"CALLERS": _is_caller(platform.operators)}
         yield read_rule("generated", constants=operators, labels=_platform_labels(platform))
         yield read_rule("reserved", constants=operators)
-    callers = _caller_constants(platform)
     settings = ["unlimited"] if any(limit.storage is None for limit in limits) else []
     yield from (read_rule(name, settings, constants=callers) for name in _ABOUT_CALLERS)
 
@@ -150,7 +149,7 @@ def _caller_constants(platform: Platform) -> dict[str, str]:
       ServiceAccount that the platform file declares for a team.
     - JANITOR: a janitor sends the request.
     - IS_PLATFORM: the caller may update all Namespaces, which hold the parameters of all rules.
-    - IS_DRAIN: the caller deletes a pod and may change all nodes, as `kubectl drain` and autoscalers do.
+    - IS_DRAIN: the caller deletes or evicts a pod and may change all nodes, as `kubectl drain` and autoscalers do.
     - ARGO_CD: the user name of Argo CD, or the empty string, which no user has.
     - KIND: the resource of the request.
     - KINDS: the resources that members of every team may write.
