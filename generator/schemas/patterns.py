@@ -182,6 +182,7 @@ BASE64 = (
 
 # k8s.io/kube-openapi pkg/validation/strfmt/duration.go `ParseDuration`: a duration of Go, or a number before a unit of
 # `timeUnits` in any case, somewhere in the text.
+_MICRO = "\u00b5"  # written out, because patterns in Go have no escape for it
 _GO_UNIT = "(ns|us|\u00b5s|\u03bcs|ms|s|m|h)"
 _UNITS = ("ns", "us", "\u00b5s", "ms", "s", "m", "h", "hr", "d", "w", "wk")
 _BEGINNINGS = ("nano", "micro", "milli", "sec", "min", "hour", "day", "week")
@@ -195,7 +196,7 @@ def _in_any_case(words: tuple[str, ...]) -> str:
 
 DURATION = (
     rf"^[+-]?(0|(([0-9]+\.?[0-9]*|\.[0-9]+){_GO_UNIT})+)$"
-    rf"|[0-9]\s*({_in_any_case(_UNITS)}([^A-Za-z\u00b5]|$)|{_in_any_case(_BEGINNINGS)})"
+    rf"|[0-9]\s*({_in_any_case(_UNITS)}([^A-Za-z{_MICRO}]|$)|{_in_any_case(_BEGINNINGS)})"
 )
 # k8s.io/kube-openapi pkg/validation/strfmt/default.go `UUIDPattern`.
 UUID = "^[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}$"
