@@ -365,10 +365,10 @@ def _format_namespaces(namespaces: AbstractSet[str]) -> str:
 
 
 def existing_instead(name: str, known: Collection[str]) -> str:
-    """Return the end of a fix that proposes existing names: `, or correct the name to …`, or `, or use …`.
+    """Return the end of a fix that proposes existing names, such as `, or correct the name to default`.
 
     The result is empty if `known`, the names of existing objects, is empty.
     """
     if close := difflib.get_close_matches(name, known, n=1):
         return f", or correct the name to `{close[0]}`"
-    return f", or use {format_names(sorted(known)[:5], 'or')}" if known else ""
+    return f", or write an existing name: {format_names(sorted(known)[:5], 'or')}" if known else ""

@@ -30,7 +30,7 @@ _RBAC = "rbac.authorization.k8s.io"
 _NEWEST = 99
 """A minor version of Kubernetes that has all functions of CEL."""
 _VARIABLES = ("object", "oldObject", "request", "namespaceObject", "params", "variables", "authorizer")
-_FIX = "restore the file from the release that `mpigen synth` wrote"
+_FIX = "restore the files with admission policies and bindings as `mpigen synth` wrote them"
 
 
 class Protections(NamedTuple):

@@ -54,7 +54,9 @@ _RULES = {
 _REJECTED = "the API server rejects the object"
 _WHY = {
     "unknown-field": "strict field validation rejects the object; without it, the API server drops the field silently",
-    "duplicate-item": "server-side apply rejects the object; for most lists, all other requests also fail",
+    "duplicate-item": (
+        "server-side apply rejects the object; other creates and updates also fail, except in a few lists such as `env`"
+    ),
 }
 
 

@@ -261,8 +261,9 @@ def count_indexes(text: str, completions: int) -> int | None:
 def _find_selector_breaches(job: JobSpec) -> Iterator[Breach]:
     selector, is_manual = job.spec.get("selector"), job.spec.get("manualSelector") is True
     if is_manual and (job.manifest.kind == "CronJob" or selector is None):
-        fix = "remove `manualSelector`" if job.manifest.kind == "CronJob" else "set `selector`, or remove the field"
-        message = f"`manualSelector` is set in a {job.manifest.kind} without a selector"
+        fix, message = "set `selector`, or remove the field", "`manualSelector` is set in a Job without a selector"
+        if job.manifest.kind == "CronJob":
+            fix, message = "remove `manualSelector`", "a CronJob cannot set `manualSelector: true`"
         yield job.breach(("manualSelector",), message, fix, value=True)
     elif isinstance(selector, dict) and any(selector.values()) and not is_manual:
         message = "`selector` is set, but the API server generates the selector of each Job"

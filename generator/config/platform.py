@@ -91,7 +91,7 @@ class Platform(Section):
     """Teams with their namespaces, quota and access."""
     cohorts: tuple[Cohort, ...] = Field(default=(), examples=[[{"name": "physics"}, {"name": "chemistry"}]])
     """Groups of teams that share quota with each other first. Default: the cohorts that `tenants[].cohort` names,
-    without parents and without quota of their own."""
+    directly below the root Cohort and without quota of their own."""
     policies: Policies = Field(default=Policies(), examples=[{"images": {"registries": ["quay.io/acme/"]}}])
     """Rules for all tenants: Pod Security, admission policies, images, residency and retention."""
     access: PlatformAccess = Field(default=PlatformAccess(), examples=[{"admin": ["group:platform-admins"]}])

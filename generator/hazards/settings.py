@@ -278,7 +278,7 @@ def open_egress(platform: Platform) -> Iterator[Hazard]:
     Source: mpigen: the limit, an eighth of all public addresses, is its own
     """
     why = "a program in any pod of the team can send data to a large part of the Internet"
-    fix = "list only the networks that the team needs, or with Cilium DNS names as `fqdn`"
+    fix = "list only the networks that the team needs; with `cluster.network: cilium`, you can list DNS names (`fqdn`)"
     wide = set()
     for tenant, _, network, path in _networks_of_egress(platform):
         if (share := covered([network])) >= _OPEN:

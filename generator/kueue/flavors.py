@@ -24,7 +24,7 @@ def resource_flavor(pool: Pool) -> Body:
 
     It lists the taints of the nodes, so that Kueue checks that a pod tolerates them. It adds no tolerations, because
     they would replace the tolerations of the runtime (trainer v2.3.0 pkg/runtime/core/trainingruntime.go: `tolerations`
-    has no merge key). Only mpigen's checks on quota read the annotations, which state the capacity of the nodes.
+    has no merge key). The annotations state the number of nodes and the resources of each node. Only mpigen reads them.
     """
     return omit_none(
         {

@@ -157,15 +157,23 @@ def segment(network: Attachment) -> Segment | None:
     match network.type:
         case "sriov" if device:
             vlan = _number(main.get("vlan"), 0)
-            text = f"the VLAN {vlan} of `{device}`" if vlan else f"`{device}` without a VLAN"
+            text = (
+                f"VLAN {vlan} on the devices of resource `{device}`"
+                if vlan
+                else f"the devices of resource `{device}` without a VLAN"
+            )
             return Segment(("sriov", device, str(vlan)), text, _VLAN_FIX)
         case "ib-sriov" if device:
             # a pkey has 15 bits and the membership bit (ib-sriov-cni 543060d pkg/types)
             key = _number(main.get("pkey"), _DEFAULT_PARTITION) & _DEFAULT_PARTITION
             partition = "the default partition" if key == _DEFAULT_PARTITION else f"the partition {key:#x}"
-            return Segment(("ib", device, str(key)), f"{partition} of `{device}`", _PARTITION_FIX)
+            return Segment(
+                ("ib", device, str(key)), f"{partition} on the devices of resource `{device}`", _PARTITION_FIX
+            )
         case "host-device" if device:
-            return Segment(("host-device", device), f"the physical network of `{device}`", _DEVICE_FIX)
+            return Segment(
+                ("host-device", device), f"the physical network of the devices of resource `{device}`", _DEVICE_FIX
+            )
         case "macvlan" | "ipvlan" | "ipoib" if master := str(main.get("master") or ""):
             fix = f"give each team its own VLAN, for example `master: {master}.120`"
             fix = _DEVICE_FIX if network.type == "ipoib" else fix

@@ -428,7 +428,10 @@ _Templates = Iterator[tuple[str, Path, Mapping[str, Any]]]
 
 
 def _templates(kind: str, body: Body) -> _Templates:
-    """Yield (role, path, body) of each pod template."""
+    """Yield (role, path, body) of each pod template.
+
+    The role is the replicated job or replica type; it is empty for kinds with one pod template.
+    """
     if kind in _ONE_TEMPLATE:
         yield "", _ONE_TEMPLATE[kind], mapping(body, *_ONE_TEMPLATE[kind])
     elif kind in _WITH_REPLICATED_JOBS:

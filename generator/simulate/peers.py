@@ -172,7 +172,7 @@ class Cluster:
 
     @cached_property
     def _selectors(self) -> Sequence[Body]:
-        """The pod selectors of all policies and of their rules, each once."""
+        """The pod selectors of all policies and rules, each once. Empty ones, which match every pod, are left out."""
         policies = self.policies.all()
         entries = [entry.pods for policy in policies for entry in policy.entries()]
         selectors = [selector for selector in (*(policy.pods for policy in policies), *entries) if selector]

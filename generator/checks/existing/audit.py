@@ -99,8 +99,8 @@ def _notes(inventory: Inventory) -> Iterator[str]:
         )
     if (GROUP, "TrainJob") in inventory.kinds and (KUEUE, "Workload") not in inventory.kinds:
         yield (
-            "the export has no Workloads, so `audit` assumes that Kueue wrote the patches of its manager in TrainJobs; "
-            "export workloads.kueue.x-k8s.io too"
+            "the export has no Workloads, so `audit` assumes that Kueue wrote all entries of `runtimePatches` with "
+            f"`manager: {KUEUE}/manager`; export workloads.kueue.x-k8s.io too"
         )
     for identity, original in inventory.release.items():
         live = inventory.export.get(identity)

@@ -45,10 +45,15 @@ def _breach(verdict: Verdict) -> Breach:
         )
     is_denied = verdict.answer is Answer.FAIL
     effect = "rejects" if is_denied else "warns about" if "Warn" in verdict.actions else "logs"
+    why = "the policy does not reject this object, so any member of the team can create it"
+    if is_denied:
+        why = (
+            "the object is older than the policy, a platform admin created it, or the policy had no binding at the time"
+        )
     return Breach(
         verdict.path,
         f"the policy `{verdict.policy}` {effect} a new {kind} like this: {verdict.message}",
-        "a user created the object before the policy, without it, or with the permissions of a platform admin",
+        why,
         "change or delete the object as the message requires, or accept the finding with a waiver in the settings",
         severity=ERROR if is_denied else WARNING if "Warn" in verdict.actions else INFO,
         check="audit/denied",

@@ -159,8 +159,8 @@ class Nics(Section):
     ports: tuple[Port, ...] = ()
     """The names of the interfaces on the node, such as `ens1f0np0`, in the order of the rails."""
     addresses: tuple[PciAddress, ...] = ()
-    """The PCI addresses of the NICs, such as `"0000:18:00.0"`, in the order of the rails. Write these instead of
-    `ports`."""
+    """The PCI addresses of the NICs, such as `"0000:18:00.0"`, in the order of the rails. Name the NICs
+    by `ports` or by `addresses`. `attach: host-device` with NVIDIA's network operator needs `addresses`."""
 
     @field_validator("ports", "addresses")
     @classmethod
@@ -178,8 +178,9 @@ class Addresses(Section):
     by: Literal["whereabouts", "nv-ipam"] | None = None
     """The IPAM plugin. Default: `nv-ipam` with NVIDIA's network operator, else `whereabouts`."""
     gateway: Address | None = None
-    """The address of a router between the rails or to other networks, such as `192.168.0.1`. The router never becomes
-    the default route of pods. Default: none."""
+    """The address of a router between the rails or to other networks, such as `192.168.0.1`. With
+    `rails: separate`, each rail has a router at the same position in its part of `range`. No router becomes the default
+    route of pods. Default: none."""
     exclude: tuple[Network, ...] = ()
     """The parts of `range` that other machines use, such as `192.168.0.0/24`. Pods get no address in these parts."""
 
@@ -215,10 +216,10 @@ class NodeSetup(Section):
     isolated_cpus: CpuSet | None = None
     """OpenShift: the cores for pods, such as `4-191`. Needs `reservedCpus`."""
     plugin_repository: Repository | None = None
-    """The repository with the image of NVIDIA's device plugin, such as `registry.example.com/mellanox` for a mirror.
-    Default: NVIDIA's registry."""
+    """The repository with the image of the device plugin for NICs that NVIDIA's network operator runs, such as
+    `registry.example.com/mellanox` for a mirror. Default: NVIDIA's registry."""
     plugin_version: Version | None = None
-    """The tag or digest of the image of NVIDIA's device plugin, such as `v1.5.3`. Default: the version in release
+    """The tag or digest of the image of the device plugin for NICs, such as `v1.5.3`. Default: the version in release
     26.4.1 of NVIDIA's network operator."""
     machine_config_pool: Name | None = None
     """OpenShift: the MachineConfigPool that these nodes belong to. Default: `worker`."""

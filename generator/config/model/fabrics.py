@@ -150,7 +150,11 @@ class Rail:
 
 
 class Fabric(Section):
-    """A high-speed network between the ranks of a job. On a pool with a fabric, MPI uses only this fabric."""
+    """A high-speed network between the ranks of a job.
+
+    Ranks on different nodes send their data only over the fabric of their pool, unless `fallback` is true or the
+    runtime sets `fabric: none`.
+    """
 
     name: Annotated[Name, AfterValidator(_is_short)]
     """The name of the fabric, such as `ib`. `pools[].fabric` refers to it, and names of NetworkAttachmentDefinitions
@@ -174,10 +178,12 @@ class Fabric(Section):
     operator_namespace: Name | None = None
     """The namespace of the operator. Default: the namespace of a default installation."""
     resource: ExtendedResource | None = None
-    """The extended resource of one NIC, such as `openshift.io/ib_vf`. Default: the prefix of the operator or of
-    `attach`, and the name of the fabric."""
+    """The extended resource of one NIC, or of the RDMA device that pods share, such as `openshift.io/ib_vf`. Default:
+    `vpc.amazonaws.com/efa` for EFA, else a prefix for the operator and `attach`, and the name of the fabric with `_`
+    for `-`. With `rails: separate`, mpigen can append the rail, such as `_rail0`."""
     per_node: Count = 1
-    """The number of NICs of one node. Each worker pod of a job gets access to all of these NICs."""
+    """The number of NICs of one node. Each worker pod gets all of these NICs. On a pool with MIG, it gets one of each
+    resource."""
     pods_per_node: Count = 1
     """The number of pods on one node that can use the fabric at the same time: the number of virtual functions of each
     NIC (`numVfs`), or the number of pods that share a device (`rdmaHcaMax`)."""
@@ -197,8 +203,9 @@ class Fabric(Section):
     """InfiniBand: the partition key (P_Key) of teams without their own key, in quotes, such as `"0x100"`. Needs
     ib-kubernetes and UFM. Default: the default partition."""
     addresses: Addresses | None = None
-    """The IP addresses of pods on the fabric. RoCE and Ethernet need addresses. InfiniBand with `attach: sriov` does
-    not."""
+    """The IP addresses of pods on the fabric. Required for RoCE and Ethernet, except with `attach: dra`, and for
+    `attach: ipoib`. Optional for InfiniBand with `sriov` or `host-device`. mpigen rejects addresses with `rdma-shared`,
+    `efa` and `dra`, which give pods no network interface."""
     rdma: Literal["exclusive", "shared"] | None = None
     """The RDMA devices that a pod can access. `exclusive`: only the devices of the pod. `shared`: all devices of the
     node. A change restarts the nodes. Default: `exclusive` for `attach: sriov` with an operator, else `shared`."""
@@ -207,8 +214,8 @@ class Fabric(Section):
     mpigen writes a SriovNetwork or SriovIBNetwork in each namespace, and the SR-IOV operator creates the
     NetworkAttachmentDefinitions from it. This needs OpenShift 4.20, or an upstream operator of August 2025 or later."""
     device_class: DeviceClass | None = None
-    """With `attach: dra`: the DeviceClass of the NICs, such as `mrdma.google.com`. mpigen writes the DeviceClass,
-    unless the DRA driver installs it. Default: the name of the fabric."""
+    """With `attach: dra`: the name of a DeviceClass that exists on the cluster, such as `mrdma.google.com`. Default:
+    mpigen writes a DeviceClass with the name of the fabric."""
     selectors: SetOf[Selector] = ()
     """With `attach: dra`: CEL expressions over `device`, such as `device.attributes["dra.net"].rdma`. All of them must
     be true for a NIC. If the list is empty, any NIC of the DeviceClass fits."""
@@ -218,7 +225,8 @@ class Fabric(Section):
     fallback: Flag = False
     """If true, ranks fall back to TCP silently when the fabric does not work. If false, they fail."""
     preflight: Flag = True
-    """If true, each worker pod checks its devices, their links and its limit of locked memory before ranks start."""
+    """If true, each worker pod checks its devices, their links and its limit of locked memory before ranks start.
+    With `fallback: true`, pods check nothing."""
     nodes: NodeSetup = NodeSetup()
     """Settings of the nodes of the fabric."""
 

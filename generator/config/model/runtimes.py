@@ -174,8 +174,9 @@ class Runtime(Section):
     """The number of ranks (MPI processes) per worker pod. Default: one per device. On a CPU pool the default is one per
     whole CPU, or a single rank for a framework with threads of its own."""
     resources: Resources = Field(default={}, validate_default=True)
-    """The requests of one worker pod that differ from the default, such as `nvidia.com/gpu: 4`. Default: all devices of
-    a node, and nine tenths of its cpu and memory."""
+    """The requests of one worker pod that differ from the default, such as `nvidia.com/gpu: 4`. Default: all
+    accelerators and NICs of the fabric on a node, and nine tenths of its cpu and memory, or with `pools[].daemons` all
+    cpu and memory that the DaemonSets leave. On a pool with MIG: one slice, and its share of cpu and memory."""
     launcher: Literal["node", "separate"] | None = None
     """The pod that runs `mpirun`. `node`: a worker pod, which also runs ranks. `separate`: a small pod without ranks.
     Default: `separate` for families that must know the pod of rank 0 in advance, else `node`."""
@@ -211,8 +212,9 @@ class Runtime(Section):
     """The network between ranks. `pool`: the fabric of the pool, if it has one. `none`: TCP on the pod network."""
     memlock: Literal["node", "capability"] = "node"
     """The limit of memory that ranks can lock. RDMA needs locked memory. `node`: the limit that the nodes set.
-    `capability`: no limit, because ranks get the capability IPC_LOCK. Each tenant then needs an entry of `relax` with
-    `rule: pod-security` and `to: memlock`, and the image needs a `setpriv` with the file capability `cap_ipc_lock`."""
+    `capability`: no limit, because ranks get the capability IPC_LOCK. Each tenant that can use the runtime then needs
+    an entry of `relax` with `rule: pod-security` and `to: memlock`, unless its Pod Security level is `privileged`. The
+    image needs a `setpriv` with the file capability `cap_ipc_lock`."""
     restarts: Count | None = None
     """The number of times that JobSet restarts a failed job as a whole. Default: never."""
     active_deadline_seconds: Count | None = None
@@ -220,9 +222,8 @@ class Runtime(Section):
     termination_grace_period_seconds: Seconds | None = None
     """The number of seconds that ranks have to save their state when Kubernetes deletes their pods. Default: 30."""
     ttl_seconds_after_finished: Annotated[Seconds | None, BeforeValidator(_is_rejected_later)] = None
-    """The number of seconds after which JobSet deletes a finished job with its pods and logs. Default: JobSet keeps
-    them until the TrainJob is deleted. mpigen rejects this field, because all supported versions of Trainer would run a
-    failed job again after the deletion."""
+    """Do not set this field: mpigen rejects every value, because all supported versions of Trainer run a failed job
+    again after JobSet deletes it. Finished jobs stay until their TrainJob is deleted."""
     deprecated: bool = False
     """If true, Trainer warns users that submit a TrainJob with this runtime. Give the runtime that replaces it a
     different name, because some fields of a runtime cannot change."""

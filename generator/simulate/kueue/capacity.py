@@ -3,17 +3,19 @@
 A state is a possible usage of all other ClusterQueues; the usage of this ClusterQueue is 0. The path leads from the
 ClusterQueue through its cohorts to the root of the cohort tree. The side children of a cohort on the path are its child
 cohorts and ClusterQueues that are not on the path. A child uses its local quota first, which it never lends. Only the
-usage beyond it counts in the parent. So the usage of the side children of all cohorts on the path defines a state.
+usage beyond it counts in the parent. So the ClusterQueue gets the same in two states if the usage of all side children
+of its path is equal in both.
 
 How Kueue preempts without fair sharing (kueue v0.19.2 pkg/scheduler/preemption/classical/hierarchical_preemption.go
 `collectCandidatesForHierarchicalReclaim`, preemption.go `classicalPreemptions`; the same in v0.18.3): it looks for the
 lowest node of the path whose subtree quota holds the job. Outside of this subtree, Kueue preempts jobs of queues that
 exceed their nominal quota, in cohorts that exceed their subtree quota. Inside, it preempts jobs of other queues in two
 cases: the new job stays within the nominal quota of its queue, or the other jobs have a lower priority
-(`borrowWithinCohort`). The second case does not hold in every state.
+(`borrowWithinCohort`). The second case is not guaranteed, because the other jobs may have the highest priority.
 
 With fair sharing (`fairPreemptions`, `runFirstFsStrategy`), a job that stays within the nominal quota preempts the same
-jobs. For a job that borrows, Kueue compares the shares of queues, which depend on the sizes of the running jobs.
+jobs. For a job that borrows, Kueue compares the shares of queues, which depend on the sizes of the running jobs. So
+only an upper bound is known.
 """
 
 from __future__ import annotations

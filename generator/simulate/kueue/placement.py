@@ -133,7 +133,7 @@ class _Search:
     def _find_several(self, domains: Sequence[Domain]) -> list[Domain] | None:
         """Return some of the domains, which together have room for all pods, the leader's domain first.
 
-        Return None if all of them have too little room.
+        Return None if even all domains together have too little room for the pods and the leader.
         """
         domains = self._prioritize_leader(domains, self._count, self._leaders)
         chosen: list[Domain] = []
