@@ -91,11 +91,11 @@ class Platform(Section):
     """Teams with their namespaces, quota and access."""
     cohorts: tuple[Cohort, ...] = Field(default=(), examples=[[{"name": "physics"}, {"name": "chemistry"}]])
     """Groups of teams that share quota with each other first. Default: the cohorts that `tenants[].cohort` names,
-    directly below the root Cohort and without quota of their own."""
+    directly below the root Cohort of these tenants and without quota of their own."""
     policies: Policies = Field(default=Policies(), examples=[{"images": {"registries": ["quay.io/acme/"]}}])
     """Rules for all tenants: Pod Security, admission policies, images, residency and retention."""
     access: PlatformAccess = Field(default=PlatformAccess(), examples=[{"admin": ["group:platform-admins"]}])
-    """The admins of the platform, and the accounts of its CI pipelines."""
+    """The admins and janitors of the platform, and the accounts of its CI pipelines."""
     isolation: Isolation = Field(default=Isolation(), examples=[{"metrics": {"namespace": "monitoring"}}])
     """The network traffic that pods of all tenants may have in addition to `tenants[].egress`."""
     queues: Queues = Field(default=Queues(), examples=[{"fairSharing": True}])

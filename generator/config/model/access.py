@@ -116,21 +116,23 @@ class Access(Section):
     """
 
     admin: SetOf[Member] = ()
-    """Team admins, such as `group:team-cv-leads`. They have the role `edit`, and can grant the four roles of the
-    namespace to others."""
+    """Team admins, such as `group:team-cv-leads`. They can do all that editors can. They can also grant the four roles
+    of the namespace to the subjects that `access` lists."""
     edit: SetOf[Member] = ()
     """Editors. They can submit jobs, change and delete the TrainJobs of all users, and create, update and delete volume
-    claims. They cannot read or write Secrets with kubectl, but their jobs can read the Secrets that
-    `tenants[].secrets` and `policies.jobs.allow.secrets` declare."""
+    claims within `limits`. They cannot read or write Secrets with kubectl. But their jobs can read the Secrets of
+    `secrets.external`, `secrets.connections` and `policies.jobs.allow.secrets`."""
     submit: SetOf[Member] = ()
-    """Submitters. They can read what `view` allows, create TrainJobs, and delete their own TrainJobs. The admission
-    rules `owner` and `own-jobs` enforce that a user deletes only TrainJobs of that user."""
+    """Submitters. They can read all that viewers can, create TrainJobs, and delete their own TrainJobs. The admission
+    rules `owner` and `own-jobs` reject the deletion of another user's TrainJob. With `isolation.unit: job`, they can
+    also create and delete the NetworkPolicies of their own TrainJobs."""
     view: SetOf[Reader] = ()
     """Viewers. They can read jobs, pods, logs and queues, but change nothing."""
     grantable: SetOf[Grantable] = ()
-    """The subjects to which team admins can grant a role, in addition to the subjects that the other fields list. `*`
-    stands for any characters, such as `group:nlp-*` or `user:*@example.com`. The admission rule `subjects` rejects
-    RoleBindings of other subjects. Default: no more subjects."""
+    """The subjects to which team admins can grant a role, in addition to the subjects of the other fields, except
+    groups of all users or ServiceAccounts. One `*` in the name of a group or user stands for any characters, such as
+    `group:nlp-*` or `user:*@example.com`. The admission rule `subjects` rejects RoleBindings of other subjects.
+    Default: no more subjects."""
 
 
 class PlatformAccess(Section):
@@ -142,10 +144,11 @@ class PlatformAccess(Section):
     admin: SetOf[Subject] = ()
     """Platform admins. They can change every object of the platform, and stop any job."""
     janitor: SetOf[Subject] = ()
-    """Janitors. They end what a job left behind: they can delete TrainJobs, JobSets, Jobs and pods of all teams, and
+    """Janitors. They end jobs that hang: they can read and delete TrainJobs, JobSets, Jobs and pods of all teams, and
     remove finalizers of these objects."""
     ci: SetOf[Subject] = ()
-    """Accounts of CI pipelines. They can read every object of the platform, but change nothing."""
+    """Accounts of CI pipelines. They can read all kinds of object that mpigen generates, nodes and
+    CustomResourceDefinitions, but no TrainJobs or pods. They cannot change objects."""
 
 
 @dataclass(frozen=True, slots=True)

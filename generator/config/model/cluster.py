@@ -25,9 +25,9 @@ class Versions(Section):
     kubernetes: str = _newest("kubernetes")
     """The minor version of Kubernetes. OpenShift 4.21 has Kubernetes 1.34."""
     trainer: str = _newest("trainer")
-    """The minor version of Kubeflow Trainer."""
+    """The minor version of Kubeflow Trainer. If you set an older version, also set `jobset`."""
     jobset: str = _newest("jobset")
-    """The minor version of JobSet, which Trainer installs."""
+    """The minor version of JobSet, which Trainer installs: `"0.12"` for Trainer 2.3, and `"0.11"` for Trainer 2.2."""
     kueue: str = _newest("kueue")
     """The minor version of Kueue."""
     argocd: str = _newest("argocd")
@@ -64,7 +64,7 @@ class Cluster(Section):
     network: Literal["standard", "cilium", "openshift-ovn"] = "standard"
     """The kinds of network policy that the CNI supports. `standard`: NetworkPolicy. `cilium`: also CiliumNetworkPolicy,
     which matches DNS names. `openshift-ovn`: also AdminNetworkPolicy, which overrides the NetworkPolicies of
-    namespaces."""
+    namespaces. `openshift-ovn` needs `distribution: openshift`."""
     networks: SetOf[Network] = ()
     """The networks of pods and Services of this cluster, such as `10.128.0.0/14`. mpigen warns about `tenants[].egress`
     that overlaps one of these networks. If the list is empty, mpigen does not check for overlaps."""
@@ -123,8 +123,9 @@ class GitOps(Section):
     """The namespace of Argo CD. Default: `argocd`, or `openshift-gitops` on OpenShift."""
     service_account: Account | None = None
     """The ServiceAccount of Argo CD's application controller, which applies the manifests, such as
-    `serviceaccount:argocd/argocd-application-controller`. Default: `argocd-application-controller` in `namespace`, or
-    on OpenShift the account of the default instance of OpenShift GitOps."""
+    `serviceaccount:argocd/argocd-application-controller`. Default: `argocd-application-controller` in `namespace`. On
+    OpenShift, the default is the account of the default instance of OpenShift GitOps. If `namespace` there is not
+    `openshift-gitops`, this field is required."""
     grant: Flag = False
     """If true, mpigen also writes the ClusterRole that `serviceAccount` needs, and its binding. A cluster admin must
     then apply `cluster/access/gitops.yaml` before Argo CD can sync."""

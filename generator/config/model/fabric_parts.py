@@ -159,8 +159,9 @@ class Nics(Section):
     ports: tuple[Port, ...] = ()
     """The names of the interfaces on the node, such as `ens1f0np0`, in the order of the rails."""
     addresses: tuple[PciAddress, ...] = ()
-    """The PCI addresses of the NICs, such as `"0000:18:00.0"`, in the order of the rails. Name the NICs
-    by `ports` or by `addresses`. `attach: host-device` with NVIDIA's network operator needs `addresses`."""
+    """The PCI addresses of the NICs, such as `"0000:18:00.0"`, in the order of the rails. Name the NICs by `ports` or
+    by `addresses`. NVIDIA's network operator accepts only `addresses` with `attach: host-device`, and only `ports` with
+    `rdma-shared`, `macvlan` and `ipoib`."""
 
     @field_validator("ports", "addresses")
     @classmethod
@@ -173,8 +174,8 @@ class Addresses(Section):
     """The IP addresses of pods on the fabric."""
 
     range: Range
-    """The network of the addresses, such as `192.168.0.0/16`. With `rails: separate`, each NIC of a node gets a part of
-    this network."""
+    """The network of the addresses, such as `192.168.0.0/16`. With separate rails, mpigen divides this network into
+    subnets of equal size, one for each rail."""
     by: Literal["whereabouts", "nv-ipam"] | None = None
     """The IPAM plugin. Default: `nv-ipam` with NVIDIA's network operator, else `whereabouts`."""
     gateway: Address | None = None
@@ -201,15 +202,16 @@ class NodeSetup(Section):
     """
 
     max_unavailable: Count = 1
-    """The number of nodes that the SR-IOV operator may drain at the same time when it changes their NICs."""
+    """The number of nodes that the SR-IOV operator may drain at the same time when it changes their NICs. Any value
+    except 1 needs `attach: sriov` with an operator."""
     memlock: Flag = False
-    """OpenShift: if true, containers on these nodes can lock memory without limit, as RDMA needs. A MachineConfig
-    configures CRI-O for this, and restarts the nodes. On other distributions, set `LimitMEMLOCK=infinity` for
-    containerd in the image of the nodes."""
+    """OpenShift: if true, containers on all nodes of `machineConfigPool` can lock memory without limit, as RDMA needs.
+    A MachineConfig configures CRI-O for this, and restarts the nodes. On other distributions, set
+    `LimitMEMLOCK=infinity` for containerd in the image of the nodes."""
     numa: Literal["best-effort", "restricted", "single-numa-node"] | None = None
     """OpenShift: the policy with which the kubelet's topology manager aligns the devices and cores of a pod on NUMA
-    nodes. A KubeletConfig or PerformanceProfile sets the policy, and restarts the nodes. Default: the policy that the
-    nodes have."""
+    nodes. A KubeletConfig or PerformanceProfile sets the policy on all nodes of `machineConfigPool`, and restarts them.
+    Default: the policy that the nodes have."""
     reserved_cpus: CpuSet | None = None
     """OpenShift: the cores for the system, such as `0-3`. With `reservedCpus` and `isolatedCpus`, mpigen writes a
     PerformanceProfile, which restarts the nodes. Default: no PerformanceProfile."""
@@ -222,7 +224,8 @@ class NodeSetup(Section):
     """The tag or digest of the image of the device plugin for NICs, such as `v1.5.3`. Default: the version in release
     26.4.1 of NVIDIA's network operator."""
     machine_config_pool: Name | None = None
-    """OpenShift: the MachineConfigPool that these nodes belong to. Default: `worker`."""
+    """OpenShift: the MachineConfigPool of these nodes. `memlock`, `numa`, `reservedCpus` and `isolatedCpus` apply to
+    all of its nodes, also to nodes without the fabric. Default: `worker`."""
 
     @property
     def is_of_openshift(self) -> bool:
@@ -252,10 +255,10 @@ class FabricShare(Section):
     name: Name
     """The name of the fabric."""
     pkey: PKey | None = None
-    """InfiniBand: the partition key (P_Key) of the team, in quotes, such as `"0x101"`. Default: `pkey` of the
-    fabric."""
+    """InfiniBand with `attach: sriov` and `networks: nad`: the partition key (P_Key) of the team, in quotes, such as
+    `"0x101"`. Default: `pkey` of the fabric."""
     vlan: Vlan | None = None
-    """RoCE and Ethernet: the VLAN id of the team, such as 101. Default: `vlan` of the fabric."""
+    """RoCE and Ethernet with `attach: sriov`: the VLAN id of the team, such as 101. Default: `vlan` of the fabric."""
     range: Range | None = None
-    """The network of the team's addresses on the fabric, such as `10.64.0.0/16`. Default: the network in
-    `fabrics[].addresses`."""
+    """The network of the team's addresses on the fabric, such as `10.64.0.0/16`. It must not overlap the network in
+    `fabrics[].addresses`. Default: that network."""

@@ -186,47 +186,56 @@ class Fabric(Section):
     resource."""
     pods_per_node: Count = 1
     """The number of pods on one node that can use the fabric at the same time: the number of virtual functions of each
-    NIC (`numVfs`), or the number of pods that share a device (`rdmaHcaMax`)."""
+    NIC (`numVfs`), or the number of pods that share a device (`rdmaHcaMax`). With `attach: host-device`, `efa` or
+    `dra`, only 1 is valid."""
     rails: Literal["shared", "separate"] | None = None
     """The networks of the NICs. `shared`: all NICs of a node are in one network. `separate`: each NIC of a node has a
-    network, a subnet and a resource of its own. With `attach: macvlan` or `attach: ipoib`, mpigen always uses
-    `separate`. Default: `separate` for several NICs of RoCE or Ethernet without `attach: dra`, else `shared`."""
+    network and a subnet of its own, and with `attach: sriov` or `host-device` a resource of its own. With `attach:
+    macvlan` or `ipoib`, mpigen always uses `separate`, and the pods share one resource. Default: `separate` for several
+    NICs of RoCE or Ethernet without `attach: dra`, else `shared`."""
     nics: Nics = Nics()
-    """The NICs of the nodes that belong to the fabric. Required if an operator sets up the nodes. With
-    `attach: macvlan` or `attach: ipoib`, `nics.ports` is required."""
+    """The NICs of the nodes that belong to the fabric. Required if an operator sets up the nodes. With `rails:
+    separate` and an operator, `nics.ports` or `nics.addresses` is required. With `attach: macvlan` or `attach: ipoib`,
+    `nics.ports` is required."""
     mtu: Annotated[int, Field(strict=True, ge=1280, le=9978)] | None = None
-    """The MTU of interfaces in pods in bytes, such as 9000. It must not exceed the MTU of the switches. Default: the
-    MTU of the NICs."""
+    """The MTU of interfaces in pods in bytes, such as 9000, for InfiniBand at most 4092. It must not exceed the MTU of
+    the switches. mpigen rejects this field with `attach: rdma-shared`, `efa` or `dra`. Default: the MTU of the NICs."""
     vlan: Vlan | None = None
-    """RoCE and Ethernet: the VLAN id of teams without their own VLAN, such as 100. Default: no VLAN."""
+    """RoCE and Ethernet with `attach: sriov`: the VLAN id of teams without their own VLAN, such as 100. Default: no
+    VLAN."""
     pkey: PKey | None = None
-    """InfiniBand: the partition key (P_Key) of teams without their own key, in quotes, such as `"0x100"`. Needs
-    ib-kubernetes and UFM. Default: the default partition."""
+    """InfiniBand with `attach: sriov`: the partition key (P_Key) of teams without their own key, in quotes, such as
+    `"0x100"`. Needs ib-kubernetes and UFM. Default: the default partition."""
     addresses: Addresses | None = None
-    """The IP addresses of pods on the fabric. Required for RoCE and Ethernet, except with `attach: dra`, and for
-    `attach: ipoib`. Optional for InfiniBand with `sriov` or `host-device`. mpigen rejects addresses with `rdma-shared`,
-    `efa` and `dra`, which give pods no network interface."""
+    """The IP addresses of pods on the fabric. Required for `attach: ipoib`, and for RoCE and Ethernet unless `attach`
+    is `dra`. Optional for InfiniBand with `sriov` or `host-device`. mpigen rejects this field with `rdma-shared`, `efa`
+    and `dra`, because it assigns no addresses there."""
     rdma: Literal["exclusive", "shared"] | None = None
     """The RDMA devices that a pod can access. `exclusive`: only the devices of the pod. `shared`: all devices of the
-    node. A change restarts the nodes. Default: `exclusive` for `attach: sriov` with an operator, else `shared`."""
+    node. An SR-IOV operator sets this mode on the nodes, and a change restarts them. Without one, set the mode of the
+    nodes yourself. Default: `exclusive` for `attach: sriov` with an operator, else `shared`. Without effect for `efa`
+    and `dra`."""
     networks: Literal["nad", "operator"] = "nad"
     """The author of the NetworkAttachmentDefinitions in the tenants' namespaces. `nad`: mpigen writes them. `operator`:
     mpigen writes a SriovNetwork or SriovIBNetwork in each namespace, and the SR-IOV operator creates the
-    NetworkAttachmentDefinitions from it. This needs OpenShift 4.20, or an upstream operator of August 2025 or later."""
+    NetworkAttachmentDefinitions from it. `operator` needs `attach: sriov` and no `pkey`. It also needs OpenShift 4.20,
+    or an upstream operator of August 2025 or later."""
     device_class: DeviceClass | None = None
     """With `attach: dra`: the name of a DeviceClass that exists on the cluster, such as `mrdma.google.com`. Default:
     mpigen writes a DeviceClass with the name of the fabric."""
     selectors: SetOf[Selector] = ()
     """With `attach: dra`: CEL expressions over `device`, such as `device.attributes["dra.net"].rdma`. All of them must
-    be true for a NIC. If the list is empty, any NIC of the DeviceClass fits."""
+    be true for a NIC. Default: with `deviceClass`, any device of this class fits, else any device of the driver
+    `dra.net`."""
     gpu_direct: Flag = True
-    """If true, NICs access the memory of GPUs directly (GPUDirect RDMA). The nodes then need DMA-BUF or
-    nvidia-peermem."""
+    """If true, NICs can access the memory of GPUs directly (GPUDirect RDMA). The nodes then need DMA-BUF or
+    nvidia-peermem. Without effect on Ethernet."""
     fallback: Flag = False
-    """If true, ranks fall back to TCP silently when the fabric does not work. If false, they fail."""
+    """If true, ranks fall back to TCP silently when the fabric does not work. If false, they fail. mpigen rejects
+    `true` for `type: ethernet`, which always uses TCP."""
     preflight: Flag = True
-    """If true, each worker pod checks its devices, their links and its limit of locked memory before ranks start.
-    With `fallback: true`, pods check nothing."""
+    """If true, each worker pod checks its NICs, their links and its limit of locked memory before ranks start. With
+    `fallback: true`, pods skip this check."""
     nodes: NodeSetup = NodeSetup()
     """Settings of the nodes of the fabric."""
 

@@ -110,7 +110,8 @@ class Egress(Section):
     """A destination outside the cluster that the tenant's pods may reach: a network or a DNS name."""
 
     name: Name
-    """The name of the destination, such as `s3`. It names the NetworkPolicy."""
+    """The name of the destination, such as `s3`. The NetworkPolicy has the name `np-egress-NAME`, and for `fqdn` the
+    CiliumNetworkPolicy has the name `cnp-egress-NAME`."""
     cidr: Annotated[Network, AfterValidator(_is_not_metadata)] | None = None
     """The network that pods may reach, such as `10.20.0.0/16`. Some CNIs also let pods reach other pods in this
     network. The metadata service of the cloud at 169.254.169.254 stays unreachable."""
@@ -132,7 +133,8 @@ class Metrics(Section):
     """The Prometheus that scrapes the metrics of MPI pods."""
 
     namespace: Name
-    """The namespace of Prometheus, such as `monitoring` or `openshift-user-workload-monitoring`."""
+    """The namespace of Prometheus, such as `monitoring` or `openshift-user-workload-monitoring`. All pods of this
+    namespace can connect to the metrics port."""
     port: Port = 28080
     """The metrics port of the pods. Default: the port from which OpenShift AI reads the progress of a job."""
 
@@ -142,10 +144,10 @@ class ApiServer(Section):
 
     networks: SetOf[Network] = ()
     """The addresses behind the Service `kubernetes`, such as `10.0.0.8/32`. `kubectl get endpointslices kubernetes`
-    lists these addresses. With `cluster.network: cilium`, remove this field, because Cilium identifies the API server
-    without addresses."""
+    lists these addresses. Required, except with `cluster.network: cilium`. There, remove this field, because Cilium
+    identifies the API server without addresses."""
     port: Port = 6443
-    """The port of the API server at the addresses in `networks`."""
+    """The port on which the API server listens behind the Service `kubernetes`."""
 
 
 class Guard(Section):
@@ -175,7 +177,8 @@ class Isolation(Section):
     """The addresses of the API server. If this field is set, pods of all tenants may reach the API server. Default: no
     access."""
     dns_cache: Address | None = None
-    """The address of NodeLocal DNSCache, such as `169.254.20.10`. If this field is set, pods may reach the cache.
-    Default: none, because pods use the DNS service of the cluster."""
+    """The address of NodeLocal DNSCache, such as `169.254.20.10`. If this field is set, pods may reach the cache on
+    port 53. mpigen rejects this field with `cluster.network: cilium`. Default: none, because pods use the DNS service
+    of the cluster."""
     guard: Guard = Guard()
     """Settings of the AdminNetworkPolicies that deny traffic between teams."""

@@ -72,10 +72,11 @@ class Images(Section):
     """The images that TrainJobs and runtimes may use."""
 
     registries: SetOf[Registry] = ()
-    """The allowed registries and paths, such as `quay.io/acme/`. If the list is empty, any registry is allowed. If it
-    is not, jobs must name images in full: `docker.io/library/` allows `docker.io/library/ubuntu`, but not `ubuntu`."""
+    """The allowed registries and paths of images of TrainJobs and runtimes, such as `quay.io/acme/`. If the list is
+    empty, any registry is allowed, except for TrainJobs of a team with `tenants[].registries`. With a list, images must
+    be named in full: `docker.io/library/` allows `docker.io/library/ubuntu`, but not `ubuntu`."""
     digests: Flag = False
-    """If true, images must be pinned by digest, because the image behind a tag can change."""
+    """If true, images of TrainJobs and runtimes must be pinned by digest, because the image behind a tag can change."""
 
 
 Action = Literal["deny", "warn", "audit", "off"]
@@ -124,27 +125,31 @@ class Admission(Section):
     """
 
     default: Action = "deny"
-    """The action of every rule that `rules` does not list."""
+    """The action of every rule that `rules` does not list. The rules `job-isolation` and `memlock`, which mpigen writes
+    only if another field needs them, always deny."""
     rules: Annotated[dict[RuleName, Action], AfterValidator(FrozenMapping)] = Field(default={}, validate_default=True)
     """The actions of single rules, such as `images: audit`. Rules about TrainJobs: `queue` requires a queue of the
-    namespace, `runtime` a runtime of the release, `images` allowed images, `size` a job within `tenants[].limits`,
-    `fabric` the devices of the runtime's fabric, `priority` a priority that the team may use, `labels` the labels of
-    `policies.labels`, and `owner` the user's own name as the owner. `own-jobs` lets submitters delete only their own
-    jobs. `patches` rejects `runtimePatches` with fields that only the runtime may set, such as another ServiceAccount.
-    `metadata`, `placement`, `job-volumes`, `job-secrets` and `environment` reject labels, annotations, node selectors,
-    tolerations, volumes, Secrets and variables that `policies.jobs.allow` does not allow. `names` rejects names of
-    NetworkPolicies, and `requests` rejects jobs that use more than Kueue charges. `residency` and `job-storage` reject
-    patches that select other places or StorageClasses. Rules about other objects: `storage` checks the StorageClass of
-    PersistentVolumeClaims, and `runtime-images` the images of runtimes. `keys` lets only Trainer create the ssh Secrets
-    of jobs. `local-queues` rejects LocalQueues of another team's ClusterQueue. `generated` and `reserved` let only
-    platform admins and Argo CD change generated objects. `lifecycle` lets only controllers set finalizers and owner
+    namespace, `runtime` a runtime that the team can use, `images` allowed images, `size` a job within
+    `tenants[].limits`, `fabric` the devices of the runtime's fabric, `priority` a priority that the team may use, and
+    `labels` the labels of `policies.labels`. `owner` rejects the name of another user as the owner of a job. `own-jobs`
+    requires submitters to name themselves as the owner, and lets them delete only their own jobs. `patches` rejects
+    `runtimePatches` with fields that only the runtime may set, such as another ServiceAccount. `metadata`, `placement`,
+    `job-volumes`, `job-secrets` and `environment` reject labels, annotations, node selectors, tolerations, volumes,
+    Secrets and variables that `policies.jobs.allow` does not allow. `names` rejects names of NetworkPolicies, and
+    `requests` rejects jobs that use more than Kueue charges. `residency` and `job-storage` reject patches that select
+    other places or StorageClasses. Rules about other objects: `storage` checks the StorageClass of
+    PersistentVolumeClaims, and `runtime-images` the images of runtimes. `keys` lets only controllers write the ssh
+    Secrets of jobs. `local-queues` rejects LocalQueues of another team's ClusterQueue. `generated` and `reserved` let
+    only platform admins, Argo CD and controllers change generated objects. mpigen writes these two rules only with
+    `access.admin` or `gitops`. `lifecycle` lets only controllers and platform admins set finalizers and owner
     references, and rejects deletions that leave pods running. `workloads` lets only controllers run pods and Jobs, and
     `kinds` lets members of a team write only the kinds of object that teams need. `claims` limits the
     PersistentVolumeClaims of teams, `tokens` rejects Secrets with tokens of ServiceAccounts, and `subjects` limits who
     can get a role in a team's namespace."""
     controllers: tuple[Name, ...] = ()
-    """Namespaces of controllers. No admission rule except `memlock` applies to their ServiceAccounts. The usual
-    namespaces of Kubernetes, Trainer, JobSet and Kueue are always exempt."""
+    """Namespaces of controllers. No admission rule except `memlock` applies to their ServiceAccounts. mpigen always
+    exempts the usual namespaces of Kubernetes, Trainer, JobSet and Kueue, of the network operators of `fabrics`, and of
+    the schedulers of `runtimes[].gang`. On OpenShift it also exempts the namespaces of OpenShift's own controllers."""
 
     @model_validator(mode="before")
     @classmethod
@@ -228,11 +233,12 @@ class Retention(Section):
 
     jobs: Count | None = None
     """The minimum number of days for pods, logs and Workloads of finished jobs. mpigen rejects a shorter
-    `queues.retainFinished`, and any `ttlSecondsAfterFinished` of a runtime, because Trainer then runs failed jobs
-    again. A user that deletes a TrainJob still deletes its records. Default: no minimum."""
+    `queues.retainFinished`. A user that deletes a TrainJob still deletes its records. Default: no minimum."""
     audit: Count | None = None
-    """The minimum number of days for the audit log of the API server. Default: no minimum. On OpenShift, mpigen rejects
-    this field, because OpenShift limits the log by size: forward the log to a store there."""
+    """The minimum number of days for the audit log of the API server. With `profile: regulated`, the file with the
+    audit policy states the flags of the API server for it. With `profile: standard`, this field has no effect. On
+    OpenShift, mpigen rejects this field, because OpenShift limits the log by size: forward the log to a store there.
+    Default: no minimum."""
 
 
 _RESERVED_KEY = re.compile(
@@ -278,31 +284,36 @@ class Allowances(Section):
 
     labels: SetOf[KeyOrPrefix] = ()
     """Labels that TrainJobs and their pods may have, such as `example.com/run`, or `example.com/` for all labels with
-    this prefix. TrainJobs may always have labels without a prefix, the labels of `policies.labels` and
-    `app.kubernetes.io/` labels."""
+    this prefix. TrainJobs may always have labels without a prefix, labels that Kueue reads, the labels of
+    `policies.labels` and `app.kubernetes.io/` labels. `runtimePatches` may add only labels of this list to pods."""
     annotations: SetOf[KeyOrPrefix] = ()
     """Annotations that TrainJobs and their pods may have, such as `example.com/note`, or `example.com/` for all
-    annotations with this prefix. Do not allow annotations that select networks, devices or security profiles."""
+    annotations with this prefix. TrainJobs may always have annotations without a prefix, and pods the annotations by
+    which Kueue places them. Do not allow annotations that select networks, devices or security profiles."""
     node_labels: SetOf[LabelKey] = ()
     """Node labels by which TrainJobs may select nodes, such as `example.com/rack`. The label of `policies.residency` is
-    always allowed. Do not allow `kubernetes.io/hostname`: Kueue does not charge the pool of the selected node."""
+    always allowed, with the values of `policies.residency`. Do not allow `kubernetes.io/hostname`: Kueue does not
+    charge the pool of the selected node."""
     tolerations: SetOf[LabelKey] = ()
     """The keys of taints that TrainJobs may tolerate, such as `example.com/spot`. Pods tolerate the taints of the
     pool of their runtime anyway."""
     secrets: SetOf[SecretNames] = ()
     """Secrets that TrainJobs of every team may use, such as `wandb`, or `wandb-*` for all names with this prefix.
-    Secrets of `tenants[].secrets` are always allowed."""
+    Secrets of `external` and `connections` in `tenants[].secrets` are always allowed. The ssh keys of jobs are never
+    allowed."""
     variables: SetOf[VariableName] = ()
     """Variables that TrainJobs may set although a container runtime reads them, such as `NVIDIA_DRIVER_CAPABILITIES`.
     Before you allow `NVIDIA_VISIBLE_DEVICES`, configure the container runtime to ignore the variable in unprivileged
     containers. Otherwise a job can use all GPUs of its nodes."""
     memory_volumes: Room = Field(default_factory=lambda: to_quantity("16Gi"), validate_default=True)
-    """The maximum size of all memory-backed `emptyDir` volumes that `runtimePatches` of a TrainJob add."""
+    """The maximum sum of the sizes of all memory-backed `emptyDir` volumes that `runtimePatches` of a TrainJob add. A
+    volume counts once, although each pod gets its own."""
     disk_volumes: Room = Field(default_factory=lambda: to_quantity("100Gi"), validate_default=True)
-    """The maximum size of all other `emptyDir` volumes that `runtimePatches` of a TrainJob add."""
+    """The maximum sum of the sizes of all other `emptyDir` volumes that `runtimePatches` of a TrainJob add. A volume
+    counts once, although each pod gets its own."""
     ephemeral_volumes: Room | None = None
-    """The maximum size of all ephemeral volumes that `runtimePatches` of a TrainJob add. Default: patches can add no
-    ephemeral volumes."""
+    """The maximum sum of the sizes of all ephemeral volumes that `runtimePatches` of a TrainJob add. A volume counts
+    once, although each pod gets its own. Default: patches can add no ephemeral volumes."""
     grace_period: Duration = "5m"
     """The maximum `terminationGracePeriodSeconds` in `runtimePatches`. A preempted job can hold its nodes for this
     time."""
@@ -313,7 +324,7 @@ class Jobs(Section):
 
     contact: Annotated[Text, Field(max_length=100)] = "a platform admin"
     """The contact for users whose TrainJobs are rejected, such as `#ml-platform on Slack`. Messages about patches,
-    labels, annotations, volumes and Secrets of TrainJobs name this contact."""
+    labels, annotations, node selectors, tolerations, sizes of volumes and Secrets of TrainJobs name this contact."""
     allow: Allowances = Allowances()
     """The fields that TrainJobs may set in addition to the fields that every job needs."""
 
@@ -322,12 +333,12 @@ class Policies(Section):
     """The rules for the namespaces of all tenants."""
 
     profile: Literal["standard", "regulated"] = "standard"
-    """The settings that `policies` must have. With `standard`, every setting is optional. With `regulated`, mpigen
-    rejects a platform that lacks a setting for regulated data, such as `images.digests` or `retention.audit`, and names
-    the setting. mpigen then also writes a file with the audit policy of the API server."""
+    """The settings that a platform must have. With `standard`, every setting is optional. With `regulated`, mpigen
+    rejects a platform that lacks a setting for regulated data, such as `images.digests` or `retention.audit`, or that
+    weakens an admission rule. mpigen then also writes a file with the audit policy of the API server."""
     pod_security: Literal["restricted", "baseline", "privileged"] = "restricted"
-    """The Pod Security level that tenant namespaces enforce. The default runtimes of all MPI families meet
-    `restricted`."""
+    """The Pod Security level that tenant namespaces enforce, unless `tenants[].relax` sets another level. Runtimes of
+    all MPI families meet `restricted`, except with `memlock: capability`."""
     admission: Admission = Admission()
     """The actions for requests that break an admission rule."""
     workloads: Workloads = Workloads()
@@ -340,9 +351,11 @@ class Policies(Section):
     """The labels that every TrainJob must have, such as `example.com/owner`. If `tenants[].labels` sets such a label,
     TrainJobs of the team must have the same value."""
     residency: Residency | None = None
-    """The places where nodes must be. Default: anywhere."""
+    """The places where nodes must be. mpigen then rejects tenants with `multiKueue`, because it cannot check the worker
+    clusters. Default: anywhere."""
     storage_classes: NamedOf[StorageClass] = ()
-    """The StorageClasses that PersistentVolumeClaims of tenants and volumes of their jobs may name. If the list is
-    empty, all StorageClasses are allowed, and claims may omit the class."""
+    """The StorageClasses that PersistentVolumeClaims of tenants and volumes of their jobs may name. With a list,
+    `tenants[].volumes` and ephemeral volumes of jobs must name a class. If the list is empty, all StorageClasses are
+    allowed, and claims may omit the class."""
     retention: Retention = Retention()
     """The minimum retention of records. Default: no retention check."""

@@ -119,33 +119,37 @@ class Pool(Section):
     name: Name
     """The name of the pool and of its ResourceFlavor, such as `h100`. Runtimes and quotas refer to it."""
     nodes: Count
-    """The number of nodes in the pool."""
+    """The number of nodes in the pool. With `provisioning`, the maximum number."""
     allocatable: Amounts
-    """The resources that one node offers to pods: cpu, memory and devices, such as `{cpu: 96, memory: 1Ti,
-    nvidia.com/gpu: 8}`. `kubectl get node NAME -o jsonpath={.status.allocatable}` prints them."""
+    """The resources that one node offers to pods, such as `{cpu: 96, memory: 1Ti, nvidia.com/gpu: 8}`. Write cpu,
+    memory and devices, with at most one kind of accelerator. `kubectl get node NAME -o jsonpath={.status.allocatable}`
+    prints the amounts."""
     daemons: Annotated[Resources, AfterValidator(sort_keys)] = Field(default={}, validate_default=True)
     """The sum of the requests of all DaemonSet pods on one node, such as `{cpu: 4, memory: 16Gi}`. Quotas and pods of
-    jobs leave these resources free. Default: none; quotas then count whole nodes, and a worker pod requests nine tenths
-    of a node's cpu and memory."""
+    jobs leave these resources free. Default: none; quotas then count whole nodes, and worker pods by default request
+    nine tenths of a node's cpu and memory. On a pool with MIG, the worker pods of a node share this amount."""
     device_groups: SetOf[GroupId] = ()
     """The ids of the Linux groups that own the device files of accelerators on these nodes, such as the id of `render`.
     `ls -ln /dev/kfd /dev/dri` on a node shows them. Ranks join these groups. Nodes with AMD or Intel GPUs need this
     field, unless every user can open the device files. Nodes with NVIDIA GPUs do not."""
     labels: Labels = Field(default={}, validate_default=True)
-    """The labels that all nodes of the pool carry, and that together no other node carries. Pods of the pool's runtimes
-    select nodes by these labels."""
+    """The labels that all nodes of the pool carry, at most 8. No other node carries all of these labels, unless the
+    node has a taint that keeps jobs of this pool away. Worker pods select nodes by these labels. A separate launcher
+    pod selects nodes only by the label of `policies.residency`. Required with `topology`, and with `fabric` if an
+    operator sets up the nodes."""
     taints: tuple[Taint, ...] = ()
     """The taints of the nodes. Pods of the pool's runtimes tolerate them."""
     topology: tuple[LabelKey, ...] = ()
     """The node labels with the location of a node, from the widest level to the narrowest, such as `example.com/block`,
-    `example.com/rack`, `kubernetes.io/hostname`. Kueue then places the hosts of a job close together. Default: Kueue
-    ignores the location."""
+    `example.com/rack`, `kubernetes.io/hostname`. Kueue then places the pods of a job close together. Needs `labels`.
+    Default: Kueue ignores the location."""
     fabric: Name | None = None
-    """The name of an entry of `fabrics`: the high-speed network of these nodes. mpigen adds the NICs of the fabric to
-    `allocatable`. Default: none, so ranks use the pod network."""
+    """The name of an entry of `fabrics`: the high-speed network of these nodes. mpigen adds the resources of the fabric
+    to `allocatable`, such as `openshift.io/ib_vf: 8`. Default: none, so ranks use the pod network."""
     provisioning: Provisioning | None = None
-    """The ProvisioningRequests with which Kueue asks the cluster autoscaler for nodes before it admits a job. `nodes`
-    is then the maximum number of nodes. Default: none, because all nodes exist."""
+    """The ProvisioningRequests with which Kueue asks the cluster autoscaler for nodes before it admits a job. On a pool
+    with accelerators, Kueue asks only for pods that request an accelerator. `nodes` is then the maximum number of
+    nodes. Default: none, because all nodes exist."""
 
     @field_validator("allocatable")
     @classmethod

@@ -49,7 +49,8 @@ class MultiKueue(Section):
     """MultiKueue: Kueue on this cluster sends each job to the first worker cluster that has room for it."""
 
     clusters: Annotated[tuple[WorkerCluster, ...], Field(min_length=1, max_length=20)]
-    """The worker clusters, in order of preference."""
+    """The worker clusters. Kueue sends a job to all of them. The job runs on the first one that reserves quota for it,
+    whatever the order of this list."""
 
     @field_validator("clusters")
     @classmethod
@@ -64,7 +65,8 @@ class Priority(Section):
     name: Name
     """The name of the class, such as `production`. A TrainJob names it in the label `kueue.x-k8s.io/priority-class`."""
     value: Annotated[int, Field(strict=True, ge=-(2**31), le=2**31 - 1)]
-    """The priority. Kueue admits jobs with higher values first. A job without a class has priority 0."""
+    """The priority. In each ClusterQueue, Kueue tries jobs with higher values first. A job without a class has the
+    priority of the cluster's default PriorityClass, or 0 if there is none."""
     description: Text
     """The purpose of the class, for users. `kubectl describe` shows it."""
 
@@ -86,11 +88,11 @@ class WaitForPodsReady(Section):
     """Limits on the time that a job holds quota while not all of its pods are ready."""
 
     timeout: Annotated[Duration, between("30s", "24h")] = "30m"
-    """The maximum time from admission until all pods are ready, such as `30m`. It includes the pull of the image. Kueue
-    then evicts the job and queues it again."""
+    """The maximum time from admission until all pods are ready, such as `30m`. It includes the pull of the image. Then
+    Kueue evicts the job, and queues it again at most `backoffLimit` times."""
     recovery_timeout: Annotated[Duration, between("0s", "24h")] | None = None
-    """The maximum time that a running job may have a pod that is not ready, such as `5m`. Kueue then evicts the job.
-    With `0s` there is no limit. Default: the value of `timeout`."""
+    """The maximum time that a running job may have a pod that is not ready, such as `5m`. Then Kueue evicts the job,
+    and queues it again at most `backoffLimit` times. With `0s` there is no limit. Default: the value of `timeout`."""
     backoff_limit: Annotated[int, Field(strict=True, ge=1, le=200)] | None = None
     """The number of times that Kueue queues an evicted job again. After that, Kueue deactivates its Workload, and the
     job stays suspended. Default: no limit."""
@@ -129,8 +131,8 @@ class Queues(Section):
     """The settings of Kueue that hold for all queues of the cluster."""
 
     slack: Flag = True
-    """If true, tenants can borrow the nodes that no quota covers. mpigen then writes the ClusterQueue `slack`, which
-    lends the quota of these nodes and runs no jobs."""
+    """If true, tenants can borrow the resources of pools that no quota covers, up to their `borrow`. mpigen then writes
+    the ClusterQueue `slack`, which lends these resources and runs no jobs."""
     priorities: tuple[Priority, ...] = PRIORITIES
     """The WorkloadPriorityClasses that jobs can name. Default: production, interactive, research and best-effort."""
     multi_kueue: MultiKueue | None = None
@@ -139,18 +141,23 @@ class Queues(Section):
     """If true, teams share borrowed quota in proportion to their `weight`. If false, the first job that requests idle
     quota gets it."""
     wait_for_pods_ready: WaitForPodsReady = WaitForPodsReady()
-    """The time limits after which Kueue evicts a job whose pods are not all ready (gang scheduling, all or nothing)."""
+    """The time limits after which Kueue evicts a job whose pods are not all ready (gang scheduling, all or nothing). On
+    OpenShift with Kueue 0.18, mpigen turns these limits off and rejects this field."""
     manage_jobs_without_queue_name: Flag = False
-    """If true, Kueue suspends jobs without a queue name. Whether true or false, Kueue puts a TrainJob without a queue
-    name in the LocalQueue `default` of its namespace, if there is one."""
+    """If true, Kueue suspends jobs without a queue name in the namespaces of tenants. On Kubernetes, Kueue then ignores
+    jobs in other namespaces. Whether true or false, Kueue puts a TrainJob without a queue name in the LocalQueue
+    `default` of its namespace, if there is one."""
     exclude_resource_prefixes: SetOf[Text] = ()
-    """The prefixes of resources that need no quota, such as `ephemeral-storage` or `rdma/`. If the list is empty,
-    every requested resource needs quota."""
+    """The prefixes of resources that need no quota, such as `ephemeral-storage` or `rdma/`. If the list is empty, every
+    requested resource needs quota, except an `input` that `transformations` replaces. mpigen rejects this field on
+    OpenShift, whose Kueue operator has no such setting."""
     transformations: tuple[Transformation, ...] = ()
-    """Rules by which Kueue counts other resources for a resource, such as GPU memory for MIG slices. Default: none."""
+    """Rules by which Kueue counts other resources for a resource, such as GPU memory for MIG slices. mpigen rejects
+    this field on OpenShift, whose Kueue operator has no such setting. Default: none."""
     retain_finished: Duration | None = None
-    """The time that Kueue keeps the Workload of a finished job, such as `24h`. Default: until the job is deleted. The
-    operator of OpenShift has no such setting."""
+    """The time that Kueue keeps the Workload of a finished job, such as `24h`. It must not be shorter than
+    `policies.retention.jobs`. mpigen rejects this field on OpenShift, whose Kueue operator has no such setting.
+    Default: until the job is deleted."""
 
     @field_validator("priorities")
     @classmethod

@@ -88,7 +88,7 @@ class RuntimeVolume(Section):
     """The PersistentVolumeClaim in the namespace of the job. Pods on several nodes mount the claim, so it needs the
     access mode ReadWriteMany, or ReadOnlyMany with `readOnly: true`."""
     scratch: Room | None = None
-    """The size of the scratch space of each pod, such as `100Gi`. Kubernetes deletes its files with the pod."""
+    """The maximum size of the scratch space of each pod, such as `100Gi`. Kubernetes deletes its files with the pod."""
     read_only: bool = False
     """If true, programs can read the volume but not write to it."""
 
@@ -103,8 +103,8 @@ class Placement(Section):
     """A level of `pools[].topology`, such as `example.com/rack`. All pods of a job run in one place of this level, such
     as one rack. The job stays pending until one place has room for all of its pods."""
     preferred: LabelKey | None = None
-    """A level of `pools[].topology`. All pods of a job run in one place of this level if one place has room for them,
-    else in as few places as possible."""
+    """A level of `pools[].topology`. All pods of a job run in one place of this level if one place has room for them.
+    Else Kueue looks for one place of a wider level, and at last uses as few places of the widest level as possible."""
 
     def _contradictions(self) -> Iterator[Fault]:
         return one_of("a placement", required=self.required, preferred=self.preferred)
@@ -171,23 +171,24 @@ class Runtime(Section):
     nodes: Annotated[int, Field(strict=True, ge=2, le=2**31 - 1)] | None = None
     """The number of worker pods of a TrainJob without `numNodes`. Default: 2."""
     processes_per_node: Count | None = None
-    """The number of ranks (MPI processes) per worker pod. Default: one per device. On a CPU pool the default is one per
-    whole CPU, or a single rank for a framework with threads of its own."""
+    """The number of ranks (MPI processes) per worker pod. Default: one per accelerator that the pod requests. On a CPU
+    pool the default is one per whole CPU, or a single rank for a framework with threads of its own."""
     resources: Resources = Field(default={}, validate_default=True)
-    """The requests of one worker pod that differ from the default, such as `nvidia.com/gpu: 4`. Default: all
-    accelerators and NICs of the fabric on a node, and nine tenths of its cpu and memory, or with `pools[].daemons` all
-    cpu and memory that the DaemonSets leave. On a pool with MIG: one slice, and its share of cpu and memory."""
+    """The requests of one worker pod that differ from the default, such as `nvidia.com/gpu: 4`. Limits are equal.
+    Default: all accelerators of a node, the resources of its fabric, and nine tenths of its cpu and memory, or with
+    `pools[].daemons` all cpu and memory that the DaemonSets leave. On a pool with MIG: one slice, one of each resource
+    of the fabric, and the slice's share of cpu and memory."""
     launcher: Literal["node", "separate"] | None = None
     """The pod that runs `mpirun`. `node`: a worker pod, which also runs ranks. `separate`: a small pod without ranks.
     Default: `separate` for families that must know the pod of rank 0 in advance, else `node`."""
     launcher_resources: Resources = Field(default={}, validate_default=True)
-    """The requests of the launcher pod with `launcher: separate`. Default: 1 cpu and 2Gi of memory."""
+    """The requests of a separate launcher pod that differ from the default. Default: 1 cpu and 2Gi of memory."""
     binding: Literal["none", "core", "numa", "socket"] = "none"
     """The set of cores that each rank is bound to. Bind ranks only if the pod has exclusive cores. Default: ranks may
     use all cores of the pod."""
     placement: Placement | None = None
     """The topology level within which the pods of a job run, on a pool with `topology`. Default: `preferred` with the
-    narrowest level above a node."""
+    narrowest level except `kubernetes.io/hostname`, or with `kubernetes.io/hostname` if the pool has no other level."""
     gang: Literal["kueue", "coscheduling", "volcano"] = "kueue"
     """The gang scheduler, which starts all pods of a job or none. `kueue`: Kueue evicts a job whose pods do not all get
     ready. `coscheduling` and `volcano`: in addition, the scheduler starts no pod until all pods of the job fit. Install
@@ -196,12 +197,14 @@ class Runtime(Section):
     """The `schedulerName` of the pods. Default: `scheduler-plugins-scheduler` for `gang: coscheduling`, `volcano` for
     `gang: volcano`, else the scheduler of Kubernetes."""
     interface: Interface = "eth0"
-    """The interface of the pod network inside the pods. Ranks use it to start and to connect."""
+    """The interface of the pod network inside the pods. Ranks use it to start and to connect, and without a fabric also
+    for their data."""
     shared_memory: Room | None = None
     """The size of /dev/shm in each worker pod, such as `16Gi`. Default: an eighth of the memory of the pod."""
     environment: MappingOf[Variable, String] = Field(default={}, validate_default=True)
-    """The environment variables of all ranks, such as `NCCL_DEBUG: INFO`. They override variables of the image, and a
-    TrainJob can override them."""
+    """The environment variables of all ranks, such as `NCCL_DEBUG: INFO`. They override variables of the image and of
+    mpigen, and a TrainJob can override them. mpigen rejects variables that Trainer sets, or that differ between
+    pods."""
     volumes: tuple[RuntimeVolume, ...] = ()
     """The volumes of the launcher pod and the worker pods, for datasets, checkpoints and scratch space."""
     labels: Annotated[Labels, AfterValidator(reject_reserved_labels)] = Field(default={}, validate_default=True)
@@ -216,9 +219,11 @@ class Runtime(Section):
     an entry of `relax` with `rule: pod-security` and `to: memlock`, unless its Pod Security level is `privileged`. The
     image needs a `setpriv` with the file capability `cap_ipc_lock`."""
     restarts: Count | None = None
-    """The number of times that JobSet restarts a failed job as a whole. Default: never."""
+    """The maximum number of times that JobSet restarts a failed job as a whole. JobSet does not restart a job after
+    `activeDeadlineSeconds`. Default: no restarts."""
     active_deadline_seconds: Count | None = None
-    """The number of seconds after which a running job fails. Default: no deadline."""
+    """The number of seconds after the start of the launcher at which a job fails. After a restart, they count anew.
+    Default: no deadline."""
     termination_grace_period_seconds: Seconds | None = None
     """The number of seconds that ranks have to save their state when Kubernetes deletes their pods. Default: 30."""
     ttl_seconds_after_finished: Annotated[Seconds | None, BeforeValidator(_is_rejected_later)] = None

@@ -215,7 +215,7 @@ class Secrets(Section):
     """The Secrets that External Secrets fetches into each of the team's namespaces."""
 
     store: Store | None = None
-    """The team's own SecretStore. Default: none; then set `clusterStore`."""
+    """The team's own SecretStore. Default: none. A team with secrets needs either `store` or `clusterStore`."""
     cluster_store: Name | None = None
     """The name of an existing ClusterSecretStore, instead of `store`. `conditions` of this store should allow only
     namespaces that may read all secrets of the store."""

@@ -47,15 +47,17 @@ class Limits(Section):
     """The maximum number of TrainJobs, including finished ones. Trainer never deletes TrainJobs, and each TrainJob owns
     about eight other objects."""
     hosts_per_job: Count | None = None
-    """The maximum `numNodes` of a TrainJob. The API server rejects a larger `numNodes`. This limit does not apply to a
-    TrainJob without `numNodes`, which has as many worker pods as its runtime sets. Default: no limit except the
-    quota."""
+    """The maximum `numNodes` of a TrainJob, which the admission rule `size` enforces. This limit does not apply to a
+    TrainJob without `numNodes`, which has as many worker pods as its runtime sets. Default: no limit except the quota
+    and the 10,000 nodes that the admission rule `requests` allows."""
     devices_per_host: Resources = Field(default={}, validate_default=True)
-    """The maximum number of devices in `resourcesPerNode` of a TrainJob, such as `nvidia.com/gpu: 4`. Default: no limit
-    except the devices of a node."""
+    """The maximum number of devices in `resourcesPerNode` of a TrainJob, such as `nvidia.com/gpu: 4`. The admission
+    rule `size` enforces this limit. It does not apply to a TrainJob without `resourcesPerNode`, whose pods request the
+    devices of the runtime. Default: no limit except the devices of a node."""
     time_per_job: Duration | None = None
-    """The maximum `activeDeadlineSeconds` of a TrainJob, such as `72h`. The API server then rejects jobs without a
-    deadline. Default: no limit."""
+    """The maximum `activeDeadlineSeconds` of a TrainJob, such as `72h`. The admission rule `size` enforces this limit.
+    It then requires `activeDeadlineSeconds` in every TrainJob, even if the runtime sets a deadline. Default: no
+    limit."""
     volumes: Count | None = None
     """The maximum number of PersistentVolumeClaims. Default: no limit."""
     storage: Room | None = None
@@ -63,7 +65,8 @@ class Limits(Section):
     admission rule `claims` lets members of the team create no claims."""
     resources: Resources = Field(default={}, validate_default=True)
     """The maximum sum of the requests of all pods, such as `nvidia.com/gpu: 40`. This limit also holds for pods that
-    bypass Kueue, and must be at least the quota with `borrow` and reservations. Default: no limit."""
+    bypass Kueue. Without `multiKueue`, it must be at least the sum of `quota`, `reservations` and `borrow`. Default: no
+    limit."""
 
 
 def _is_day(value: str) -> str:
@@ -110,11 +113,14 @@ class Relaxation(Section):
     """A relaxation: until a day, an admission rule or the platform's Pod Security level does not apply to a team."""
 
     rule: Annotated[Literal[RuleName, "pod-security"], AfterValidator(_is_of_a_tenant)]
-    """The rule that does not apply to the team: a rule of `policies.admission.rules`, or `pod-security`."""
+    """The rule that does not apply to the team: a rule of `policies.admission.rules` whose action is not `off`, or
+    `pod-security`. The rules `generated` and `runtime-images` check objects that all teams share, so mpigen rejects
+    them here."""
     to: Standard | None = None
-    """With `rule: pod-security`: the Pod Security level of the team's namespaces. `memlock` is the level `restricted`,
-    but it allows the capability IPC_LOCK, with which ranks lock memory for RDMA. `baseline` and `privileged` are levels
-    of Kubernetes."""
+    """With `rule: pod-security`: the Pod Security level of the team's namespaces. It must allow more than
+    `policies.podSecurity`. `memlock` is the level `restricted`, but it allows the capability IPC_LOCK, with which ranks
+    lock memory for RDMA. Containers with IPC_LOCK may escalate privileges. `baseline` and `privileged` are levels of
+    Kubernetes."""
     reason: Annotated[Text, Field(max_length=1000)]
     """The reason for the relaxation, for reviewers. Every report repeats it."""
     until: Day
@@ -146,10 +152,11 @@ class DataVolume(Section):
     name: Name
     """The name of the claim, such as `datasets`. `runtimes[].volumes[].claim` and jobs refer to this name."""
     size: Annotated[Room, AfterValidator(_is_positive)]
-    """The requested size, such as `10Ti`. You can increase it later, but not decrease it."""
+    """The requested size, such as `10Ti`. You can increase it later if the StorageClass allows expansion. You cannot
+    decrease it."""
     class_name: ClassName | None = Field(default=None, alias="class")
-    """The StorageClass, one of `policies.storageClasses` if that list is not empty. Default: the default class of the
-    cluster."""
+    """The StorageClass. If `policies.storageClasses` is not empty, this field is required and names one of its classes.
+    Default: the default class of the cluster."""
     access_modes: SetOf[AccessMode] = Field(default=("ReadWriteMany",), min_length=1)
     """The access modes of the claim. The pods of a job run on several nodes, so they need `ReadWriteMany`, or
     `ReadOnlyMany` for data that they only read."""
@@ -182,41 +189,49 @@ class Tenant(Section):
     """Further namespaces of the team, such as `team-cv-dev`. They use the same ClusterQueue, and the same users have
     access."""
     quota: Annotated[Shares, Field(min_length=1)]
-    """The nominal quota of the team. Write a number of nodes of a pool (`h100: 4`), resources of a pool
-    (`h100: {nvidia.com/gpu: 20}`), or a resource that only one pool offers (`nvidia.com/gpu: 20`). mpigen adds the
-    other resources of the pool in proportion."""
+    """The nominal quota of the team. Write a number of nodes of a pool (`h100: 4`), resources of a pool (`h100:
+    {nvidia.com/gpu: 20}`), or a resource that only one pool offers (`nvidia.com/gpu: 20`). mpigen adds the other
+    resources of the nodes that the written amounts need. If one amount needs more nodes than another, the larger number
+    of nodes counts."""
     borrow: Shares = Field(default={}, validate_default=True)
-    """The borrowing limit: the most idle quota of other teams and of cohorts that this team can use, written like
-    `quota`. Default: nothing."""
+    """The borrowing limit: the most quota of other teams, of cohorts and of the ClusterQueue `slack` that this team can
+    use while it is idle, written like `quota`. Default: nothing."""
     lend: Shares | None = None
-    """The lending limit: the most idle quota of this team that all other teams together can use, written like `quota`.
-    If this field is set, a resource that it does not list has the limit 0. Default: all of the quota."""
+    """The lending limit: the most idle quota of this team that all other teams together can use. Write it like `quota`,
+    and at most as large as `quota`. If this field is set, a pool without an amount in it has the limit 0. Default: all
+    of the quota and reservations."""
     dedicated: SetOf[Name] = ()
-    """The pools whose nodes run only jobs of this team. mpigen rejects quota of other teams in these pools, and
-    requires labels and a taint that keep other pods away."""
+    """The pools whose nodes run only jobs of this team. mpigen rejects quota and borrowing limits of other teams in
+    these pools, and quota of cohorts. Each of these pools needs a taint that rejects pods. Each other pool needs a
+    label that the nodes of these pools do not carry. mpigen rejects it together with `multiKueue`."""
     preemption: Literal["never", "lower-priority", "reclaim"] = "reclaim"
     """The running jobs that Kueue may preempt for pending jobs of the team. `reclaim`: the team's jobs of lower
-    priority, and all jobs of other teams that borrow this team's quota. `lower-priority`: only jobs of lower priority,
-    both of the team and of other teams that borrow this team's quota. `never`: none."""
+    priority, and jobs of any priority of other teams that borrow quota of this team or of its cohorts.
+    `lower-priority`: only jobs of lower priority, both of the team and of these other teams. `never`: none. With
+    `queues.fairSharing`, Kueue also compares the shares of the teams."""
     stop: Literal["none", "hold", "drain"] = "none"
     """The stop policy of the team's ClusterQueue. `hold`: Kueue admits no more jobs. `drain`: Kueue also evicts running
     jobs."""
     weight: Count = 1
-    """The fair-share weight of the team. Needs `queues.fairSharing`."""
+    """The fair-share weight of the team, among all teams and cohorts with the same parent cohort. Any value except 1
+    needs `queues.fairSharing`."""
     cohort: Name | None = None
-    """The cohort whose teams share quota with this team first, such as `physics`. Default: the root Cohort, which has
-    the name of the platform. With `multiKueue`, the default is the root Cohort of the tenants with `multiKueue`."""
+    """The cohort whose teams share quota with this team first, such as `physics`. If `cohorts` is not empty, it must
+    list this name. Default: the root Cohort, which has the name of the platform. With `multiKueue`, the default is the
+    root Cohort of the tenants with `multiKueue`."""
     multi_kueue: Flag = False
     """If true, jobs of the team run on the worker clusters of `queues.multiKueue`, never on this cluster. The quota
-    then counts nodes of the worker clusters, and the team shares quota only with other teams that set `multiKueue`."""
+    then counts nodes of the worker clusters, and the team shares quota only with other teams that set `multiKueue`.
+    Needs Trainer 2.3."""
     reservations: NamedOf[Reservation] = ()
     """Reservations: additional quota until a day, such as before a deadline."""
     priorities: SetOf[Name] | None = None
     """The names in `queues.priorities` that jobs of the team may use, such as `[research]`. Default: all names in
     `queues.priorities`."""
     registries: SetOf[Registry] = ()
-    """The image registries that the team may use in addition to `policies.images.registries`, such as
-    `ghcr.io/acme/`."""
+    """The image registries that TrainJobs of the team may use in addition to `policies.images.registries`, such as
+    `ghcr.io/acme/`. If `policies.images.registries` is empty, the team may use only these registries. Default: no more
+    registries."""
     labels: Annotated[Labels, AfterValidator(reject_reserved_labels)] = Field(default={}, validate_default=True)
     """Labels of the namespaces, such as a cost centre. If `policies.labels` lists the key of such a label, TrainJobs of
     the team must have the same label and value."""
@@ -230,10 +245,11 @@ class Tenant(Section):
     """The workloads other than TrainJobs that may run in the namespaces of the team, in addition to
     `policies.workloads`. Default: none."""
     egress: NamedOf[Egress] = ()
-    """The destinations outside the cluster that pods of the team may reach. All other destinations are denied."""
+    """The destinations outside the cluster that pods of the team may reach. NetworkPolicies deny all other destinations
+    outside the cluster, except the addresses that `isolation` allows. Traffic over fabrics bypasses NetworkPolicies."""
     fabrics: NamedOf[FabricShare] = ()
-    """The partitions of fabrics that belong to this team alone. On a fabric that is not listed, the team shares a
-    partition with all other teams that do not list the fabric."""
+    """The partitions and addresses of fabrics that belong to this team alone. On a fabric for which the team sets no
+    `pkey` and no `vlan`, it shares a partition with all other teams that set none."""
     secrets: Secrets = Secrets()
     """The Secrets that External Secrets fetches for the team. Neither this file nor a release holds their values."""
     volumes: NamedOf[DataVolume] = ()
@@ -276,17 +292,18 @@ class Cohort(Section):
     default is the root Cohort of these tenants."""
     quota: Shares = Field(default={}, validate_default=True)
     """The nominal quota of the cohort as a whole, in the form of `tenants[].quota`, such as `h100: 2` for two nodes of
-    pool `h100`. Teams of the cohort can borrow this quota. Default: none."""
+    pool `h100`. Teams of the cohort can use this quota up to their `borrow`, and other teams up to `lend` of the
+    cohort. Default: none."""
     borrow: Shares | None = None
     """The most quota that the teams of this cohort together can borrow from teams and cohorts outside it, in the form
-    of `tenants[].quota`, such as `h100: 4` for four nodes of pool `h100`. If this field is set, a pool or resource that
-    it does not list has the limit 0. Default: no limit."""
+    of `tenants[].quota`, such as `h100: 4` for four nodes of pool `h100`. If this field is set, a pool without an
+    amount in it has the limit 0. Default: no limit."""
     lend: Shares | None = None
     """The most quota of this cohort and its teams that teams and cohorts outside it can borrow, in the form of
-    `tenants[].quota`, such as `h100: 1` for one node of pool `h100`. If this field is set, a pool or resource that it
-    does not list has the limit 0. Default: all quota that its teams and cohorts lend."""
+    `tenants[].quota`, such as `h100: 1` for one node of pool `h100`. If this field is set, a pool without an amount in
+    it has the limit 0. Default: all quota of the cohort, and all quota that its teams and child cohorts lend."""
     weight: Count = 1
-    """The fair-share weight of the cohort, among all cohorts and teams with the same parent. Needs
+    """The fair-share weight of the cohort, among all cohorts and teams with the same parent. Any value except 1 needs
     `queues.fairSharing`."""
 
 
