@@ -69,9 +69,9 @@ class Cluster(Section):
     """The networks of pods and Services of this cluster, such as `10.128.0.0/14`. mpigen warns about `tenants[].egress`
     that overlaps one of these networks. If the list is empty, mpigen does not check for overlaps."""
     resources: SetOf[Resource] = ()
-    """The extended resources of device plugins that mpigen does not know, such as `example.com/fpga`. mpigen takes an
-    unknown resource outside this list for a mistake: it rejects a name that resembles a known one, and warns about
-    other names."""
+    """The extended resources of device plugins that mpigen does not know, such as `example.com/fpga`. mpigen rejects an
+    unknown resource outside this list if its name resembles a known name. It warns about other unknown resources in
+    `pools[].allocatable`."""
     mesh: Literal["istio"] | None = None
     """The service mesh of the cluster. The manifests disable the mesh for MPI pods, because ssh and MPI do not work
     through its proxies. Default: none."""

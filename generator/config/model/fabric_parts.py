@@ -247,13 +247,13 @@ class NodeSetup(Section):
 
 
 class FabricShare(Section):
-    """A partition of a fabric that belongs to one team.
+    """A partition or addresses of a fabric that belong to one team.
 
     RDMA traffic bypasses NetworkPolicy, so only a partition key or a VLAN separates the team from other teams.
     """
 
     name: Name
-    """The name of the fabric."""
+    """The name of an entry of `fabrics`."""
     pkey: PKey | None = None
     """InfiniBand with `attach: sriov` and `networks: nad`: the partition key (P_Key) of the team, in quotes, such as
     `"0x101"`. Default: `pkey` of the fabric."""
@@ -261,4 +261,5 @@ class FabricShare(Section):
     """RoCE and Ethernet with `attach: sriov`: the VLAN id of the team, such as 101. Default: `vlan` of the fabric."""
     range: Range | None = None
     """The network of the team's addresses on the fabric, such as `10.64.0.0/16`. It must not overlap the network in
-    `fabrics[].addresses`. Default: that network."""
+    `fabrics[].addresses`, or the `range` of another team on this fabric. Default: the network in
+    `fabrics[].addresses`."""

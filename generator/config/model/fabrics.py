@@ -152,8 +152,8 @@ class Rail:
 class Fabric(Section):
     """A high-speed network between the ranks of a job.
 
-    Ranks on different nodes send their data only over the fabric of their pool, unless `fallback` is true or the
-    runtime sets `fabric: none`.
+    Ranks on different nodes never send their data over the pod network, unless `fallback` is true or the runtime sets
+    `fabric: none`.
     """
 
     name: Annotated[Name, AfterValidator(_is_short)]
@@ -169,14 +169,16 @@ class Fabric(Section):
     """The way that pods get access to the NICs. `sriov`: a virtual function of each NIC. `host-device`: the NIC itself.
     `macvlan`: an interface on top of each NIC, for RoCE or plain Ethernet. `ipoib`: an interface on top of each NIC,
     for InfiniBand. `rdma-shared`: the InfiniBand devices of the node, without an interface. `efa`: devices of Amazon's
-    device plugin. `dra`: devices that a DRA driver allocates. Default: `macvlan` for ethernet, `efa` for efa, else
-    `sriov`."""
+    device plugin. `dra`: devices that a DRA driver allocates, with Kubernetes 1.34. Default: the value of `server`,
+    else `macvlan` for ethernet, `efa` for efa, and `sriov` for InfiniBand and RoCE."""
     operator: Operator | None = None
     """The operator that sets up the nodes. `sriov`: the SR-IOV network operator. `nvidia`: NVIDIA's network operator.
-    `none`: you set up the nodes yourself. Default: `sriov` for `attach: sriov`, `none` for `efa`, `dra` and macvlan on
-    ethernet, else `nvidia`."""
+    `none`: you set up the nodes yourself. On OpenShift, mpigen rejects `nvidia` for `attach: sriov`. Default: the value
+    of `server`, else `sriov` for `attach: sriov`, `none` for `efa`, `dra` and macvlan on ethernet, and `nvidia` for the
+    rest."""
     operator_namespace: Name | None = None
-    """The namespace of the operator. Default: the namespace of a default installation."""
+    """The namespace of the operator. mpigen rejects this field with `operator: none`. Default: the namespace of a
+    default installation."""
     resource: ExtendedResource | None = None
     """The extended resource of one NIC, or of the RDMA device that pods share, such as `openshift.io/ib_vf`. Default:
     `vpc.amazonaws.com/efa` for EFA, else a prefix for the operator and `attach`, and the name of the fabric with `_`
@@ -186,13 +188,14 @@ class Fabric(Section):
     resource."""
     pods_per_node: Count = 1
     """The number of pods on one node that can use the fabric at the same time: the number of virtual functions of each
-    NIC (`numVfs`), or the number of pods that share a device (`rdmaHcaMax`). With `attach: host-device`, `efa` or
-    `dra`, only 1 is valid."""
+    NIC (`numVfs`), or the number of pods that share a device (`rdmaHcaMax`). Only 1 is valid for `attach: host-device`,
+    `efa` and `dra`, and for macvlan on Ethernet."""
     rails: Literal["shared", "separate"] | None = None
     """The networks of the NICs. `shared`: all NICs of a node are in one network. `separate`: each NIC of a node has a
     network and a subnet of its own, and with `attach: sriov` or `host-device` a resource of its own. With `attach:
-    macvlan` or `ipoib`, mpigen always uses `separate`, and the pods share one resource. Default: `separate` for several
-    NICs of RoCE or Ethernet without `attach: dra`, else `shared`."""
+    macvlan` or `ipoib`, mpigen always uses `separate`. With `rdma-shared`, `efa` and `dra`, mpigen rejects `separate`.
+    Default: the value of `server`, else `separate` for several NICs of RoCE or Ethernet without `attach: dra`, else
+    `shared`."""
     nics: Nics = Nics()
     """The NICs of the nodes that belong to the fabric. Required if an operator sets up the nodes. With `rails:
     separate` and an operator, `nics.ports` or `nics.addresses` is required. With `attach: macvlan` or `attach: ipoib`,
@@ -209,7 +212,7 @@ class Fabric(Section):
     addresses: Addresses | None = None
     """The IP addresses of pods on the fabric. Required for `attach: ipoib`, and for RoCE and Ethernet unless `attach`
     is `dra`. Optional for InfiniBand with `sriov` or `host-device`. mpigen rejects this field with `rdma-shared`, `efa`
-    and `dra`, because it assigns no addresses there."""
+    and `dra`, because pods get no addresses from mpigen there."""
     rdma: Literal["exclusive", "shared"] | None = None
     """The RDMA devices that a pod can access. `exclusive`: only the devices of the pod. `shared`: all devices of the
     node. An SR-IOV operator sets this mode on the nodes, and a change restarts them. Without one, set the mode of the

@@ -114,7 +114,7 @@ class Egress(Section):
     CiliumNetworkPolicy has the name `cnp-egress-NAME`."""
     cidr: Annotated[Network, AfterValidator(_is_not_metadata)] | None = None
     """The network that pods may reach, such as `10.20.0.0/16`. Some CNIs also let pods reach other pods in this
-    network. The metadata service of the cloud at 169.254.169.254 stays unreachable."""
+    network. The metadata services of clouds at 169.254.169.254 and fd00:ec2::254 stay unreachable."""
     fqdn: (
         Annotated[String, matching(_DOMAIN, "a domain name", "write it like s3.example.com or *.s3.example.com")] | None
     ) = None
@@ -153,7 +153,7 @@ class ApiServer(Section):
 class Guard(Section):
     """Settings of the AdminNetworkPolicies that deny traffic between teams, whatever their NetworkPolicies allow.
 
-    Needs `cluster.network: openshift-ovn`.
+    mpigen writes these policies with `cluster.network: openshift-ovn`, and rejects these settings with other networks.
     """
 
     priority: Annotated[int, Field(strict=True, ge=0, le=99)] = 50
@@ -165,7 +165,10 @@ class Guard(Section):
 
 
 class Isolation(Section):
-    """The network traffic of tenants' pods that is allowed in addition to `tenants[].egress`. The rest is denied."""
+    """The network traffic of tenants' pods that is allowed in addition to DNS and `tenants[].egress`.
+
+    NetworkPolicies deny all other traffic of these pods.
+    """
 
     unit: Literal["namespace", "job"] = "namespace"
     """The pods that can reach each other. `namespace`: all MPI pods of a namespace. `job`: only pods of the same
@@ -174,8 +177,8 @@ class Isolation(Section):
     metrics: Metrics | None = None
     """The Prometheus that may scrape MPI pods. Default: none."""
     api_server: ApiServer | None = None
-    """The addresses of the API server. If this field is set, pods of all tenants may reach the API server. Default: no
-    access."""
+    """The API server that pods of all tenants may reach. With `cluster.network: cilium`, write `apiServer: {}`. With
+    other networks, write the addresses of the API server. Default: no access."""
     dns_cache: Address | None = None
     """The address of NodeLocal DNSCache, such as `169.254.20.10`. If this field is set, pods may reach the cache on
     port 53. mpigen rejects this field with `cluster.network: cilium`. Default: none, because pods use the DNS service

@@ -119,9 +119,10 @@ RuleName = Literal[
 class Admission(Section):
     """The actions for requests that break an admission rule. Each rule is a ValidatingAdmissionPolicy of mpigen.
 
-    `deny` rejects the request. `warn` allows it and shows a warning to the user. `audit` allows it and records it in
-    the audit log of the API server. With `"off"`, in quotes, mpigen writes no policy for the rule. Introduce a rule
-    with `audit`, then `warn`, then `deny`. A single word applies to all rules: `admission: warn`.
+    `deny` rejects the request. `audit` allows it and records it in the audit log of the API server. `warn` does the
+    same as `audit`, and also shows a warning to the user. With `"off"`, in quotes, mpigen writes no policy for the
+    rule. Introduce a rule with `audit`, then `warn`, then `deny`. A single word applies to all rules:
+    `admission: warn`.
     """
 
     default: Action = "deny"

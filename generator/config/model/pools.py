@@ -141,8 +141,8 @@ class Pool(Section):
     """The taints of the nodes. Pods of the pool's runtimes tolerate them."""
     topology: tuple[LabelKey, ...] = ()
     """The node labels with the location of a node, from the widest level to the narrowest, such as `example.com/block`,
-    `example.com/rack`, `kubernetes.io/hostname`. Kueue then places the pods of a job close together. Needs `labels`.
-    Default: Kueue ignores the location."""
+    `example.com/rack`, `kubernetes.io/hostname`. Kueue then places the pods of a job close together. Needs `labels` and
+    Kueue 0.19. Default: Kueue ignores the location."""
     fabric: Name | None = None
     """The name of an entry of `fabrics`: the high-speed network of these nodes. mpigen adds the resources of the fabric
     to `allocatable`, such as `openshift.io/ib_vf: 8`. Default: none, so ranks use the pod network."""

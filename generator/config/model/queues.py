@@ -46,7 +46,7 @@ class WorkerCluster(Section):
 
 
 class MultiKueue(Section):
-    """MultiKueue: Kueue on this cluster sends each job to the first worker cluster that has room for it."""
+    """MultiKueue: Kueue on this cluster sends the jobs of tenants with `multiKueue` to worker clusters."""
 
     clusters: Annotated[tuple[WorkerCluster, ...], Field(min_length=1, max_length=20)]
     """The worker clusters. Kueue sends a job to all of them. The job runs on the first one that reserves quota for it,

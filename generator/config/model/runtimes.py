@@ -174,13 +174,14 @@ class Runtime(Section):
     """The number of ranks (MPI processes) per worker pod. Default: one per accelerator that the pod requests. On a CPU
     pool the default is one per whole CPU, or a single rank for a framework with threads of its own."""
     resources: Resources = Field(default={}, validate_default=True)
-    """The requests of one worker pod that differ from the default, such as `nvidia.com/gpu: 4`. Limits are equal.
-    Default: all accelerators of a node, the resources of its fabric, and nine tenths of its cpu and memory, or with
-    `pools[].daemons` all cpu and memory that the DaemonSets leave. On a pool with MIG: one slice, one of each resource
-    of the fabric, and the slice's share of cpu and memory."""
+    """The requests of one worker pod that differ from the default, such as `nvidia.com/gpu: 4`. Limits equal the
+    requests. Default: all accelerators of a node, the resources of its fabric, and nine tenths of its cpu and memory.
+    With `pools[].daemons`, the default is all cpu and memory that the DaemonSets leave. On a pool with MIG, the default
+    is one slice, one of each resource of the fabric, and the slice's share of cpu and memory."""
     launcher: Literal["node", "separate"] | None = None
     """The pod that runs `mpirun`. `node`: a worker pod, which also runs ranks. `separate`: a small pod without ranks.
-    Default: `separate` for families that must know the pod of rank 0 in advance, else `node`."""
+    Default: `separate` for families that must know the pod of rank 0 in advance, else `node`. mpigen rejects `node` for
+    such families."""
     launcher_resources: Resources = Field(default={}, validate_default=True)
     """The requests of a separate launcher pod that differ from the default. Default: 1 cpu and 2Gi of memory."""
     binding: Literal["none", "core", "numa", "socket"] = "none"
@@ -190,9 +191,9 @@ class Runtime(Section):
     """The topology level within which the pods of a job run, on a pool with `topology`. Default: `preferred` with the
     narrowest level except `kubernetes.io/hostname`, or with `kubernetes.io/hostname` if the pool has no other level."""
     gang: Literal["kueue", "coscheduling", "volcano"] = "kueue"
-    """The gang scheduler, which starts all pods of a job or none. `kueue`: Kueue evicts a job whose pods do not all get
-    ready. `coscheduling` and `volcano`: in addition, the scheduler starts no pod until all pods of the job fit. Install
-    that scheduler before Trainer."""
+    """The gang scheduler, which starts all pods of a job or none. `kueue`: Kueue evicts a job whose pods are not all
+    ready after `queues.waitForPodsReady.timeout`. `coscheduling` and `volcano`: in addition, the scheduler starts no
+    pod until all pods of the job fit. Install that scheduler before Trainer."""
     scheduler: Name | None = None
     """The `schedulerName` of the pods. Default: `scheduler-plugins-scheduler` for `gang: coscheduling`, `volcano` for
     `gang: volcano`, else the scheduler of Kubernetes."""
@@ -203,8 +204,8 @@ class Runtime(Section):
     """The size of /dev/shm in each worker pod, such as `16Gi`. Default: an eighth of the memory of the pod."""
     environment: MappingOf[Variable, String] = Field(default={}, validate_default=True)
     """The environment variables of all ranks, such as `NCCL_DEBUG: INFO`. They override variables of the image and of
-    mpigen, and a TrainJob can override them. mpigen rejects variables that Trainer sets, or that differ between
-    pods."""
+    mpigen, and a TrainJob can override them. mpigen rejects variables with which ranks find each other, and variables
+    that differ between pods."""
     volumes: tuple[RuntimeVolume, ...] = ()
     """The volumes of the launcher pod and the worker pods, for datasets, checkpoints and scratch space."""
     labels: Annotated[Labels, AfterValidator(reject_reserved_labels)] = Field(default={}, validate_default=True)

@@ -91,8 +91,8 @@ class Reservation(Section):
     quota: Annotated[Shares, Field(min_length=1)]
     """The additional amounts, such as `h100: 2`, written like `tenants[].quota`."""
     until: Day
-    """The last day of the reservation, such as `2027-03-31`. From the next day on, mpigen reports that the reservation
-    has expired. The team keeps the quota until you remove the reservation and apply the manifests."""
+    """The last day of the reservation, such as `2027-03-31`. From the next day on, a check of mpigen reports that the
+    reservation has expired. The team keeps the quota until you remove the reservation and apply the manifests."""
     reason: Text
     """The reason for the reservation, for reviewers."""
 
