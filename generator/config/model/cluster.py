@@ -118,7 +118,8 @@ class GitOps(Section):
     revision: Text = "main"
     """The branch, tag or commit that Argo CD follows."""
     path: Annotated[Text, AfterValidator(_is_folder)] = "output"
-    """The folder of the repository that you pass to `mpigen synth --output`."""
+    """The folder of the repository that you pass to `mpigen synth --output`. Argo CD applies its subfolder with the
+    name of the platform."""
     namespace: Name | None = None
     """The namespace of Argo CD. Default: `argocd`, or `openshift-gitops` on OpenShift."""
     service_account: Account | None = None

@@ -152,8 +152,8 @@ class Rail:
 class Fabric(Section):
     """A high-speed network between the ranks of a job.
 
-    Ranks on different nodes never send their data over the pod network, unless `fallback` is true or the runtime sets
-    `fabric: none`.
+    On a pool with a fabric, ranks on different nodes never send their data over the pod network, unless `fallback` is
+    true or the runtime sets `fabric: none`.
     """
 
     name: Annotated[Name, AfterValidator(_is_short)]

@@ -236,10 +236,10 @@ class Retention(Section):
     """The minimum number of days for pods, logs and Workloads of finished jobs. mpigen rejects a shorter
     `queues.retainFinished`. A user that deletes a TrainJob still deletes its records. Default: no minimum."""
     audit: Count | None = None
-    """The minimum number of days for the audit log of the API server. With `profile: regulated`, the file with the
-    audit policy states the flags of the API server for it. With `profile: standard`, this field has no effect. On
-    OpenShift, mpigen rejects this field, because OpenShift limits the log by size: forward the log to a store there.
-    Default: no minimum."""
+    """The minimum number of days for the audit log of the API server. With `profile: regulated`, an annotation of the
+    audit policy lists the flags with which the API server keeps the log this long. With `profile: standard`, this field
+    has no effect. On OpenShift, mpigen rejects this field, because OpenShift limits the log by size: forward the log to
+    a store there. Default: no minimum."""
 
 
 _RESERVED_KEY = re.compile(
@@ -336,7 +336,8 @@ class Policies(Section):
     profile: Literal["standard", "regulated"] = "standard"
     """The settings that a platform must have. With `standard`, every setting is optional. With `regulated`, mpigen
     rejects a platform that lacks a setting for regulated data, such as `images.digests` or `retention.audit`, or that
-    weakens an admission rule. mpigen then also writes a file with the audit policy of the API server."""
+    weakens Pod Security or an admission rule. mpigen then also writes a file with the audit policy of the API
+    server."""
     pod_security: Literal["restricted", "baseline", "privileged"] = "restricted"
     """The Pod Security level that tenant namespaces enforce, unless `tenants[].relax` sets another level. Runtimes of
     all MPI families meet `restricted`, except with `memlock: capability`."""

@@ -49,8 +49,8 @@ class MultiKueue(Section):
     """MultiKueue: Kueue on this cluster sends the jobs of tenants with `multiKueue` to worker clusters."""
 
     clusters: Annotated[tuple[WorkerCluster, ...], Field(min_length=1, max_length=20)]
-    """The worker clusters. Kueue sends a job to all of them. The job runs on the first one that reserves quota for it,
-    whatever the order of this list."""
+    """The worker clusters. Kueue sends the Workload of a job to all of them. The job runs on the first cluster that
+    reserves quota for it, whatever the order of this list."""
 
     @field_validator("clusters")
     @classmethod

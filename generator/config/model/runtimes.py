@@ -220,11 +220,11 @@ class Runtime(Section):
     an entry of `relax` with `rule: pod-security` and `to: memlock`, unless its Pod Security level is `privileged`. The
     image needs a `setpriv` with the file capability `cap_ipc_lock`."""
     restarts: Count | None = None
-    """The maximum number of times that JobSet restarts a failed job as a whole. JobSet does not restart a job after
-    `activeDeadlineSeconds`. Default: no restarts."""
+    """The maximum number of times that JobSet restarts a failed job as a whole. JobSet does not restart a job that
+    reached `activeDeadlineSeconds`. Default: no restarts."""
     active_deadline_seconds: Count | None = None
-    """The number of seconds after the start of the launcher at which a job fails. After a restart, they count anew.
-    Default: no deadline."""
+    """The number of seconds after the start of the launcher at which a job fails. After a restart, the time begins
+    again. Default: no deadline."""
     termination_grace_period_seconds: Seconds | None = None
     """The number of seconds that ranks have to save their state when Kubernetes deletes their pods. Default: 30."""
     ttl_seconds_after_finished: Annotated[Seconds | None, BeforeValidator(_is_rejected_later)] = None

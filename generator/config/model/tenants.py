@@ -194,8 +194,8 @@ class Tenant(Section):
     resources of the nodes that the written amounts need. If one amount needs more nodes than another, the larger number
     of nodes counts."""
     borrow: Shares = Field(default={}, validate_default=True)
-    """The borrowing limit: the most quota of other teams, of cohorts and of the ClusterQueue `slack` that this team can
-    use while it is idle, written like `quota`. Default: nothing."""
+    """The borrowing limit: the most idle quota of other teams, of cohorts and of the ClusterQueue `slack` that this
+    team can use, written like `quota`. Default: nothing."""
     lend: Shares | None = None
     """The lending limit: the most idle quota of this team that all other teams together can use. Write it like `quota`,
     and at most as large as `quota`. If this field is set, a pool without an amount in it has the limit 0. Default: all
@@ -203,7 +203,7 @@ class Tenant(Section):
     dedicated: SetOf[Name] = ()
     """The pools whose nodes run only jobs of this team. mpigen rejects quota and borrowing limits of other teams in
     these pools, and quota of cohorts. Each of these pools needs a taint that rejects pods. Each other pool needs a
-    label that the nodes of these pools do not carry. mpigen rejects it together with `multiKueue`."""
+    label that the nodes of these pools do not carry. mpigen rejects `dedicated` of a team with `multiKueue`."""
     preemption: Literal["never", "lower-priority", "reclaim"] = "reclaim"
     """The running jobs that Kueue may preempt for pending jobs of the team. `reclaim`: the team's jobs of lower
     priority, and jobs of any priority of other teams that borrow quota of this team or of its cohorts.
