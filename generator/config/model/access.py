@@ -127,7 +127,7 @@ class Access(Section):
     rules `owner` and `own-jobs` reject the deletion of another user's TrainJob. With `isolation.unit: job`, they can
     also create and delete the NetworkPolicies of their own TrainJobs."""
     view: SetOf[Reader] = ()
-    """Viewers. They can read jobs, pods, logs and queues, but change nothing."""
+    """Viewers. They can read jobs, pods, logs, volume claims, runtimes and queues, but change nothing."""
     grantable: SetOf[Grantable] = ()
     """The subjects to which team admins can grant a role, in addition to the subjects of the other fields, except
     groups of all users or ServiceAccounts. One `*` in the name of a group or user stands for any characters, such as
@@ -142,7 +142,7 @@ class PlatformAccess(Section):
     """
 
     admin: SetOf[Subject] = ()
-    """Platform admins. They can change every object of the platform, and stop any job."""
+    """Platform admins. They can change all objects that mpigen generates, and stop any job."""
     janitor: SetOf[Subject] = ()
     """Janitors. They end jobs that hang: they can read and delete TrainJobs, JobSets, Jobs and pods of all teams, and
     remove finalizers of these objects."""

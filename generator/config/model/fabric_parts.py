@@ -179,9 +179,9 @@ class Addresses(Section):
     by: Literal["whereabouts", "nv-ipam"] | None = None
     """The IPAM plugin. Default: `nv-ipam` with NVIDIA's network operator, else `whereabouts`."""
     gateway: Address | None = None
-    """The address of a router between the rails or to other networks, such as `192.168.0.1`. With
-    `rails: separate`, each rail has a router at the same position in its part of `range`. No router becomes the default
-    route of pods. Default: none."""
+    """The address of a router between the rails or to other networks, such as `192.168.0.1`. With separate rails, each
+    rail has a router at the same position in its part of `range`. No router becomes the default route of pods. Default:
+    none."""
     exclude: tuple[Network, ...] = ()
     """The parts of `range` that other machines use, such as `192.168.0.0/24`. Pods get no address in these parts."""
 

@@ -161,7 +161,7 @@ class Fabric(Section):
     begin with it."""
     server: ServerName | None = None
     """The server type of the nodes, such as `hgx-h100`. It sets the defaults of other fields of the fabric, such as
-    `type` and `nics`. `mpigen fabrics` lists the server types."""
+    `type`, `perNode` and `nics`. `mpigen fabrics` lists the server types."""
     type: FabricType
     """The network technology. `efa` is Amazon's Elastic Fabric Adapter. `ethernet` has no RDMA. Required, unless
     `server` sets it."""
@@ -181,11 +181,13 @@ class Fabric(Section):
     default installation."""
     resource: ExtendedResource | None = None
     """The extended resource of one NIC, or of the RDMA device that pods share, such as `openshift.io/ib_vf`. Default:
-    `vpc.amazonaws.com/efa` for EFA, else a prefix for the operator and `attach`, and the name of the fabric with `_`
-    for `-`. With `rails: separate`, mpigen can append the rail, such as `_rail0`."""
+    the value of `server`, else `vpc.amazonaws.com/efa` for EFA, else a prefix and the name of the fabric with `_` for
+    `-`. The prefix is `rdma/` for a device that pods share, `dra.net/` for `attach: dra`, `nvidia.com/` for NVIDIA's
+    operator, and else `openshift.io/`. If each of several NICs has a resource of its own (`rails`), mpigen appends the
+    rail, such as `_rail0`."""
     per_node: Count = 1
     """The number of NICs of one node. Each worker pod gets all of these NICs. On a pool with MIG, it gets one of each
-    resource."""
+    resource. Default: the number of `server`, else 1."""
     pods_per_node: Count = 1
     """The number of pods on one node that can use the fabric at the same time: the number of virtual functions of each
     NIC (`numVfs`), or the number of pods that share a device (`rdmaHcaMax`). Only 1 is valid for `attach: host-device`,
@@ -202,7 +204,8 @@ class Fabric(Section):
     `nics.ports` is required."""
     mtu: Annotated[int, Field(strict=True, ge=1280, le=9978)] | None = None
     """The MTU of interfaces in pods in bytes, such as 9000, for InfiniBand at most 4092. It must not exceed the MTU of
-    the switches. mpigen rejects this field with `attach: rdma-shared`, `efa` or `dra`. Default: the MTU of the NICs."""
+    the switches. mpigen rejects this field with `attach: rdma-shared`, `efa` or `dra`. Default: the value of `server`,
+    else the MTU of the NICs."""
     vlan: Vlan | None = None
     """RoCE and Ethernet with `attach: sriov`: the VLAN id of teams without their own VLAN, such as 100. Default: no
     VLAN."""
@@ -225,7 +228,7 @@ class Fabric(Section):
     or an upstream operator of August 2025 or later."""
     device_class: DeviceClass | None = None
     """With `attach: dra`: the name of a DeviceClass that exists on the cluster, such as `mrdma.google.com`. Default:
-    mpigen writes a DeviceClass with the name of the fabric."""
+    the value of `server`, else mpigen writes a DeviceClass with the name of the fabric."""
     selectors: SetOf[Selector] = ()
     """With `attach: dra`: CEL expressions over `device`, such as `device.attributes["dra.net"].rdma`. All of them must
     be true for a NIC. Default: with `deviceClass`, any device of this class fits, else any device of the driver

@@ -131,7 +131,8 @@ class Pool(Section):
     device_groups: SetOf[GroupId] = ()
     """The ids of the Linux groups that own the device files of accelerators on these nodes, such as the id of `render`.
     `ls -ln /dev/kfd /dev/dri` on a node shows them. Ranks join these groups. Nodes with AMD or Intel GPUs need this
-    field, unless every user can open the device files. Nodes with NVIDIA GPUs do not."""
+    field, unless every user can open the device files. Nodes with NVIDIA GPUs do not need it. mpigen rejects this field
+    on a pool without accelerators."""
     labels: Labels = Field(default={}, validate_default=True)
     """The labels that all nodes of the pool carry, at most 8. No other node carries all of these labels, unless the
     node has a taint that keeps jobs of this pool away. Worker pods select nodes by these labels. A separate launcher

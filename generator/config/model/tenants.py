@@ -62,7 +62,7 @@ class Limits(Section):
     """The maximum number of PersistentVolumeClaims. Default: no limit."""
     storage: Room | None = None
     """The maximum sum of the requests of all PersistentVolumeClaims, such as `10Ti`. Default: no limit, but then the
-    admission rule `claims` lets members of the team create no claims."""
+    admission rule `claims` lets members of the team create and enlarge no claims."""
     resources: Resources = Field(default={}, validate_default=True)
     """The maximum sum of the requests of all pods, such as `nvidia.com/gpu: 40`. This limit also holds for pods that
     bypass Kueue. Without `multiKueue`, it must be at least the sum of `quota`, `reservations` and `borrow`. Default: no
