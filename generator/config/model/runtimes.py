@@ -97,7 +97,7 @@ class RuntimeVolume(Section):
 
 
 class Placement(Section):
-    """The topology level within which Kueue places the pods of a job, such as one rack. Set one of the two fields."""
+    """The topology level at which Kueue places the pods of a job together, such as one rack. Set one of both fields."""
 
     required: LabelKey | None = None
     """A level of `pools[].topology`, such as `example.com/rack`. All pods of a job run in one place of this level, such
@@ -172,7 +172,8 @@ class Runtime(Section):
     """The number of worker pods of a TrainJob without `numNodes`. Default: 2."""
     processes_per_node: Count | None = None
     """The number of ranks (MPI processes) per worker pod. Default: one per accelerator that the pod requests. On a CPU
-    pool the default is one per whole CPU, or a single rank for a framework with threads of its own."""
+    pool the default is one per whole CPU, or a single rank for a framework with threads of its own. mpigen rejects 1
+    for a pod with several GPUs, because Trainer would start one rank per GPU."""
     resources: Resources = Field(default={}, validate_default=True)
     """The requests of one worker pod that differ from the default, such as `nvidia.com/gpu: 4`. Limits equal the
     requests. Default: all accelerators of a node, the resources of its fabric, and nine tenths of its cpu and memory.
@@ -188,8 +189,9 @@ class Runtime(Section):
     """The set of cores that each rank is bound to. Bind ranks only if the pod has exclusive cores. Default: ranks may
     use all cores of the pod."""
     placement: Placement | None = None
-    """The topology level within which the pods of a job run, on a pool with `topology`. Default: `preferred` with the
-    narrowest level except `kubernetes.io/hostname`, or with `kubernetes.io/hostname` if the pool has no other level."""
+    """The topology level at which Kueue places the pods of a job together, on a pool with `topology`. Default:
+    `preferred` with the narrowest level except `kubernetes.io/hostname`, or with `kubernetes.io/hostname` if the pool
+    has no other level."""
     gang: Literal["kueue", "coscheduling", "volcano"] = "kueue"
     """The gang scheduler, which starts all pods of a job or none. `kueue`: Kueue evicts a job whose pods are not all
     ready after `queues.waitForPodsReady.timeout`. `coscheduling` and `volcano`: in addition, the scheduler starts no
@@ -216,9 +218,9 @@ class Runtime(Section):
     """The network between ranks. `pool`: the fabric of the pool, if it has one. `none`: TCP on the pod network."""
     memlock: Literal["node", "capability"] = "node"
     """The limit of memory that ranks can lock. RDMA needs locked memory. `node`: the limit that the nodes set.
-    `capability`: no limit, because ranks get the capability IPC_LOCK. Each tenant that can use the runtime then needs
-    an entry of `relax` with `rule: pod-security` and `to: memlock`, unless its Pod Security level is `privileged`. The
-    image needs a `setpriv` with the file capability `cap_ipc_lock`."""
+    `capability`: no limit, because ranks get the capability IPC_LOCK. This needs a family that uses Open MPI. Each
+    tenant that can use the runtime then needs an entry of `relax` with `rule: pod-security` and `to: memlock`, unless
+    its Pod Security level is `privileged`. The image needs a `setpriv` with the file capability `cap_ipc_lock`."""
     restarts: Count | None = None
     """The maximum number of times that JobSet restarts a failed job as a whole. JobSet does not restart a job that
     reached `activeDeadlineSeconds`. Default: no restarts."""
