@@ -50,7 +50,7 @@ def immutable(change: ChangedObject) -> Iterator[Breach]:
 
     The new object is valid, but the API server or a webhook rejects the update of the stored object. Argo CD's sync
     then fails and skips the later sync waves, so `synth` does not write such a release. Use a new name instead, see
-    [runtimes](../../reference/runtimes.md#changing-a-runtime). The API server rejects changes of these fields, among
+    [runtimes](../../tasks/add-a-runtime.md#change-a-runtime). The API server rejects changes of these fields, among
     others:
 
     - ClusterTrainingRuntime, TrainingRuntime: `successPolicy`, `failurePolicy`, `startupPolicy`, `network`,
