@@ -156,7 +156,7 @@ def test_a_running_job_is_accepted_and_its_owner_is_unknown() -> None:
     done = _audit(_job())
     assert _answers(done, Answer.FAIL, Answer.WARN, Answer.ERROR) == {}
     assert _answers(done, Answer.UNKNOWN) == {"TrainJob train": ["owner #1"]}
-    assert {"queue", "runtime", "priority", "reserved"} <= set(_answers(done, Answer.PASS)["TrainJob train"])
+    assert {"queue", "runtime", "reserved"} <= set(_answers(done, Answer.PASS)["TrainJob train"])
 
 
 @pytest.mark.parametrize(
