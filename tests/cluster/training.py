@@ -135,11 +135,16 @@ def trainings(platform: Platform, nodes: int = 2) -> Iterator[Training]:
 def wait_for_queue(admin: Client, namespace: str) -> None:
     """Wait until Kueue reports on the default LocalQueue; before that, its webhook sets no queue label on a TrainJob.
 
+    A namespace without a default LocalQueue needs no wait.
+
     Source: kueue v0.19.2 pkg/controller/core/localqueue_controller.go (Create adds the queue, Reconcile reports).
     """
-    metadata = {"name": LOCAL_QUEUE, "namespace": namespace}
-    queue = {"apiVersion": _KUEUE, "kind": "LocalQueue", "metadata": metadata}
-    wait_until(f"Kueue knows the queue of {namespace}", lambda: bool(conditions(admin.read(queue))))
+
+    def is_known() -> bool:
+        queues = admin.items(_KUEUE, "LocalQueue", namespace)
+        return all(conditions(queue) for queue in queues if queue["metadata"]["name"] == LOCAL_QUEUE)
+
+    wait_until(f"Kueue knows the queue of {namespace}", is_known)
 
 
 def conditions(body: Body) -> list[Body]:
