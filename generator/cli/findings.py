@@ -205,7 +205,7 @@ _OPTIONS = (
         "--select",
         multiple=True,
         metavar="CHECK,…",
-        help="Report only these checks or families, such as quota or quota/lends-nobody.",
+        help="Report only these checks or families, such as the family quota or the check quota/lends-nobody.",
     ),
     click.option("--ignore", multiple=True, metavar="CHECK,…", help="Do not report these checks or families."),
     click.option(

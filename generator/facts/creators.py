@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
+from typing import Any
 
 from generator.facts.table import read_rows
 
@@ -22,9 +23,18 @@ class _Controller:
 
 
 @dataclass(frozen=True, slots=True)
-class _Ownerless:
+class Ownerless:
+    """Objects without an owner that Kubernetes or OpenShift creates.
+
+    Attributes:
+        kind: the kind with its group.
+        names: a pattern of their names.
+        values: the values that each of them has, with `{namespace}` for its namespace; empty for any values.
+    """
+
     kind: str
     names: str = ".*"
+    values: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +70,13 @@ def can_create(owner: str, kind: str) -> bool:
 
 
 @cache
-def _ownerless() -> tuple[_Ownerless, ...]:
-    return read_rows("creators", "ownerless", _Ownerless)
+def _ownerless() -> tuple[Ownerless, ...]:
+    return read_rows("creators", "ownerless", Ownerless)
 
 
-def is_of_kubernetes(kind: str, name: str) -> bool:
-    """Return True if Kubernetes or OpenShift creates an object of this kind and name without an owner."""
-    return any(row.kind == kind and re.fullmatch(row.names, name) for row in _ownerless())
+def find_ownerless(kind: str, name: str) -> Ownerless | None:
+    """Return the objects of Kubernetes or OpenShift with a kind and a name; None if users choose such a name."""
+    return next((row for row in _ownerless() if row.kind == kind and re.fullmatch(row.names, name)), None)
 
 
 @cache

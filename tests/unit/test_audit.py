@@ -191,17 +191,51 @@ def test_a_role_binding_is_compared_with_the_subjects_of_its_namespace() -> None
 
 
 def test_pods_of_controllers_are_exempt_only_with_the_right_owner() -> None:
-    job = _object(
-        "Job", "batch/v1", "train-node-0", metadata=_owned(_object("JobSet", "jobset.x-k8s.io/v1alpha2", "t"))
-    )
-    done = _audit(job, _pod(metadata=_owned(job)))
+    job_set = _object("JobSet", "jobset.x-k8s.io/v1alpha2", "train", metadata=_owned(_job()))
+    job = _object("Job", "batch/v1", "train-node-0", metadata=_owned(job_set))
+    done = _audit(_job(), job_set, job, _pod(metadata=_owned(job)))
     assert _answers(done, Answer.FAIL) == {}
-    assert done.exempt == {Creator.CONTROLLER: 1}  # the level of the Namespace judges the pod
-    other_uid = _audit(job, _pod(metadata=_owned(job, uid="another")))
-    assert _answers(other_uid, Answer.UNKNOWN) == {"Pod tool": ["kinds", "workloads"]}
+    assert done.exempt == {Creator.CONTROLLER: 2}  # the level of the Namespace judges the pod
+    other_uid = _audit(_job(), job_set, job, _pod(metadata=_owned(job, uid="another")))
+    assert _answers(other_uid, Answer.UNKNOWN)["Pod tool"] == ["kinds", "workloads"]
     config = _object("ConfigMap", "v1", "c")
     assert _rejected(_pod(metadata=_owned(config, kind="Service"))) == {"Pod tool": ["kinds"]}
     assert _rejected(job, _pod(metadata=_owned(job, controller=False))) == {"Pod tool": ["kinds"]}
+
+
+@pytest.mark.parametrize("api_version", ["example.com/v1", "jobset.x-k8s.io/v1alpha2"])
+def test_an_owner_that_the_export_lacks_hides_no_object(api_version: str) -> None:
+    done = _audit(_pod(metadata=_owned(_object("JobSet", api_version, "of-nobody"))))
+    assert done.exempt == {}
+    assert "kinds" in {**_answers(done, Answer.UNKNOWN), **_answers(done, Answer.FAIL)}["Pod tool"]
+
+
+def _binding(name: str, role: str, subject: Body) -> Body:
+    group = "rbac.authorization.k8s.io"
+    reference = {"apiGroup": group, "kind": "ClusterRole", "name": role}
+    return _object("RoleBinding", f"{group}/v1", name, roleRef=reference, subjects=[subject])
+
+
+def test_bindings_of_openshift_are_exempt_only_with_their_role_and_subject() -> None:
+    pods = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": f"system:serviceaccounts:{TEAM}"}
+    builder = {"kind": "ServiceAccount", "name": "builder", "namespace": TEAM}
+    done = _audit(
+        _binding("system:image-pullers", "system:image-puller", pods),
+        _binding("system:image-builders", "system:image-builder", builder),
+        _binding("system:deployers", "system:deployer", {**builder, "name": "deployer"}),
+    )
+    assert done.exempt == {Creator.PLATFORM: 3}
+    mallory = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "mallory"}
+    for forged in (
+        _binding("system:image-pullers", "system:image-puller", mallory),
+        _binding("system:image-builders", "system:image-builder", {**builder, "namespace": "of-others"}),
+        {
+            **_binding("system:deployers", "system:deployer", mallory),
+            "subjects": [{**builder, "name": "deployer"}, mallory],
+        },
+    ):
+        assert _rejected(forged) == {f"RoleBinding {forged['metadata']['name']}": ["subjects"]}
+    assert _audit(_binding("system:image-pullers", "admin", pods)).exempt == {}
 
 
 def test_objects_of_kubernetes_are_exempt() -> None:

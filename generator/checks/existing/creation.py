@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from functools import cached_property
+from typing import Any
 
-from generator.facts.creators import can_create, fields_of_controllers, is_of_kubernetes, qualify
+from generator.facts.creators import can_create, fields_of_controllers, find_ownerless, qualify
 from generator.facts.names import MANAGED_BY
 from generator.manifests import Body, Manifest
 from generator.objects.fields import mapping, mappings, string, string_map, strings
@@ -45,9 +46,7 @@ class Inventory:
 
     def find_creator(self, manifest: Manifest) -> Creator:
         """Return the creator of an object."""
-        if is_of_kubernetes(qualify(manifest.kind, manifest.group), manifest.name):
-            return Creator.PLATFORM
-        if self._is_of_release(manifest):
+        if _is_of_kubernetes(manifest) or self._is_of_release(manifest):
             return Creator.PLATFORM
         owner = next((item for item in _owners(manifest) if item.get("controller") is True), None)
         if owner is None:
@@ -55,8 +54,6 @@ class Inventory:
         kind, group = string(owner.get("kind")), string(owner.get("apiVersion")).rpartition("/")[0]
         if not can_create(qualify(kind, group), qualify(manifest.kind, manifest.group)):
             return Creator.MEMBER
-        if (group, kind) not in self.kinds:
-            return Creator.CONTROLLER
         name = string(owner.get("name"))
         parent = self.export.get((group, kind, manifest.namespace, name)) or self.export.get((group, kind, "", name))
         if parent is None or mapping(parent.body, "metadata").get("uid") != owner.get("uid"):
@@ -141,6 +138,21 @@ class Inventory:
             if (item.group, item.kind) == (KUEUE, "Workload")
             for owner in _owners(item)
         }
+
+
+def _is_of_kubernetes(manifest: Manifest) -> bool:
+    """Return True if Kubernetes or OpenShift creates an object with this kind, name and values, without an owner."""
+    expected = find_ownerless(qualify(manifest.kind, manifest.group), manifest.name)
+    return expected is not None and not find_difference(_fill(expected.values, manifest.namespace), manifest.body)
+
+
+def _fill(values: Any, namespace: str) -> Any:
+    """Return the values with the namespace in place of `{namespace}`."""
+    if isinstance(values, Mapping):
+        return {key: _fill(value, namespace) for key, value in values.items()}
+    if isinstance(values, list | tuple):
+        return [_fill(value, namespace) for value in values]
+    return values.replace("{namespace}", namespace) if isinstance(values, str) else values
 
 
 def _is_finished(job: Manifest) -> bool:
