@@ -134,4 +134,4 @@ def test_both_engines_check_the_items_of_a_typed_list(mpigen: Run, tmp_path: Pat
     lists.write_text(f"{head}items:\n- {role}\n- {role.replace('a,', 'b,').replace('[]', 'none')}\n", "utf-8")
     ran = mpigen("validate", lists, "--engine", "both")
     assert "embedded: 1 finding, kubeconform: 1 finding" in ran.stdout
-    assert "roles.yaml:5:51: error: kubeconform/invalid: Role team-a/b $.items[1].rules" in ran.stdout
+    assert "roles.yaml:5:51: error: schema/wrong-type: Role team-a/b $.items[1].rules" in ran.stdout

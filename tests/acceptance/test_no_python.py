@@ -31,6 +31,7 @@ READERS = {
     "policy test": ("policy", "test", "mpigen_platform.py"),
     "check-job": ("check-job", "job.yaml", "--release", "mpigen_platform.py"),
     "compile": ("compile", "job.yaml", "--release", "mpigen_platform.py"),
+    "audit": ("audit", "job.yaml", "--release", "mpigen_platform.py"),
     "job new": ("job", "new", "mpigen_platform.py", "--runtime", "openmpi"),
 }
 """Command → its arguments with a platform in Python."""
@@ -39,6 +40,7 @@ WITH_OWN_CHECKS = {
     "validate": ("validate", "job.yaml"),
     "policy test": ("policy", "test", "job.yaml"),
     "check-job": ("check-job", "job.yaml", "--release", EXAMPLES["cpu-kubernetes"]),
+    "audit": ("audit", "job.yaml", "--release", EXAMPLES["cpu-kubernetes"]),
     "checks": ("checks",),
     "explain": ("explain", "schema/unknown-field"),
 }

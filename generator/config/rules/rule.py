@@ -50,7 +50,7 @@ class PartialPlatform:
         pools_without_nodes: the names of the pools whose `nodes` is invalid. Their Pool has a placeholder in `nodes`.
         fabrics_without_devices: name → fabric that `fabrics` lacks, because a field such as `attach` is invalid. Its
             `resource` is valid, or not set.
-        stand_in: the placeholder for invalid names; empty if all names are valid.
+        stand_in: the placeholder for invalid names; None if all names are valid.
     """
 
     platform: str
@@ -68,7 +68,7 @@ class PartialPlatform:
     gitops: GitOps | None
     invalid_fields: frozenset[str] = frozenset()
     unclear_pools: frozenset[int] = frozenset()
-    stand_in: str = ""
+    stand_in: str | None = None
     pools_without_resources: Mapping[int, Pool] = field(default_factory=dict)
     pools_without_nodes: frozenset[str] = frozenset()
     fabrics_without_devices: Mapping[str, Fabric] = field(default_factory=dict)

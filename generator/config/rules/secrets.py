@@ -74,12 +74,12 @@ def _writable(workloads: Workloads, path: Steps) -> Iterator[Mistake]:
             yield Mistake((*path, "workloads", "kinds", number), message, fix)
 
 
-def _prefix(tenant: Tenant, stand_in: str) -> str:
+def _prefix(tenant: Tenant, stand_in: str | None) -> str:
     """Return the beginning of the keys that a team may read; empty if it is unknown or the login of its store counts.
 
     Args:
         tenant: the team.
-        stand_in: the placeholder for an invalid name.
+        stand_in: the placeholder for an invalid name; None if all names are valid.
     """
     default = f"{tenant.name}/" if tenant.secrets.cluster_store and tenant.name != stand_in else ""
     return tenant.secrets.prefix or default
