@@ -8,6 +8,8 @@ synth      load, render, judge, and then
            Platform ── hazards ──────────────────────────────────────────────────▶ [Finding]
            [Finding] ── adoption: settings, waivers, baselines ──────────────────▶ [Finding]
            [Manifest] ── release, if no finding fails the run ───────────────────▶ output/<platform>/
+plan       load, render, and then
+           [Manifest] before and after ── plan, which uses checks and simulate ──▶ [Effect]
 validate   YAML on disk ── documents ──▶ [Manifest] ── the same checks ──────────▶ [Finding]
 check_jobs [TrainJob], [Manifest] ── checks.submission, which uses simulate ────▶ [Finding]
 audit      [Manifest] of a cluster ── checks.existing, which uses simulate ───────▶ [Finding]
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
     from generator.checks.submission import Destination, Submission
     from generator.components.app import App
     from generator.config.platform import Platform
+    from generator.plan.effect import Effect
     from generator.release import Release, Tree, Written
 
 
@@ -208,6 +211,56 @@ def _draft(platform_file: Path, output: Path, against: str) -> _Draft:
         protections=read_protections(tree),
     )
     return _Draft(platform, platform_file, tree, release, home, find_replaced(home, against))
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """The result of `plan`.
+
+    Attributes:
+        platform: the name of the platform.
+        version: the version of the new release.
+        against: the release before the update, such as `HEAD:output/prod`; empty if there is none.
+        effects: the effects of the update, by topic.
+    """
+
+    platform: str
+    version: str
+    against: str
+    effects: Sequence[Effect]
+
+
+def plan(source: Path, output: Path, against: str) -> Planned:
+    """Return the effects of an update: of a platform file, or of the release in a folder. Write nothing.
+
+    Args:
+        source: a platform.yaml, a Python file, which mpigen executes, or the folder of a release.
+        output: the folder for releases, for a platform file.
+        against: the Git revision or folder with the release before the update. Default for a platform file: `HEAD`, or
+            the release on disk if `HEAD` has none. Default for a folder: `HEAD`.
+
+    Raises:
+        ConfigError: the platform file is invalid, or there is no Git revision `against`.
+        OutputError: a folder is not a release, or its lock is damaged.
+        DocumentError: a file of a release is not YAML.
+    """
+    from generator.checks.objects import Change
+    from generator.plan.topics import find_effects
+    from generator.release import read_update
+
+    if source.is_dir():
+        update = read_update(source, against)
+        change = Change(update.old, update.new, update.lock.targets)
+        return Planned(update.lock.platform, update.lock.version, update.against, find_effects(change))
+    draft = _draft(source, output, against)
+    lock = draft.release.lock
+    old: Sequence[manifests.Manifest] = ()
+    if draft.replaced:
+        replaced = replace(draft.replaced, prefix="")
+        old = [*replaced.manifests(draft.release, draft.tree), replaced.lock.manifest]
+    change = Change(old, [*draft.tree, lock.manifest], lock.targets)
+    before = draft.replaced.prefix.rstrip("/") if draft.replaced else ""
+    return Planned(lock.platform, lock.version, before, find_effects(change))
 
 
 def load(platform_file: Path) -> tuple[Platform, App]:

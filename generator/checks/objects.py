@@ -96,10 +96,7 @@ class Objects:
 
     @cached_property
     def _by_kind(self) -> Mapping[tuple[str, str], Sequence[Manifest]]:
-        by_kind: dict[tuple[str, str], list[Manifest]] = {}
-        for manifest in self.manifests:
-            by_kind.setdefault((manifest.group, manifest.kind), []).append(manifest)
-        return by_kind
+        return _by_kind(self.manifests)
 
     @cached_property
     def _by_identity(self) -> Mapping[tuple[str, str, str, str], Sequence[Manifest]]:
@@ -107,6 +104,14 @@ class Objects:
         for manifest in self.manifests:
             by_identity.setdefault(manifest.identity, []).append(manifest)
         return by_identity
+
+
+def _by_kind(manifests: Iterable[Manifest]) -> Mapping[tuple[str, str], Sequence[Manifest]]:
+    """Return (group, kind) → the manifests, in their order."""
+    by_kind: dict[tuple[str, str], list[Manifest]] = {}
+    for manifest in manifests:
+        by_kind.setdefault((manifest.group, manifest.kind), []).append(manifest)
+    return by_kind
 
 
 def on_runtimes(objects: Objects) -> Iterator[OnRuntime]:
@@ -150,6 +155,35 @@ class Change:
         """Yield the change itself, for checks that read all manifests of both trees."""
         yield self
 
+    def of_old(self, group: str, *kinds: str) -> list[Manifest]:
+        """Return the old objects of some kinds, kind by kind.
+
+        Args:
+            group: the API group; empty for the core group.
+            kinds: the kinds, such as `ConfigMap`.
+        """
+        return [manifest for kind in kinds for manifest in self._old_by_kind.get((group, kind), ())]
+
+    def of_new(self, group: str, *kinds: str) -> list[Manifest]:
+        """Return the new objects of some kinds, kind by kind. Arguments: as in `of_old`."""
+        return [manifest for kind in kinds for manifest in self._new_by_kind.get((group, kind), ())]
+
+    def added(self, group: str, *kinds: str) -> Iterator[Manifest]:
+        """Yield the new objects of some kinds that the old tree lacks. Arguments: as in `of_old`."""
+        for manifest in self.of_new(group, *kinds):
+            if manifest.name and manifest.identity not in self._replaced:
+                yield manifest
+
+    @cached_property
+    def all_added(self) -> Sequence[Manifest]:
+        """The objects of all kinds that only the new tree has."""
+        return [manifest for manifest in self.new if manifest.name and manifest.identity not in self._replaced]
+
+    @cached_property
+    def all_removed(self) -> Sequence[Manifest]:
+        """The objects of all kinds that only the old tree has."""
+        return [manifest for manifest in self.old if manifest.name and manifest.identity not in self._kept]
+
     def removed(self, group: str, *kinds: str) -> Iterator[Manifest]:
         """Yield the old objects of some kinds that the new tree lacks. An object in a new apiVersion is not removed.
 
@@ -157,14 +191,23 @@ class Change:
             group: the API group; empty for the core group.
             kinds: the kinds, such as `ConfigMap`.
         """
-        for manifest in self.old:
-            is_kind = manifest.group == group and manifest.kind in kinds
-            if is_kind and manifest.name and manifest.identity not in self._kept:
-                yield manifest
+        yield from (item for item in self.all_removed if item.group == group and item.kind in kinds)
 
     @cached_property
     def _kept(self) -> AbstractSet[tuple[str, str, str, str]]:
         return {manifest.identity for manifest in self.new}
+
+    @cached_property
+    def _replaced(self) -> AbstractSet[tuple[str, str, str, str]]:
+        return {manifest.identity for manifest in self.old}
+
+    @cached_property
+    def _old_by_kind(self) -> Mapping[tuple[str, str], Sequence[Manifest]]:
+        return _by_kind(self.old)
+
+    @cached_property
+    def _new_by_kind(self) -> Mapping[tuple[str, str], Sequence[Manifest]]:
+        return _by_kind(self.new)
 
     def view(self, read: Callable[[Change], V]) -> V:
         """Return the result of a function that reads the change. The function runs once for the change.

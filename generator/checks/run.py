@@ -15,7 +15,7 @@ from typing import Any
 
 from generator.checks.admission import OwnAdmission
 from generator.checks.fabric.fabrics import is_fabric_object
-from generator.checks.finding import Finding, Located, place_findings, waivers_of
+from generator.checks.finding import Finding, Located, Severity, place_findings, waivers_of
 from generator.checks.foreign import Skipped
 from generator.checks.graph import is_in_graph
 from generator.checks.network import is_isolation_object
@@ -303,8 +303,20 @@ def judge_change(
 
     Each breach is about a manifest of `new`, or about a manifest of `old` that `new` does not have.
     """
-    change = Change(old, new, targets)
-    for check in suite.at(Stage.CHANGE, targets):
+    yield from judge_update(Change(old, new, targets), suite)
+
+
+def judge_update(change: Change, suite: Suite = _OURS, only: Severity | None = None) -> Iterator[Located]:
+    """Yield the breaches of the rules that compare two trees; see `judge_change`.
+
+    Args:
+        change: the manifests before and after the update.
+        suite: the checks of the run.
+        only: the severity of the rules to run; None for all rules.
+    """
+    for check in suite.at(Stage.CHANGE, change.targets):
+        if only not in (None, check.severity):
+            continue
         for subject in check.needs.between(change):
             yield from suite.run(check, subject, getattr(subject, "manifest", None))
 

@@ -111,6 +111,24 @@ def _is_platform(text: bytes) -> bool:
     return len(documents) == 1 and isinstance(documents[0], dict) and _names_platform(documents[0])
 
 
+def find_platform_file() -> Path:
+    """Return the only platform file in the working folder.
+
+    Raises:
+        click.UsageError: the folder has no platform file, or several.
+    """
+    from generator.documents.files import read_file
+    from generator.documents.messages import format_names
+
+    candidates = sorted(path for path in Path().iterdir() if path.suffix in (".yaml", ".yml") and path.is_file())
+    files = [path for path in candidates if b"platform" in (text := read_file(path)) and _is_platform(text)]
+    files += [path for path in (Path("mpigen_platform.py"),) if path.is_file()]
+    if len(files) != 1:
+        state = f"has several platform files: {format_names(files)}" if files else "has no platform file"
+        raise click.UsageError(f"the working folder {state}; name a platform file, or the folder of a release")
+    return files[0]
+
+
 def is_complete(paths: Sequence[Path]) -> bool:
     """Return True if one of the readable paths is a platform file, or the folder of a release.
 

@@ -1,4 +1,4 @@
-"""Effects: the meanings of an update, one for each thing that changes for somebody."""
+"""Effects: the meanings of an update, one for each thing that changes for a team or for the platform."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from generator.documents.scalars import Json
+from generator.manifests import Manifest
 
 
 class Risk(StrEnum):
@@ -13,14 +14,21 @@ class Risk(StrEnum):
 
     Attributes:
         LOW: nothing is lost and no protection changes, such as more quota or a new team.
-        MEDIUM: somebody loses or gets something, such as quota, a permission, or a different image for new jobs.
-        HIGH: running jobs stop, nodes restart, data or objects are deleted for ever, a protection is weaker, a
-            network is open to others, somebody becomes an admin, or the API server rejects the update.
+        MEDIUM: a team loses or gets something, such as quota, a permission, or a different image for new jobs.
+        HIGH: running jobs stop, nodes restart, data or objects are deleted, a protection is weaker, a network is open
+            to others, a user becomes an admin, or the API server rejects the update.
     """
 
     LOW = "low"
     MEDIUM = "medium"
     HIGH = "high"
+
+    def reaches(self, threshold: str) -> bool:
+        """Return True if the risk is at least as high as a threshold, such as `medium`."""
+        return _RISKS.index(self) >= _RISKS.index(threshold)
+
+
+_RISKS = tuple(Risk)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +38,11 @@ class Effect:
     Attributes:
         topic: the topic, such as `quota` or `access`.
         risk: the risk.
-        subject: who or what it happens to, such as `team cv` or `ClusterQueue cv`.
-        text: one sentence with the values before and after, such as `team cv owns 8 instead of 16 nvidia.com/gpu`.
+        subject: the object of the effect, such as `team cv` or `ClusterQueue cv`.
+        text: one sentence with the values before and after, such as ``team `cv` owns 8 instead of 16 nvidia.com/gpu``.
         details: further sentences, which a short report folds.
-        files: the changed files that cause the effect, relative to the release.
+        causes: the added, changed or removed objects that have the effect. Objects without any effect appear in the
+            topic `other`.
         before: the value before the update as JSON data, for programs; None if there was none.
         after: the value after the update; None if there is none.
     """
@@ -43,6 +52,16 @@ class Effect:
     subject: str
     text: str
     details: tuple[str, ...] = ()
-    files: tuple[str, ...] = ()
+    causes: tuple[Manifest, ...] = ()
     before: Json = None
     after: Json = None
+
+    @property
+    def files(self) -> list[str]:
+        """The files of the causes, relative to the release."""
+        return sorted({cause.file for cause in self.causes})
+
+    @property
+    def objects(self) -> list[str]:
+        """The causes, such as `ClusterQueue cv`."""
+        return sorted({cause.resource for cause in self.causes})

@@ -8,7 +8,15 @@ would be lost, prepares the new folder beside the old one and exchanges them (`e
 that a new one replaces, from a Git revision (`git`) or from disk.
 """
 
-from generator.release.history import Tree, find_replaced, find_tagged, find_unraised, read_manifest_texts
+from generator.release.history import (
+    Tree,
+    Update,
+    find_replaced,
+    find_tagged,
+    find_unraised,
+    read_manifest_texts,
+    read_update,
+)
 from generator.release.lock import LOCK, Lock, Release
 from generator.release.write import Written, verify, write
 
@@ -17,11 +25,13 @@ __all__ = [
     "Lock",
     "Release",
     "Tree",
+    "Update",
     "Written",
     "find_replaced",
     "find_tagged",
     "find_unraised",
     "read_manifest_texts",
+    "read_update",
     "verify",
     "write",
 ]

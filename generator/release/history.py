@@ -6,11 +6,12 @@ Names of files in an older tree start with its revision, as in `git show HEAD:ou
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
-from generator.checks.files import SUFFIXES
+from generator.checks.files import SUFFIXES, manifest_files
+from generator.documents.files import read_file as read_document
 from generator.errors import ConfigError, OutputError, Problem
 from generator.manifests import Manifest, read
 from generator.release.exchange import report_os_errors
@@ -117,8 +118,81 @@ def _decode(data: bytes, name: str) -> Lock:
         raise OutputError((Problem(f"cannot be read: {error}", "restore the file (`git checkout`)", name),)) from None
 
 
-def read_manifest_texts(revision: str, paths: Sequence[Path]) -> dict[str, bytes]:
+@dataclass(frozen=True, slots=True)
+class Update:
+    """An update of the release in a folder, with all manifest files of the folder, also files of the user.
+
+    Attributes:
+        old: the objects before the update, and the lock as the last one.
+        new: the objects after the update, and the lock as the last one.
+        lock: the lock after the update.
+        against: the release before the update, such as `HEAD:output/prod`; empty if there is none.
+    """
+
+    old: Sequence[Manifest]
+    new: Sequence[Manifest]
+    lock: Lock
+    against: str
+
+
+def read_update(home: Path, against: str = "") -> Update:
+    """Read the release in a folder, and the release before the update.
+
+    Args:
+        home: the folder of the release, with `release.json`.
+        against: a folder, or else a Git revision, with the release before the update. Default: `HEAD`.
+
+    Raises:
+        ConfigError: there is no such revision, or git cannot be run.
+        OutputError: a folder is not a release, or a lock is damaged.
+        DocumentError: a file is not YAML.
+        InputError: a file cannot be read.
+    """
+    against = against or HEAD
+    before, place = _read_files(Path(against)), against
+    if before is None:
+        texts = read_manifest_texts(against, [home], "--against")
+        names = [PurePosixPath(name) for name in texts]
+        tops = [name.parent for name in names if name.name == LOCK]
+        place = str(min(tops, key=lambda top: len(top.parts))) if tops else ""
+        before = {name.removeprefix(f"{place}/"): text for name, text in texts.items()} if place else {}
+    after = _read_files(home)
+    if after is None or LOCK not in after:
+        fix = "name a platform file, or the folder of a release, which has a `release.json`"
+        raise OutputError((Problem("is not the folder of a release", fix, str(home)),))
+    known: dict[tuple[str, bytes], list[Manifest]] = {}
+    old, new = ([*_read_objects(files, known)] for files in (before, after))
+    return Update(old, new, _decode(after[LOCK], str(home / LOCK)), place)
+
+
+def _read_files(home: Path) -> dict[str, bytes] | None:
+    """Return path → content of the manifest files of a folder; None if there is no folder."""
+    if not home.is_dir():
+        return None
+    search = manifest_files([home])
+    if search.refused:
+        raise OutputError(search.refused)
+    return {file.relative_to(home).as_posix(): read_document(file) for file in search.files}
+
+
+def _read_objects(files: Mapping[str, bytes], known: dict[tuple[str, bytes], list[Manifest]]) -> Iterator[Manifest]:
+    """Yield the objects of files, and the lock as the last one. Equal files in both trees are parsed once."""
+    for path, text in files.items():
+        if path != LOCK:
+            if (path, text) not in known:
+                known[path, text] = list(read(text, path))
+            yield from known[path, text]
+    if LOCK in files:
+        yield _decode(files[LOCK], LOCK).manifest
+
+
+def read_manifest_texts(revision: str, paths: Sequence[Path], option: str = "--since") -> dict[str, bytes]:
     """Return name → content of the visible YAML and JSON files at the paths in a Git revision.
+
+    Args:
+        revision: the Git revision.
+        paths: the files and folders.
+        option: the option with the revision, for messages.
 
     Raises:
         ConfigError: there is no such revision, a path is in no repository, or git cannot be run.
@@ -128,9 +202,9 @@ def read_manifest_texts(revision: str, paths: Sequence[Path]) -> dict[str, bytes
         repository = Repository.around(path)
         if repository is None:
             message = f"`{revision}` is no file or folder, and `{path}` is in no Git repository"
-            raise ConfigError((Problem(message, "name a file or folder that exists", path="--since"),))
+            raise ConfigError((Problem(message, "name a file or folder that exists", path=option),))
         home = PurePosixPath(repository.path_of(path))
-        blobs = repository.files(repository.require_commit(revision, "--since"), "" if str(home) == "." else str(home))
+        blobs = repository.files(repository.require_commit(revision, option), "" if str(home) == "." else str(home))
         visible = {f"{revision}:{home / name}": blob for name, blob in blobs.items() if not _HIDDEN.search(f"/{name}")}
         names = [name for name in sorted(visible) if name.endswith(SUFFIXES)]
         texts |= zip(names, repository.read(visible[name] for name in names), strict=True)

@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from generator.facts.names import ARGOCD_FOLDER
+from generator.manifests import Manifest
 from generator.release.exchange import parent_folders
 
 LOCK = "release.json"
@@ -92,6 +93,11 @@ class Lock:
         metadata = {"name": self.platform, "annotations": {"config.kubernetes.io/local-config": "true"}}
         content = {"apiVersion": "mpigen.dev/v1", "kind": "Release", "metadata": metadata, "spec": spec}
         return (json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False) + "\n").encode()
+
+    @property
+    def manifest(self) -> Manifest:
+        """The lock as an object of kind Release, for readers of manifests."""
+        return Manifest(json.loads(self.encode()), LOCK)
 
     @classmethod
     def decode(cls, data: bytes) -> Lock:

@@ -29,7 +29,7 @@ Paint = Callable[[str, str], str]
 
 def render(result: Result) -> str:
     """Render findings and problems, then the closing lines."""
-    paint = _color if result.has_color else _no_color
+    paint = painter(has_color=result.has_color)
     causes = by_cause(result.findings)
     lines_of = cache(lambda file: _LINE_BREAK.split(result.text_of(file)))
     blocks = [_block(places, lines_of, paint) for places in causes[:_MOST]]
@@ -112,6 +112,11 @@ def _excerpt(finding: Finding, lines_of: Callable[[str], list[str]]) -> Iterator
     yield f"{margin} | {escape_control(line[start : start + _COLUMNS])}"
     if finding.column:
         yield f"{'':{len(margin)}} | {' ' * len(escape_control(line[start:column]))}^"
+
+
+def painter(*, has_color: bool) -> Paint:
+    """Return a function that colors a text by an ANSI code, or that returns the text unchanged."""
+    return _color if has_color else _no_color
 
 
 def _color(text: str, code: str) -> str:

@@ -21,6 +21,7 @@ spec: {runtimeRef: {name: openmpi}}
 """
 READERS = {
     "synth": ("synth", "mpigen_platform.py"),
+    "plan": ("plan", "mpigen_platform.py"),
     "queues": ("queues", "mpigen_platform.py"),
     "runtimes": ("runtimes", "mpigen_platform.py"),
     "runtimes list": ("runtimes", "list", "mpigen_platform.py"),

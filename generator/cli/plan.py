@@ -1,0 +1,89 @@
+"""`mpigen plan`: the meaning of an update, by topic and risk."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from generator.cli.inputs import find_platform_file, no_python_option
+from generator.cli.output import has_color, printing, progress, show
+from generator.errors import ExitCode
+
+if TYPE_CHECKING:
+    from generator.pipeline import Planned
+
+
+@click.command(
+    epilog="""
+    \b
+    Example:
+      mpigen plan platform.yaml
+      mpigen plan platform.yaml --against origin/main --format markdown
+      mpigen plan output/prod --against v1.4.0 --fail-on medium
+    """
+)
+@click.argument("platform", type=click.Path(path_type=Path), required=False)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("output"),
+    show_default=True,
+    help="The folder for releases: each platform has a subfolder.",
+)
+@click.option(
+    "--against",
+    default="",
+    metavar="REV|DIR",
+    help="Compare with the release in this Git revision or folder. Default: HEAD; if HEAD has no release, OUTPUT.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "markdown", "json"]),
+    default="text",
+    show_default=True,
+    help="text is for people, markdown for a comment on a pull request, json for programs.",
+)
+@click.option(
+    "--fail-on",
+    type=click.Choice(["low", "medium", "high"]),
+    default="high",
+    show_default=True,
+    help="Exit with 1 if an effect has this risk or a higher one.",
+)
+@no_python_option
+def plan(platform: Path | None, output: Path, against: str, form: str, fail_on: str) -> int:
+    """Show what an update of PLATFORM means for teams, jobs and nodes, and the risk of each effect.
+
+    PLATFORM is a platform.yaml or an mpigen_platform.py, which mpigen renders and compares with the
+    release in Git. It can also be the folder of a release, whose files on disk mpigen compares.
+    Default: the only platform file in the working folder. mpigen writes no file and contacts no
+    cluster.
+
+    The risk is high if running jobs stop, nodes restart, data is deleted, a protection is weaker, a
+    network is open to others, a user becomes an admin, or the API server rejects the update. It is
+    medium if a team loses or gets something, and low otherwise.
+    """
+    from generator import pipeline
+    from generator.report import plan as report
+
+    source = platform or find_platform_file()
+    with progress(f"rendering {source}"):
+        done = pipeline.plan(source, output, against)
+    if form == "markdown":
+        with printing():
+            click.echo(report.markdown(_title(done), done.effects), nl=False)
+    else:
+        lines = report.text(_title(done), done.effects, has_color=has_color(sys.stdout))
+        show(form, report.facts(done.platform, done.version, done.against, done.effects), lines)
+    is_risky = any(effect.risk.reaches(fail_on) for effect in done.effects)
+    return ExitCode.FINDINGS if is_risky else ExitCode.OK
+
+
+def _title(done: Planned) -> str:
+    compared = f"compared with {done.against}" if done.against else "a new release"
+    return f"{done.platform} {done.version}, {compared}"

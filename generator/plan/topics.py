@@ -1,0 +1,35 @@
+"""The topics of a plan, in the order of the report, and the search for the effects of an update."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from generator.checks.objects import Change
+from generator.plan.effect import Effect, Risk
+from generator.plan.other import find_other_effects
+from generator.plan.refused import find_refused_effects
+from generator.plan.version import find_version_effects
+
+Finder = Callable[[Change], Iterator[Effect]]
+
+TOPICS: Mapping[str, Finder] = {
+    "refused": find_refused_effects,
+    "version": find_version_effects,
+}
+"""Topic → the function that finds its effects."""
+
+
+def find_effects(change: Change) -> list[Effect]:
+    """Return the effects of an update, by topic, in each topic the highest risk first.
+
+    Args:
+        change: the manifests before and after the update. The lock of a release is one of its manifests.
+    """
+    effects = [effect for find in TOPICS.values() for effect in _in_order(find(change))]
+    explained = {cause.identity for effect in effects for cause in effect.causes}
+    return [*effects, *find_other_effects(change, explained)]
+
+
+def _in_order(effects: Iterator[Effect]) -> list[Effect]:
+    risks = list(Risk)
+    return sorted(effects, key=lambda effect: (-risks.index(effect.risk), effect.text))

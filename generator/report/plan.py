@@ -1,0 +1,111 @@
+"""The plan of an update, as text, as Markdown for a pull request, and as JSON data."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from generator.documents.messages import escape_control
+from generator.plan.effect import Effect, Risk
+from generator.report.text import painter
+
+SCHEMA = Path(__file__).with_name("plan.schema.json")
+_COLORS = {Risk.HIGH: "1;31", Risk.MEDIUM: "33", Risk.LOW: "2"}
+_WIDTH = max(map(len, Risk))
+_MOST = 20  # effects in the table of a comment; the rest is folded
+
+
+def text(title: str, effects: Sequence[Effect], *, has_color: bool = False) -> Iterator[str]:
+    """Yield the lines of a plan: the title, the effects of each topic with their risks, and the number of each risk.
+
+    Args:
+        title: the platform, its version, and the release before the update.
+        effects: the effects, by topic.
+        has_color: True to color the risks.
+    """
+    paint = painter(has_color=has_color)
+    if not effects:
+        yield f"{title}: no changes"
+        return
+    yield title
+    for topic, items in groupby(effects, key=lambda effect: effect.topic):
+        yield topic
+        for effect in items:
+            risk = paint(f"{effect.risk:{_WIDTH}}", _COLORS[effect.risk])
+            yield f"  {risk}  {escape_control(effect.text)}"
+            yield from (f"  {'':{_WIDTH}}    {escape_control(detail)}" for detail in effect.details)
+    yield _count(effects)
+
+
+def _count(effects: Sequence[Effect]) -> str:
+    """Return the number of effects of each risk, the highest first: `1 high, 2 medium`."""
+    numbers = Counter(effect.risk for effect in effects)
+    parts = [f"{numbers[risk]} {risk}" for risk in reversed(Risk) if numbers[risk]]
+    return f"effects by risk: {', '.join(parts)}"
+
+
+def markdown(title: str, effects: Sequence[Effect]) -> str:
+    """Return a plan as a comment on a pull request: the effects by risk, and the details folded."""
+    if not effects:
+        return f"### {_escape(title)}\n\nNo changes.\n"
+    risks = list(reversed(Risk))
+    ordered = sorted(effects, key=lambda effect: risks.index(effect.risk))
+    first, folded = ordered[:_MOST], ordered[_MOST:]
+    lines = [f"### {_escape(title)}", "", f"{_count(effects)}.".capitalize(), "", *_table(first)]
+    if folded:
+        lines += ["", *_fold(f"{len(folded)} more effects", list(_table(folded)))]
+    if details := [line for effect in ordered for line in _details(effect)]:
+        lines += ["", *_fold("Details", details)]
+    return "\n".join([*lines, ""])
+
+
+def _table(effects: Sequence[Effect]) -> Iterator[str]:
+    yield "| risk | topic | effect |"
+    yield "| --- | --- | --- |"
+    for effect in effects:
+        risk = f"**{effect.risk}**" if effect.risk is Risk.HIGH else effect.risk
+        yield f"| {risk} | {effect.topic} | {_escape(effect.text)} |"
+
+
+def _details(effect: Effect) -> Iterator[str]:
+    if effect.details:
+        yield f"- {_escape(effect.text)}"
+        yield from (f"  - {_escape(detail)}" for detail in effect.details)
+
+
+def _fold(title: str, lines: Sequence[str]) -> list[str]:
+    return [f"<details><summary>{title}</summary>", "", *lines, "", "</details>"]
+
+
+def _escape(line: str) -> str:
+    """Escape HTML, the bars of tables, and line breaks: names come from files of other people."""
+    plain = escape_control(line).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return plain.replace("|", "\\|").replace("@", "@\u200b")
+
+
+def facts(platform: str, version: str, against: str, effects: Sequence[Effect]) -> dict[str, Any]:
+    """Return a plan as JSON data. `plan.schema.json` describes the keys."""
+    numbers = Counter(effect.risk for effect in effects)
+    return {
+        "platform": platform,
+        "release": version,
+        "against": against or None,
+        "risks": {risk.value: numbers[risk] for risk in reversed(Risk)},
+        "effects": [
+            {
+                "topic": effect.topic,
+                "risk": effect.risk.value,
+                "subject": effect.subject,
+                "text": effect.text,
+                "details": list(effect.details),
+                "objects": effect.objects,
+                "files": effect.files,
+                "before": effect.before,
+                "after": effect.after,
+            }
+            for effect in effects
+        ],
+    }
