@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import sys
@@ -61,7 +62,21 @@ def main() -> None:
     if "_MPIGEN_COMPLETE" in os.environ:
         mpigen.main(prog_name="mpigen")  # click answers the shell and exits
     gc.disable()  # a command ends soon: without garbage collection it takes 5 % less time and 1 % more memory
-    sys.exit(run(sys.argv[1:]))
+    _end(run(sys.argv[1:]))
+
+
+def _end(code: int) -> None:
+    """End the process without destroying its objects one by one, which takes 6 % of the time of a command.
+
+    Handlers run, and output is written, as at the end of any Python program.
+    """
+    atexit._run_exitfuncs()  # noqa: SLF001 - os._exit leaves them out
+    try:
+        for stream in filter(None, (sys.stdout, sys.stderr)):
+            stream.flush()
+    except (OSError, ValueError):  # Python reports a closed stream or a full disk
+        sys.exit(code)
+    os._exit(code)
 
 
 def run(arguments: list[str]) -> int:
