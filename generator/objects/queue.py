@@ -42,12 +42,16 @@ def parse_amount(resource: str, value: object, place: str) -> int:
         SimulationError: the value is not a quantity.
     """
     try:
-        if isinstance(value, bool) or not isinstance(value, (str, int, float)):
-            raise ValueError("not a quantity")  # noqa: TRY004 - one kind of mistake, whatever the type
-        return _round_up(str(value), is_cpu=resource == "cpu")
+        return _read_amount(value, is_cpu=resource == "cpu")
     except ValueError as error:
         fix = "write it as `2`, `500m` or `4Gi`"
         raise SimulationError((Problem(f"{place}: {resource} is {error}", fix),)) from None
+
+
+def _read_amount(value: object, *, is_cpu: bool) -> int:
+    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+        raise ValueError("not a quantity")  # noqa: TRY004 - one kind of mistake, whatever the type
+    return _round_up(str(value), is_cpu=is_cpu)
 
 
 @lru_cache(maxsize=4096)
@@ -338,14 +342,35 @@ def _read_groups(manifest: Manifest) -> tuple[tuple[ResourceGroup, ...], Mapping
     return tuple(groups), quotas
 
 
+_LIMITS = ("nominalQuota", "borrowingLimit", "lendingLimit")
+
+
 def _read_quotas(flavor: str, body: Body, place: str) -> Iterator[tuple[FlavorResource, Quota]]:
     for quota in mappings(body.get("resources")):
         name = string(quota.get("name"))
-        nominal, borrowing, lending = (
-            None if quota.get(limit) is None else parse_amount(name, quota[limit], f"{place}, {limit}")
-            for limit in ("nominalQuota", "borrowingLimit", "lendingLimit")
-        )
-        yield FlavorResource(flavor, name), Quota(nominal or 0, borrowing, lending)
+        nominal, borrowing, lending = map(quota.get, _LIMITS)
+        try:
+            amounts = _read_quota(nominal, borrowing, lending, is_cpu=name == "cpu")
+        except (TypeError, ValueError):  # find the wrong amount, which may be no scalar
+            for limit in _LIMITS:
+                if quota.get(limit) is not None:
+                    parse_amount(name, quota[limit], f"{place}, {limit}")
+            raise
+        yield FlavorResource(flavor, name), amounts
+
+
+@lru_cache(maxsize=4096, typed=True)
+def _read_quota(nominal: object, borrowing: object, lending: object, *, is_cpu: bool) -> Quota:
+    """Return a quota, from the cache if possible, because queues repeat their amounts.
+
+    Raises:
+        ValueError: an amount is not a quantity.
+        TypeError: an amount is not a scalar.
+    """
+    own, *limits = (
+        None if value is None else _read_amount(value, is_cpu=is_cpu) for value in (nominal, borrowing, lending)
+    )
+    return Quota(own or 0, *limits)
 
 
 def _read_weight(manifest: Manifest, spec: Mapping[str, Any]) -> float:

@@ -262,8 +262,8 @@ class Node:
 
     def kept(self, key: FlavorResource) -> int:
         """Return the quota that the node never lends (`localQuota`)."""
-        lending = self.quota(key).lending
-        return 0 if lending is None else max(0, self.has(key) - lending)
+        quota = self.quotas.get(key)
+        return 0 if quota is None or quota.lending is None else max(0, self.has(key) - quota.lending)
 
     def kept_free(self, key: FlavorResource) -> int:
         """Return the unused part of the quota that the node never lends (`LocalAvailable`)."""
@@ -392,7 +392,7 @@ def build_quota_tree(tree: QueueTree) -> Mapping[str, Node]:
     for name, node in queues.items():
         queue = tree.queues[name]
         node.refusal = tree.inactive_reason(queue)
-        node.holding = _holding(tree, queue)
+        node.holding = _holding(tree, queue, node.refusal)
         if node.parent:
             node.parent.members.append(node)
             node.root().has_kept |= node.holding is Holding.KEPT
@@ -402,14 +402,14 @@ def build_quota_tree(tree: QueueTree) -> Mapping[str, Node]:
     return queues
 
 
-def _holding(tree: QueueTree, queue: ClusterQueue) -> Holding:
+def _holding(tree: QueueTree, queue: ClusterQueue, refusal: str) -> Holding:
     """Return the usage that a ClusterQueue can have.
 
     A queue without a LocalQueue can have usage, because each namespace that it selects may get a LocalQueue later.
     """
     if queue.namespaces is None or queue.stop_policy == _DRAINED:
         return Holding.NONE
-    if not (tree.inactive_reason(queue)):
+    if not refusal:
         return Holding.ANY
     return Holding.KEPT if queue.stop_policy == _HELD and not tree.missing_flavors(queue) else Holding.NONE
 
@@ -427,10 +427,10 @@ def _sum_up_all(queues: Mapping[str, Node]) -> None:
 
 def _sum_up(cohort: Node, members: Sequence[Node]) -> None:
     """Compute the subtree quota of a cohort from its children (`updateCohortResourceNode`)."""
-    cohort.subtree = _nominal(cohort)
+    total = cohort.subtree = _nominal(cohort)
     for child in (*cohort.cohorts, *members):
-        for key in child.subtree:
-            cohort.subtree[key] = cohort.has(key) + child.has(key) - child.kept(key)
+        for key, amount in child.subtree.items():
+            total[key] = total.get(key, 0) + amount - child.kept(key)
 
 
 def _nominal(node: Node) -> Amounts:
