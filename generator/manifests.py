@@ -8,9 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple, TypeVar, cast
 
+from generator.documents.block import read_sections
 from generator.documents.emit import Emitter
 from generator.documents.load import Document, Path, load
 from generator.documents.messages import format_value
@@ -133,23 +134,32 @@ def read(text: str | bytes, file: str) -> Iterator[Manifest]:
 
 
 class Head(NamedTuple):
-    """The kind and the namespace of an object, from the first lines of its YAML; for a Namespace, its own name."""
+    """The kind and the namespace of an object, from the first lines of its YAML.
+
+    Attributes:
+        kind: the kind.
+        namespace: the namespace; for a Namespace, its own name; empty for a ClusterRoleBinding.
+        role: for a ClusterRoleBinding, the name of its ClusterRole; else empty.
+    """
 
     kind: str
     namespace: str
+    role: str = ""
 
 
 Needed = Callable[[Head], bool]
 """A function that returns True if the caller needs the object with this kind and namespace."""
 _HEAD = re.compile(
     rb"(?:#[^\n]*\n)*apiVersion: (?:v1\nkind: (?P<core>Namespace)\nmetadata:\n  name|"
+    rb"rbac.authorization.k8s.io/v1\nkind: (?P<grant>ClusterRoleBinding)\nmetadata:\n  name: [^\n]+\n"
+    rb"(?:  [^\n]*\n)*roleRef:\n  apiGroup: rbac.authorization.k8s.io\n  kind: ClusterRole\n  name|"
     rb"[A-Za-z][\w./-]*\nkind: (?P<kind>[A-Z][A-Za-z]+)\nmetadata:\n  name: [^\n]+\n  namespace)"
-    rb": (?P<namespace>[a-z][a-z0-9-]*)(?:\n|\Z)"
+    rb": (?P<name>[a-z][a-z0-9-]*)(?:\n|\Z)"
 )
 
 
 def read_needed(text: bytes, file: str, is_needed: Needed) -> list[Manifest]:
-    """Return the manifests of a YAML text, without Namespaces and namespaced objects that `is_needed` rejects.
+    """Return the manifests of a YAML text, without recognized objects that `is_needed` rejects.
 
     Parsing takes most of the time of a command that reads a large release. So this function recognizes objects in the
     form that mpigen writes by their first lines, and does not parse objects that are not needed. It reports no error
@@ -169,11 +179,17 @@ def read_needed(text: bytes, file: str, is_needed: Needed) -> list[Manifest]:
     if all(needed) or b"---\n---\n" in text:  # an empty document, which `split` loses
         return list(read(text, file))
     result: list[Manifest] = []
+    if not any(needed):
+        return result
     index = 0
     for number, part in enumerate(parts):
         if needed[number]:
+            if b"\nkind: ClusterQueue\n" in part and (body := read_sections(part)):  # a release has one for each tenant
+                result += _open(body, file, index, ())
+                index += 1
+                continue
             try:
-                documents = list(load(part))
+                documents = list(load(part if number == len(parts) - 1 else part + b"\n"))
             except DocumentError:  # its line counts from the start of the part, so read the whole text again
                 return list(read(text, file))
             if number == 0 and not documents:  # only comments
@@ -192,10 +208,14 @@ def _is_one(document: bytes) -> bool:
 def _is_unneeded(document: bytes, is_needed: Needed) -> bool:
     """Return True if a document in the form that mpigen writes has an object that is not needed."""
     head = _HEAD.match(document)
-    if head is None:
-        return False
-    namespace = head["namespace"].decode()
-    return type(resolve(namespace)) is str and not is_needed(Head((head["core"] or head["kind"]).decode(), namespace))
+    return head is not None and _is_rejected(is_needed, *head.groups())
+
+
+@lru_cache(maxsize=8192)
+def _is_rejected(is_needed: Needed, core: bytes, grant: bytes, kind: bytes, name: bytes) -> bool:
+    text = name.decode()
+    head = Head(grant.decode(), "", text) if grant else Head((core or kind).decode(), text)
+    return type(resolve(text)) is str and not is_needed(head)
 
 
 def _manifests(document: Document, file: str) -> Iterator[Manifest]:

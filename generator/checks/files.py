@@ -8,7 +8,7 @@ import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 
 from generator.checks.finding import Finding
@@ -54,46 +54,45 @@ Reader = Callable[[Path], bytes]
 """Returns the content of a file, or raises InputError."""
 
 
-def _read_lock(file: Path) -> bytes:
-    """Return the content of a release.json. Most folders have none, so this case is fast: the error has no problem.
+def by_release(files: Iterable[Path], read_file: Reader | None = None) -> Mapping[Origin, list[Path]]:
+    """Group files by their release. The files of no release have the origin `Origin()`.
 
-    Raises:
-        InputError: the file is missing or unreadable.
+    Args:
+        files: the files.
+        read_file: returns the content of a release.json. Default: read the file on disk.
     """
-    if not os.path.exists(file):  # noqa: PTH110 - a third of the time of Path.exists
-        raise InputError(())
-    return read_file(file)
-
-
-def by_release(files: Iterable[Path], read_file: Reader = _read_lock) -> Mapping[Origin, list[Path]]:
-    """Group files by their release. The files of no release have the origin `Origin()`."""
     releases: dict[Origin, list[Path]] = {}
-    origins: dict[Path, Origin] = {}
+    origins: dict[str, Origin] = {}
     folders: dict[str, list[Path]] = {}  # names of folders: a Path takes longer to build and to hash
     for file in files:
         folder = os.path.dirname(file)  # noqa: PTH120
         if folder not in folders:
-            folders[folder] = releases.setdefault(_find_origin(Path(folder).absolute(), origins, read_file), [])
+            absolute = folder if os.path.isabs(folder) else str(Path(folder).absolute())  # noqa: PTH117
+            folders[folder] = releases.setdefault(_find_origin(absolute, origins, read_file), [])
         folders[folder].append(file)
     return releases
 
 
-def _find_origin(folder: Path, origins: dict[Path, Origin], read_file: Reader) -> Origin:
+def _find_origin(folder: str, origins: dict[str, Origin], read_file: Reader | None) -> Origin:
     """Return the release of a folder: the nearest release.json in or above the folder. `origins` is a cache."""
-    visited: list[Path] = []
+    visited: list[str] = []
     origin: Origin | None = None
-    for parent in chain((folder,), folder.parents):
-        visited.append(parent)
-        if origin := origins.get(parent) or _read_origin(parent, read_file):
-            break
-    origins.update(dict.fromkeys(visited, origin or Origin()))
-    return origins[folder]
+    while origin is None and folder not in visited:
+        visited.append(folder)
+        origin = origins.get(folder) or _read_origin(folder, read_file)
+        folder = os.path.dirname(folder)  # noqa: PTH120
+    origin = origin or Origin()
+    origins.update(dict.fromkeys(visited, origin))
+    return origin
 
 
-def _read_origin(folder: Path, read_file: Reader) -> Origin | None:
+def _read_origin(name: str, read_lock: Reader | None) -> Origin | None:
     """Read the release.json of a folder; return None if the folder has none or it is invalid."""
+    if read_lock is None and not os.path.exists(os.path.join(name, LOCK)):  # noqa: PTH110, PTH118 - most folders
+        return None
+    folder = Path(name)
     with suppress(InputError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        lock = json.loads(read_file(folder / LOCK))
+        lock = json.loads((read_lock or read_file)(folder / LOCK))
         targets = tuple(sorted((str(name), str(minor)) for name, minor in lock["spec"]["targets"].items()))
         listed = frozenset(file for file in lock["spec"].get("files", ()) if file.endswith(SUFFIXES))
         name = lock.get("metadata", {}).get("name")
@@ -136,13 +135,16 @@ def manifest_files(paths: Sequence[Path], limit: int = MAX_FILES, largest: int =
     missing = [Problem("there is no such file or folder", file=str(path)) for path in paths if _is_missing(path)]
     if missing:
         raise OutputError(tuple(missing))
-    entries = dict.fromkeys(islice((entry for path in paths for entry in _below(path, largest)), limit + 1))
+    entries = list(islice((entry for path in paths for entry in _below(path, largest)), limit + 1))
+    if len(paths) > 1:  # one path has each file once
+        entries = list(dict.fromkeys(entries))
     if len(entries) > limit:
         names = ", ".join(map(str, paths))
         raise InputError((Problem(f"more than {limit:,} files below {names}", "name fewer, or smaller folders"),))
     files = tuple(entry for entry in entries if isinstance(entry, Path))
     refused = tuple(entry for entry in entries if isinstance(entry, Problem))
-    return Search(files, refused, frozenset(files) & frozenset(paths))
+    named = frozenset(path for path in paths if not _is_folder(path))
+    return Search(files, refused, named.intersection(files) if named else named)  # to hash a Path takes long
 
 
 def _is_missing(path: Path) -> bool:

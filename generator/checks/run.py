@@ -11,12 +11,11 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from generator.checks.admission import OwnAdmission
 from generator.checks.fabric.fabrics import is_fabric_object
 from generator.checks.finding import Finding, Located, Severity, place_findings, waivers_of
-from generator.checks.foreign import Skipped
 from generator.checks.graph import is_in_graph
 from generator.checks.network import is_isolation_object
 from generator.checks.objects import Change, Objects
@@ -33,6 +32,9 @@ from generator.objects.namespace import is_namespace
 from generator.schemas.catalog import Catalog
 from generator.schemas.embedded import Engine
 from generator.simulate.kueue.configuration import is_configuration
+
+if TYPE_CHECKING:
+    from generator.checks.foreign import Skipped  # with the reader of kustomizations, which few commands need
 
 _POLICIES = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
 _WEBHOOKS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")

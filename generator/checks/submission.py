@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 
@@ -19,8 +20,8 @@ from generator.documents.load import Path
 from generator.errors import DocumentError, NotModelledError, Problem, SimulationError
 from generator.facts.names import OWNER
 from generator.facts.references import PODS, Kind, kinds_with_names_of
-from generator.manifests import Body, Manifest, Needed, read
-from generator.objects.fields import mapping, mappings, string
+from generator.manifests import Body, Head, Manifest, Needed, read
+from generator.objects.fields import mapping, mappings, string, strings
 from generator.objects.namespace import is_namespace, is_openshift
 from generator.objects.queue import LocalQueue
 from generator.objects.training import DEFAULT_QUEUE, GROUP, KUEUE, QUEUE, TrainJob, queue_of
@@ -176,13 +177,23 @@ def select_objects(namespaces: Collection[str], texts: Collection[bytes]) -> Nee
         texts: the YAML texts of the cluster. A policy in these texts can read RBAC permissions of any namespace, and
             Namespaces as its parameters. The labels of any Namespace can show that the cluster is OpenShift.
     """
-    local = _LOCAL if any(map(_OTHER_NAMESPACE.search, texts)) else _LOCAL | _GRANTS
+    policies = [text for text in texts if b"ValidatingAdmissionPolicy" in text]
+    authorizing = [text for text in policies if b"authorizer" in text]
+    parameterized = [text for text in policies if b"paramKind" in text]
+    local = _LOCAL if any(map(_OTHER_NAMESPACE.search, authorizing)) else _LOCAL | _GRANTS
     mark = next(filter(None, map(_OPENSHIFT.search, texts)), None)
     has_other_mark = mark is None and any(b"openshift.io" in text and _NAMESPACE.search(text) for text in texts)
-    if not (has_other_mark or any(b"paramKind" in text and _NAMESPACE.search(text) for text in texts)):
+    if not (has_other_mark or any(map(_NAMESPACE.search, parameterized))):
         local = local | {"Namespace"}
-    needed = {("Namespace", mark[1].decode())} if mark else set[tuple[str, str]]()
-    return lambda head: head.namespace in namespaces or head.kind not in local or head in needed
+    needed = {Head("Namespace", mark[1].decode())} if mark else set[Head]()
+    verbs = {verb.decode() for text in authorizing for verb in _CHECKED_VERB.findall(text)}
+    is_read = verbs & {"", *_READING} or any(b"ClusterRoleBinding" in text for text in parameterized)
+    readers = frozenset[str]() if is_read else _find_readers(namespaces, texts)
+    return lambda head: (
+        head.role not in readers
+        if head.role
+        else head.namespace in namespaces or head.kind not in local or head in needed
+    )
 
 
 _LOCAL = frozenset(
@@ -192,6 +203,34 @@ _LOCAL = frozenset(
     "ServiceAccount",
 }
 """Namespaced kinds that affect only TrainJobs of their namespace."""
+
+
+def _find_readers(namespaces: Collection[str], texts: Collection[bytes]) -> frozenset[str]:
+    """Return the ClusterRoles that grant only `get`, `list` and `watch`.
+
+    Their ClusterRoleBindings decide nothing about TrainJobs, unless a policy calls `authorizer` for one of these verbs.
+    The result is empty without a RoleBinding in the namespaces: without any grant, the rights of users are unknown.
+    """
+    names = b"|".join(re.escape(name.encode()) for name in namespaces)
+    binding = re.compile(rb"\nkind: RoleBinding\nmetadata:\n  name: [^\n]+\n  namespace: (?:%s)\n" % names)
+    if not any(map(binding.search, texts)):
+        return frozenset()
+    roles: list[Manifest] = []
+    for text in texts:
+        if b"\nkind: ClusterRole\n" in text:
+            with suppress(DocumentError):  # the reader of all texts reports it
+                roles += (item for item in read(text, "") if item.kind == "ClusterRole")
+    return frozenset(role.name for role in roles) - {role.name for role in roles if not _only_reads(role.body)}
+
+
+def _only_reads(role: Body) -> bool:
+    verbs = {verb for rule in mappings(role.get("rules")) for verb in strings(rule.get("verbs"))}
+    return verbs <= _READING and not role.get("aggregationRule")
+
+
+_READING = frozenset({"get", "list", "watch"})
+_CHECKED_VERB = re.compile(rb"\bcheck\s*\((?:\\?[\"'](\w+)\\?[\"']\))?")
+"""A call in CEL such as `check('update')`, with its verb; without a verb for a call in another form."""
 _GRANTS = {"Role", "RoleBinding"}
 _OTHER_NAMESPACE = re.compile(rb"namespace\s*\((?!request\.namespace\))")
 """A CEL expression that reads RBAC of a fixed namespace: `authorizer.group('apps')….namespace('default')`."""

@@ -39,8 +39,8 @@ def read_cluster(
 
     Args:
         paths: files and folders.
-        select: takes the texts of a path, and returns a function that is True for the objects to return. Default: all
-            objects.
+        select: takes the texts of all files, and returns a function that is True for the objects to return. Default:
+            all objects. mpigen returns all objects too if a path is a platform file or standard input.
 
     Raises:
         ConfigError: a platform file is invalid.
@@ -48,17 +48,27 @@ def read_cluster(
         OutputError: a path does not exist, or a folder has no files.
         InputError: a file cannot be read.
     """
-    manifests: list[Manifest] = []
+    from generator.manifests import Manifest, read, read_needed
+
     targets: set[Targets] = set()
-    for path in paths:
-        manifests += _at(path, targets, select)
+    parts = [part for path in paths for part in _at(path, targets)]
+    texts = [part[1] for part in parts if not isinstance(part, Manifest)]
+    is_needed = select(texts) if select and len(texts) == len(parts) else None
+    manifests: list[Manifest] = []
+    for part in parts:
+        if isinstance(part, Manifest):
+            manifests.append(part)
+        else:
+            file, text = part
+            manifests += read_needed(text, file, is_needed) if is_needed else read(text, file)
     return manifests, dict(targets.pop()) if len(targets) == 1 else {}
 
 
-def _at(path: Path, targets: set[Targets], select: Callable[[Collection[bytes]], Needed] | None) -> Iterator[Manifest]:
+def _at(path: Path, targets: set[Targets]) -> Iterator[Manifest | tuple[str, bytes]]:
+    """Yield the rendered manifests of a platform file, or (file, text) of each file at a path."""
     from generator.checks.files import LOCK, by_release, manifest_files
     from generator.documents.files import read_file
-    from generator.manifests import read, read_needed
+    from generator.manifests import read
 
     if path == _STDIN:
         yield from read(read_stdin("pipe manifests in"), "stdin")
@@ -74,13 +84,12 @@ def _at(path: Path, targets: set[Targets], select: Callable[[Collection[bytes]],
     origins = by_release(search.files)
     targets |= {origin.targets for origin in origins if origin.targets}
     locks = {origin.folder / LOCK for origin in origins if origin.folder}  # which are no objects of a cluster
-    texts = {file: read_file(file) for file in search.files if file.name != LOCK or file.absolute() not in locks}
-    if path in texts and _is_platform(texts[path]):
+    files = [file for file in search.files if not str(file).endswith(LOCK) or file.absolute() not in locks]
+    texts = [read_file(file) for file in files]
+    if search.named and any(map(_is_platform, texts)):
         yield from _rendered(path, targets)
         return
-    is_needed = select(texts.values()) if select else None
-    for file, text in texts.items():
-        yield from read_needed(text, str(file), is_needed) if is_needed else read(text, str(file))
+    yield from zip(map(str, files), texts, strict=True)
 
 
 def read_stdin(fix: str, limit: int = MAX_STDIN) -> bytes:

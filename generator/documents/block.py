@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from generator.documents.scalars import Resolver, Scalar
@@ -62,6 +63,42 @@ def read_block(raw: bytes) -> list[tuple[dict[str, Any], int]] | None:
         return _Blocks(raw.decode("ascii").split("\n")).read()
     except _NotBlockError:
         return None
+
+
+_FIRST_FIELD = re.compile(rb"  [A-Za-z]")
+_SECTION = re.compile(rb"\n(?=  [A-Za-z])")
+_ROOT_KEY = re.compile(rb"\n[^ \n]")
+_LONGEST_SECTION = 10_000  # bytes; a bound on memory, together with the number of sections
+
+
+def read_sections(raw: bytes) -> dict[str, Any] | None:
+    """Return the document of a text that ends with `spec`, in a quarter of the time of `read_block` if texts repeat.
+
+    Objects of one kind repeat most fields of their `spec`. So each field is parsed once, and all documents share its
+    value: callers must not change it.
+
+    Return None if the text has no such document, needs a complete parser, or may have an error.
+    """
+    head, key, spec = raw.partition(b"\nspec:\n")
+    if not (key and _FIRST_FIELD.match(spec) and raw.isascii()) or _ROOT_KEY.search(spec):
+        return None
+    documents = read_block(head)
+    sections = [_read_section(text) if len(text) < _LONGEST_SECTION else None for text in _SECTION.split(spec)]
+    if documents is None or len(documents) != 1 or not all(sections):
+        return None
+    root = documents[0][0]
+    fields = {name: value for section in sections if section for name, value in section.items()}
+    return None if "spec" in root or len(fields) != len(sections) else {**root, "spec": fields}
+
+
+@lru_cache(maxsize=2048)
+def _read_section(text: bytes) -> dict[str, Any] | None:
+    """Return the mapping with one field of a `spec`, or None."""
+    documents = read_block(b"spec:\n%b\n" % text)
+    if documents is None or len(documents) != 1:
+        return None
+    (fields,) = documents[0][0].values()
+    return fields if isinstance(fields, dict) and len(fields) == 1 else None
 
 
 class _NotBlockError(Exception):

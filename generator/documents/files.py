@@ -36,10 +36,12 @@ def read_file(file: Path, limit: int = MAX_FILE) -> bytes:
     Raises:
         InputError: the file is missing, not regular, larger than `limit` bytes, or unreadable.
     """
-    if refused := find_read_problem(file, limit):
-        raise InputError((refused,))
+    name = str(file)  # a call with a Path takes twice as long
     try:
-        handle = os.open(file, _FLAGS)
+        status = os.stat(name)  # noqa: PTH116
+        if refused := _problem_of_status(file, status, limit):
+            raise InputError((refused,))
+        handle = os.open(name, _FLAGS)
         try:
             status = os.fstat(handle)
             if refused := _problem_of_status(file, status, limit):  # the file may be a new one
@@ -52,6 +54,8 @@ def read_file(file: Path, limit: int = MAX_FILE) -> bytes:
             os.close(handle)
     except OSError as error:
         raise InputError((os_error_problem(file, error),)) from None
+    except ValueError as error:
+        raise InputError((_wrong_name(file, error),)) from None
     if len(content) > limit:  # a file below /proc has no size until it is read
         raise InputError((_too_large(file, "does not end", limit),))
     return content
@@ -63,9 +67,14 @@ def find_read_problem(file: Path, limit: int = MAX_FILE) -> Problem | None:
         status = file.stat()
     except OSError as error:
         return os_error_problem(file, error)
-    except ValueError as error:  # a null character or half of a surrogate pair in the name
-        return Problem(f"cannot be read: {error}", "name a file", str(file))
+    except ValueError as error:
+        return _wrong_name(file, error)
     return _problem_of_status(file, status, limit)
+
+
+def _wrong_name(file: Path, error: ValueError) -> Problem:
+    """Return the problem of a file name with a null character or half of a surrogate pair."""
+    return Problem(f"cannot be read: {error}", "name a file", str(file))
 
 
 def os_error_problem(file: Path, error: OSError) -> Problem:
@@ -100,8 +109,8 @@ def _read_at_most(read: Callable[[int], bytes], limit: int) -> bytes:
 
 
 def _problem_of_status(file: Path, status: os.stat_result, limit: int) -> Problem | None:
-    kind = stat.S_IFMT(status.st_mode)
-    if kind != stat.S_IFREG:
+    if not stat.S_ISREG(status.st_mode):
+        kind = stat.S_IFMT(status.st_mode)
         if kind == stat.S_IFDIR:
             return Problem("is a folder, not a file", "name a file in it", str(file))
         fix = "write its content to a file, or pipe it into a command that reads standard input as `-`"

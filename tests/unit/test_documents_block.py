@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from generator.documents.block import read_block
+from generator.documents.block import read_block, read_sections
 from generator.documents.load import load, read_events
 from generator.errors import DocumentError
 from tests.conftest import ROOT
@@ -40,6 +40,57 @@ lines = st.lists(
 @given(lines, st.sampled_from(("", "\n", "\n\n")))
 def test_random_lines_have_one_meaning(rows: list[tuple[int, str]], end: str) -> None:
     compare("\n".join(" " * indent + piece for indent, piece in rows) + end)
+
+
+@settings(max_examples=3000, deadline=None)
+@given(lines, lines, st.sampled_from(("", "\n", "\n\n")))
+def test_random_sections_have_one_meaning(head: list[tuple[int, str]], rows: list[tuple[int, str]], end: str) -> None:
+    before = "\n".join(" " * indent + piece for indent, piece in head)
+    after = "\n".join(" " * (indent + 2) + piece for indent, piece in rows)
+    for start in ("kind: A", before):
+        compare_sections(f"{start}\nspec:\n{after}{end}")
+
+
+def compare_sections(text: str) -> bool:
+    """Return True if `read_sections` reads the text; assert that libyaml then reads the same."""
+    root = read_sections(text.encode())
+    if root is None:
+        return False
+    try:
+        documents = [document.data for document in read_events(text.encode() + b"\n")]
+    except DocumentError as error:
+        pytest.fail(f"libyaml rejects what the block parser reads: {text!r}: {error}")
+    assert repr([root]) == repr(documents), text
+    return True
+
+
+def test_sections_of_a_queue_are_shared() -> None:
+    queue = "kind: ClusterQueue\nmetadata:\n  name: {}\nspec:\n  a:\n  - b: 1\n  # c\n  d: |\n    e\n"
+    assert compare_sections(queue.format("x"))
+    first, second = (read_sections(queue.format(name).encode()) for name in ("x", "y"))
+    assert first is not None
+    assert second is not None
+    assert first["spec"] == {"a": [{"b": 1}], "d": "e\n"}
+    assert first["spec"]["a"] is second["spec"]["a"]
+    assert first["metadata"] != second["metadata"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "kind: A\n",
+        "kind: A\nspec:\n- b\n",
+        "kind: A\nspec:\n  a: 1\nb: 2\n",
+        "kind: A\nspec:\n  a: 1\n---\nb: 2\n",
+        "kind: A\nspec:\n  a: 1\n  a: 2\n",
+        "spec: 1\nspec:\n  a: 1\n",
+        "kind: A\nspec:\n  a: {b: 1}\n",
+        "kind: A\n---\nkind: B\nspec:\n  a: 1\n",
+        "kind: A\nspec:\n   a: 1\n",
+    ],
+)
+def test_a_text_without_shared_sections_is_left_to_other_parsers(text: str) -> None:
+    assert read_sections(text.encode()) is None
 
 
 @pytest.mark.parametrize("file", RELEASED[::8], ids=lambda file: str(file.relative_to(ROOT / "output")))

@@ -201,6 +201,11 @@ def test_only_whole_documents_in_the_form_of_mpigen_are_left_out(text: str, kind
     assert [(item.kind, item.index) for item in read_needed(text.encode(), "f", is_needed)] == kinds
 
 
+def test_a_literal_block_at_the_end_of_a_document_keeps_its_line_break() -> None:
+    text = f"{HEAD}  namespace: team-b\n---\nkind: A\ndata: |\n  a\n---\nkind: B\ndata: |\n  b\n".encode()
+    assert read_needed(text, "f", is_needed) == list(read(text, "f"))[1:]
+
+
 def test_an_error_in_a_needed_document_has_its_line() -> None:
     text = f"{HEAD}  namespace: team-b\n---\nkind: A\nkind: B\n".encode()
     with pytest.raises(DocumentError) as caught:

@@ -9,7 +9,7 @@ import pytest
 from generator.checks.registry import Stage, Suite
 from generator.checks.submission import Destination, can_report_jobs, select_objects
 from generator.cli.inputs import read_cluster
-from generator.manifests import Head, Manifest, read
+from generator.manifests import Head, Manifest, read, read_needed
 from generator.pipeline import check_jobs
 from generator.simulate.access import parse_requester
 from generator.simulate.compile import Fault, find_faults, find_runtime
@@ -77,7 +77,10 @@ spec:
   runtimeRef: {{name: {runtime}}}
   trainer: {{numNodes: 2, command: [mpirun, ./x]}}
 """
-AUTHORIZER = "authorizer.group('').resource('pods').{}.check('get').allowed()"
+AUTHORIZER = """\
+kind: ValidatingAdmissionPolicy
+spec: {{validations: [{{expression: "authorizer.group('').resource('pods').{}.check('get').allowed()"}}]}}
+"""
 
 
 @pytest.mark.parametrize(
@@ -90,6 +93,62 @@ def test_grants_in_other_namespaces_are_read_for_a_policy_with_an_authorizer(exp
     assert select(Head("RoleBinding", "team-a"))
     assert select(Head("ConfigMap", "other"))
     assert not select(Head("NetworkPolicy", "other"))
+
+
+ROLE = """\
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata:
+  name: {name}
+rules:
+- apiGroups: [trainer.kubeflow.org]
+  resources: [clustertrainingruntimes]
+  verbs: [{verbs}]
+"""
+BINDING = """\
+apiVersion: rbac.authorization.k8s.io/v1
+kind: {kind}
+metadata:
+  name: read{namespace}
+  labels:
+    roleRef: none
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: ClusterRole
+  name: {role}
+subjects: []
+"""
+OF_TEAM = BINDING.format(kind="RoleBinding", namespace="\n  namespace: team-a", role="read")
+CHECK = '{{kind: ValidatingAdmissionPolicy, spec: {{validations: [{{expression: "authorizer.x().{}"}}]}}}}'
+
+
+@pytest.mark.parametrize(
+    ("texts", "is_needed"),
+    [
+        ([ROLE.format(name="read", verbs="get, list, watch"), OF_TEAM], False),
+        ([ROLE.format(name="read", verbs="get, create"), OF_TEAM], True),
+        ([ROLE.format(name="read", verbs='"*"'), OF_TEAM], True),
+        ([ROLE.format(name="read", verbs="get") + "aggregationRule: {clusterRoleSelectors: []}\n", OF_TEAM], True),
+        ([ROLE.format(name="read", verbs="get"), ROLE.format(name="read", verbs="create"), OF_TEAM], True),
+        ([ROLE.format(name="other", verbs="get"), OF_TEAM], True),
+        ([ROLE.format(name="read", verbs="get"), OF_TEAM.replace("team-a", "team-b")], True),
+        ([ROLE.format(name="read", verbs="get"), OF_TEAM, CHECK.format("check('update').allowed()")], False),
+        ([ROLE.format(name="read", verbs="get"), OF_TEAM, CHECK.format("check('get').allowed()")], True),
+        ([ROLE.format(name="read", verbs="get"), OF_TEAM, CHECK.format("check(variables.verb)")], True),
+        (
+            [
+                ROLE.format(name="read", verbs="get"),
+                OF_TEAM,
+                "{kind: ValidatingAdmissionPolicy, spec: {paramKind: {kind: ClusterRoleBinding}}}",
+            ],
+            True,
+        ),
+    ],
+)
+def test_bindings_of_a_role_that_only_reads_are_left_out(texts: list[str], is_needed: bool) -> None:
+    select = select_objects({"team-a"}, [text.encode() for text in texts])
+    binding = BINDING.format(kind="ClusterRoleBinding", namespace="", role="read").encode()
+    assert [item.kind for item in read_needed(binding, "f", select)] == ["ClusterRoleBinding"] * is_needed
 
 
 NAMESPACE = """\
@@ -110,7 +169,7 @@ metadata:
         ([NAMESPACE.format("other", "x.openshift.io/y"), NAMESPACE.format("another", "x.openshift.io/y")], {"other"}),
         ([NAMESPACE.format("other", "team-b") + "  annotations: {x.openshift.io/y: z}"], {"other", "another"}),
         ([NAMESPACE.format("other", '"x.openshift.io/y"')], {"other", "another"}),
-        (["spec: {paramKind: {apiVersion: v1, kind: Namespace}}"], {"other", "another"}),
+        (["{kind: ValidatingAdmissionPolicy, spec: {paramKind: {kind: Namespace}}}"], {"other", "another"}),
     ],
 )
 def test_other_namespaces_are_read_if_they_can_show_openshift_or_are_parameters(
