@@ -95,7 +95,7 @@ def merge(topic: str, statements: Iterable[Statement]) -> Iterator[Effect]:
             f"{plural(first.noun, len(names))} {', '.join(names)}",
             f"{name_subjects(first.noun, names)} {conjugate(first.verb, len(names))} {first.rest}",
             first.details,
-            tuple(dict.fromkeys(cause for item in group for cause in item.causes)) if len(group) > 1 else first.causes,
+            tuple({cause.identity: cause for item in group for cause in item.causes}.values()),
             first.before,
             first.after,
         )

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from generator.checks.objects import Change
 from generator.plan.effect import Effect, Risk
 from generator.plan.other import find_other_effects
+from generator.plan.quota import find_quota_effects
 from generator.plan.refused import find_refused_effects
 from generator.plan.version import find_version_effects
 
@@ -15,6 +16,7 @@ Finder = Callable[[Change], Iterator[Effect]]
 TOPICS: Mapping[str, Finder] = {
     "refused": find_refused_effects,
     "version": find_version_effects,
+    "quota": find_quota_effects,
 }
 """Topic → the function that finds its effects."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -296,11 +296,18 @@ _RUNTIMES = ("ClusterTrainingRuntime", "TrainingRuntime")
 _Sizes = tuple[int | None, int | None, int | None, Limit, str, str]
 
 
-def largest_jobs(tree: QueueTree, manifests: Iterable[Manifest]) -> Iterator[Largest]:
+def largest_jobs(
+    tree: QueueTree, manifests: Iterable[Manifest], names: Collection[str] | None = None
+) -> Iterator[Largest]:
     """Yield the largest job for each ClusterQueue, each namespace with a LocalQueue of it, and each runtime.
 
     A TrainingRuntime counts only in its own namespace. If Kueue places a job by topology and the manifests contain
     Nodes, the job must have room on these Nodes.
+
+    Args:
+        tree: the queues of the manifests.
+        manifests: objects of any kind.
+        names: the ClusterQueues whose jobs are computed; None for all.
 
     Raises:
         SimulationError: an amount of a runtime, a LimitRange or a Node is not a quantity, or two objects limit the
@@ -311,7 +318,9 @@ def largest_jobs(tree: QueueTree, manifests: Iterable[Manifest]) -> Iterator[Lar
     sites = Sites(tree.flavors, cluster_nodes, rules=tree.rules) if cluster_nodes else None
     runtimes = [item for item in objects if item.group == "trainer.kubeflow.org" and item.kind in _RUNTIMES]
     runtimes.sort(key=lambda runtime: runtime.name)
-    for _, queue in sorted(tree.queues.items()):
+    for name, queue in sorted(tree.queues.items()):
+        if names is not None and name not in names:
+            continue
         guarantees = _Guarantees(nodes[queue.name]) if queue.name in nodes else None
         for namespace in sorted({local_queue.namespace for local_queue in tree.local_queues_of(queue.name)}):
             context = read_pod_context(objects, namespace, tree.settings.counting)

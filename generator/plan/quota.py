@@ -1,0 +1,458 @@
+"""The topic `quota`: the quota that teams own and can get, and the largest jobs of the teams.
+
+A ClusterQueue owns its nominal quota. `potentialAvailable` of Kueue limits the quota that the queue gets while all
+other queues are idle: its own quota, and the quota that it can borrow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from generator.checks.change.queues import has_users
+from generator.checks.objects import Change, ChangedObject
+from generator.checks.quota.queues import KUEUE, Queues, by_flavor
+from generator.documents.messages import format_names
+from generator.documents.scalars import Json
+from generator.manifests import Manifest
+from generator.objects.queue import ClusterQueue, Cohort, Flavor, FlavorResource, Quota, format_amount
+from generator.plan.effect import Effect, Risk
+from generator.plan.subjects import Statement, Teams, merge, name_subjects
+from generator.plan.trees import QueueTrees, compute_largest
+from generator.simulate.kueue.job_limits import NO_LIMIT, Largest
+from generator.simulate.kueue.queues import Node
+
+_KINDS = ("ClusterQueue", "Cohort", "ResourceFlavor")
+_MOST_QUEUES = 40
+"""The most ClusterQueues whose largest jobs a plan computes: each takes about 10 ms."""
+
+_Amounts = Mapping[FlavorResource, int]
+
+
+def find_quota_effects(change: Change) -> Iterator[Effect]:
+    """Yield the effects on the quota and on the largest jobs of teams.
+
+    If only one holder of quota in a cohort tree changes, the effects on other queues are details of this effect. A new
+    team and a removed team have their own topics.
+    """
+    touched = {item.new.identity for item in ChangedObject.between(change)}
+    touched |= {item.identity for item in (*change.all_added, *change.all_removed)}
+    if not any(group == KUEUE and kind in _KINDS for group, kind, _, _ in touched):
+        return
+    both = QueueTrees.of(change).both
+    if both is None:
+        causes = tuple(item for item in change.of_new(KUEUE, *_KINDS) if item.identity in touched)
+        text = (
+            "the quotas of all teams are unknown, because an amount is not a quantity or two objects of a name differ"
+        )
+        yield Effect("quota", Risk.MEDIUM, "all teams", text, ("run `mpigen validate` to find the cause",), causes)
+        return
+    yield from _Comparison(change, *both).effects()
+
+
+@dataclass(frozen=True, slots=True)
+class _Holder:
+    """A ClusterQueue or Cohort that an update affects.
+
+    Attributes:
+        root: the name of the root of its cohort tree after the update.
+        name: its name.
+        is_cause: True if its own quotas, limits or cohort change; False if only other objects change.
+        has_users: True if a namespace submits jobs to it, or if it is a Cohort with quota or in both trees.
+        statement: the sentence about it.
+    """
+
+    root: str
+    name: str
+    is_cause: bool
+    has_users: bool
+    statement: Statement
+
+
+@dataclass(frozen=True, slots=True)
+class _Comparison:
+    """The comparison of the queues before and after an update."""
+
+    change: Change
+    before: Queues
+    after: Queues
+
+    def effects(self) -> Iterator[Effect]:
+        """Yield the effects, each cause with its effects on other queues."""
+        holders = [*self._queues(), *self._cohorts()]
+        flavors = list(self._flavors())
+        trees: dict[str, list[_Holder]] = {}
+        for holder in self._with_largest(holders):
+            trees.setdefault(holder.root, []).append(holder)
+        for members in trees.values():
+            causes = [holder for holder in members if holder.is_cause]
+            owners = [holder for holder in causes if holder.has_users] or (causes if not flavors else [])
+            others = [holder for holder in members if holder not in owners]
+            if not owners and len(flavors) == 1 and len(trees) == 1:
+                yield from merge("quota", [_with_others(flavors.pop(), others)])
+            elif len(owners) == 1:
+                yield from merge("quota", [_with_others(owners[0].statement, others)])
+            else:
+                shared = [holder.statement for holder in members if holder.has_users or holder in owners]
+                lenders = [holder for holder in others if not holder.has_users]
+                yield from _add_details(merge("quota", shared), merge("quota", [item.statement for item in lenders]))
+        yield from merge("quota", flavors)
+
+    def _queues(self) -> Iterator[_Holder]:
+        teams = Teams.of(self.change)
+        for name, queue in sorted(self.after.tree.queues.items()):
+            old = self.before.tree.queues.get(name)
+            is_used = has_users(self.after, name)
+            if old is None and is_used:
+                continue
+            old = old or ClusterQueue(name, queue.cohort)
+            noun, subject = teams.subject_of_queue(name)
+            if holder := self._compare_queue(old, queue, noun, subject, is_used=is_used):
+                yield holder
+        for name, queue in sorted(self.before.tree.queues.items()):
+            if name not in self.after.tree.queues and not has_users(self.before, name):
+                gone = ClusterQueue(name, queue.cohort)
+                if holder := self._compare_queue(queue, gone, "ClusterQueue", name, is_used=False):
+                    yield holder
+
+    def _compare_queue(
+        self, old: ClusterQueue, new: ClusterQueue, noun: str, subject: str, *, is_used: bool
+    ) -> _Holder | None:
+        name, clauses, losses = new.name, list[str](), list[bool]()
+        if old.cohort != new.cohort:
+            clauses.append(_format_move(old.cohort, new.cohort))
+            losses.append(True)
+        owned = _differences(_nominal(old), _nominal(new))
+        sizes = (queues.most_of(name) if name in queues.nodes else {} for queues in (self.before, self.after))
+        most = _differences(*sizes) if is_used else {}
+        clauses += self._owned_clause(owned, most)
+        only_most = {key: pair for key, pair in most.items() if key.flavor not in {other.flavor for other in owned}}
+        clauses += self._join("can get at most", only_most)
+        limited = _changed_limits(old.quotas, new.quotas)
+        clauses += self._limits(old.quotas, new.quotas, limited - {key.flavor for key in {**owned, **most}})
+        losses += [after < before for before, after in (*owned.values(), *most.values())]
+        if not clauses:
+            return None
+        causes = tuple(self._manifests("ClusterQueue", name))
+        is_cause = bool(owned or limited or old.cohort != new.cohort)
+        risk = Risk.MEDIUM if any(losses) and is_used else Risk.LOW
+        rest = _join_clauses(clauses)
+        verb, _, rest = rest.partition(" ")
+        statement = Statement(
+            noun,
+            subject,
+            verb,
+            rest,
+            risk,
+            (),
+            causes if is_cause else (),
+            {"owned": _data(owned, 0), "most": _data(most, 0)},
+            {"owned": _data(owned, 1), "most": _data(most, 1)},
+        )
+        return _Holder(self._root(name), name, is_cause, is_used, statement)
+
+    def _cohorts(self) -> Iterator[_Holder]:
+        for name in sorted({*self.before.of("Cohort"), *self.after.of("Cohort")}):
+            old, new = (queues.tree.cohorts.get(name) or Cohort(name) for queues in (self.before, self.after))
+            clauses = [_format_parent(old.parent, new.parent)] if old.parent != new.parent else []
+            owned = _differences(_nominal(old), _nominal(new))
+            clauses += self._join("owns", owned)
+            limited = _changed_limits(old.quotas, new.quotas)
+            clauses += self._limits(old.quotas, new.quotas, limited)
+            if clauses:
+                verb, _, rest = _join_clauses(clauses).partition(" ")
+                is_less = old.parent != new.parent or any(after < before for before, after in owned.values())
+                is_less |= _lowers_limits(old.quotas, new.quotas)
+                statement = Statement(
+                    "Cohort",
+                    name,
+                    verb,
+                    rest,
+                    Risk.MEDIUM if is_less else Risk.LOW,
+                    (),
+                    tuple(self._manifests("Cohort", name)),
+                    {"owned": _data(owned, 0)},
+                    {"owned": _data(owned, 1)},
+                )
+                tree = self.after.tree if name in self.after.tree.cohorts else self.before.tree
+                root = "" if tree.is_cyclic(name) else [*tree.ancestors(name)][-1].name
+                is_kept = all(name in queues.of("Cohort") for queues in (self.before, self.after))
+                yield _Holder(root, name, is_cause=True, has_users=is_kept or bool(owned), statement=statement)
+
+    def _flavors(self) -> Iterator[Statement]:
+        """Yield a statement for each flavor whose number or size of nodes changes."""
+        for name, new in sorted(self.after.tree.flavors.items()):
+            old = self.before.tree.flavors.get(name)
+            if old is None or (old.nodes, old.allocatable) == (new.nodes, new.allocatable):
+                continue
+            clauses = []
+            if old.nodes != new.nodes:
+                clauses.append(f"has {_format_count(new.nodes)} instead of {_format_count(old.nodes)} nodes")
+            keys = sorted({*old.allocatable, *new.allocatable})
+            sizes = {key: (old.allocatable.get(key, 0), new.allocatable.get(key, 0)) for key in keys}
+            if changed := {key: pair for key, pair in sizes.items() if pair[0] != pair[1]}:
+                clauses.append(f"offers {_format_resources(changed)} on each node")
+            is_less = (new.nodes or 0) < (old.nodes or 0) or any(after < before for before, after in changed.values())
+            verb, _, rest = _join_clauses(clauses).partition(" ")
+            yield Statement(
+                "flavor",
+                name,
+                verb,
+                rest,
+                Risk.MEDIUM if is_less else Risk.LOW,
+                (),
+                tuple(self._manifests("ResourceFlavor", name)),
+                {"nodes": old.nodes},
+                {"nodes": new.nodes},
+            )
+
+    def _with_largest(self, holders: Sequence[_Holder]) -> list[_Holder]:
+        """Add the sizes of largest jobs to the statements about queues with users."""
+        names = [holder.name for holder in holders if holder.has_users and holder.name in self.after.tree.queues]
+        causes = [holder.name for holder in holders if holder.is_cause and holder.name in names]
+        names = names if len(names) <= _MOST_QUEUES else causes
+        if not names or len(names) > _MOST_QUEUES:
+            return list(holders)
+        before, after = (compute_largest(queues, names) for queues in (self.before, self.after))
+        result = []
+        for holder in holders:
+            jobs = {key: (before[key], job) for key, job in after.items() if key[0] == holder.name and key in before}
+            if holder.statement.noun != "Cohort" and (text := _format_largest(jobs.values())):
+                statement = holder.statement
+                result.append(replace(holder, statement=replace(statement, rest=f"{statement.rest}; {text}")))
+            else:
+                result.append(holder)
+        return result
+
+    def _owned_clause(
+        self, owned: Mapping[FlavorResource, tuple[int, int]], most: Mapping[FlavorResource, tuple[int, int]]
+    ) -> list[str]:
+        """Return the clause about nominal quota, with the amounts that borrowed quota adds; none if none changes."""
+        borrowed = dict(by_flavor(most))
+        parts = []
+        for flavor, amounts in by_flavor(owned):
+            text = f"{self._format_amounts(flavor, amounts)} of flavor `{flavor}`"
+            reached = borrowed.get(flavor, {})
+            if reached and reached != {key: pair for key, pair in amounts.items() if key in reached}:
+                text += f" ({self._format_amounts(flavor, reached, ' with borrowed quota')})"
+            parts.append(text)
+        return [f"owns {' and '.join(parts)}"] if parts else []
+
+    def _join(self, verb: str, changes: Mapping[FlavorResource, tuple[int, int]]) -> list[str]:
+        """Return a clause about changed amounts: `owns 6 instead of 5 nodes of flavor `cpu``; none without a change."""
+        parts = [
+            f"{self._format_amounts(flavor, amounts)} of flavor `{flavor}`" for flavor, amounts in by_flavor(changes)
+        ]
+        return [f"{verb} {' and '.join(parts)}"] if parts else []
+
+    def _format_amounts(self, flavor: str, changes: Mapping[FlavorResource, tuple[int, int]], unit: str = "") -> str:
+        """Format amounts as nodes, if all of them are the same number of nodes of the flavor; else as resources.
+
+        `unit` replaces the word `nodes`, or follows the resources.
+        """
+        per_node = self._per_node(flavor)
+        sizes = {
+            tuple(Fraction(amount, per_node[key.resource]) for amount in pair)
+            for key, pair in changes.items()
+            if per_node.get(key.resource)
+        }
+        if len(sizes) == 1:
+            before, after = next(iter(sizes))
+            if before.denominator == after.denominator == 1:
+                return f"{after} instead of {before}{unit or ' nodes'}"
+        devices = {key.resource: pair for key, pair in changes.items() if "/" in key.resource}
+        return _format_resources(devices or {key.resource: pair for key, pair in changes.items()}) + unit
+
+    def _per_node(self, flavor: str) -> Mapping[str, int]:
+        """Return the resources of a node that count as quota; empty if they are unknown, or if they change."""
+        old, new = (queues.tree.flavors.get(flavor) or Flavor(flavor) for queues in (self.before, self.after))
+        if old.allocatable and new.allocatable and old.allocatable != new.allocatable:
+            return {}
+        return self.after.settings.counting.of(new.allocatable or old.allocatable)
+
+    def _limits(
+        self, old: Mapping[FlavorResource, Quota], new: Mapping[FlavorResource, Quota], borrowing: AbstractSet[str]
+    ) -> list[str]:
+        """Return clauses about changed limits.
+
+        Args:
+            old: the quotas before the update.
+            new: the quotas after the update.
+            borrowing: the flavors whose borrowing limits get a clause. For other flavors, the clauses about the quota
+                that the queue can get show the effect of its borrowing limits.
+        """
+        clauses = []
+        both = [key for key in old if key in new]
+        lent = {key: (old[key].lending, new[key].lending) for key in both if old[key].lending != new[key].lending}
+        borrowed = {
+            key: (old[key].borrowing, new[key].borrowing)
+            for key in both
+            if key.flavor in borrowing and old[key].borrowing != new[key].borrowing
+        }
+        if lent:
+            clauses.append(f"lends at most {self._format_limits(lent, 'all of its quota')}")
+        if borrowed:
+            clauses.append(f"borrows at most {self._format_limits(borrowed, 'any amount')}")
+        return clauses
+
+    def _format_limits(self, limits: Mapping[FlavorResource, tuple[int | None, int | None]], unlimited: str) -> str:
+        parts = []
+        for flavor, pairs in by_flavor(limits):
+            known = {key: (old, new) for key, (old, new) in pairs.items() if old is not None and new is not None}
+            if known:
+                parts.append(f"{self._format_amounts(flavor, known)} of flavor `{flavor}`")
+            else:
+                first = next(iter(pairs))
+                old, new = (unlimited if limit is None else self._format_one(first, limit) for limit in pairs[first])
+                parts.append(f"{new} instead of {old} of flavor `{flavor}`")
+        return " and ".join(parts)
+
+    def _format_one(self, key: FlavorResource, amount: int) -> str:
+        per_node = self._per_node(key.flavor).get(key.resource)
+        if per_node and amount % per_node == 0:
+            return f"{amount // per_node} {'node' if amount == per_node else 'nodes'}"
+        return f"{format_amount(key.resource, amount)} {key.resource}"
+
+    def _root(self, queue: str) -> str:
+        for queues in (self.after, self.before):
+            if queue in queues.nodes:
+                node: Node = queues.nodes[queue].root()
+                return f"ClusterQueue {queue}" if node.queue else node.name
+        return f"ClusterQueue {queue}"
+
+    def _manifests(self, kind: str, name: str) -> Iterator[Manifest]:
+        """Yield the new object, or the old object if the update removes it."""
+        for queues in (self.after, self.before):
+            if name in queues.of(kind):
+                yield queues.of(kind)[name]
+                return
+
+
+def _nominal(holder: ClusterQueue | Cohort) -> _Amounts:
+    return {key: quota.nominal for key, quota in holder.quotas.items()}
+
+
+def _differences(old: _Amounts, new: _Amounts) -> Mapping[FlavorResource, tuple[int, int]]:
+    """Return (flavor, resource) → (old, new) amount, for amounts that differ."""
+    pairs = {key: (old.get(key, 0), new.get(key, 0)) for key in {**old, **new}}
+    return {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}
+
+
+def _changed_limits(old: Mapping[FlavorResource, Quota], new: Mapping[FlavorResource, Quota]) -> AbstractSet[str]:
+    """Return the flavors with a changed borrowing or lending limit."""
+    return {
+        key.flavor
+        for key in old
+        if key in new and (old[key].borrowing, old[key].lending) != (new[key].borrowing, new[key].lending)
+    }
+
+
+def _lowers_limits(old: Mapping[FlavorResource, Quota], new: Mapping[FlavorResource, Quota]) -> bool:
+    """Return True if a borrowing or lending limit falls, or if a new limit applies."""
+    pairs = [
+        pair
+        for key in old
+        if key in new
+        for pair in ((old[key].borrowing, new[key].borrowing), (old[key].lending, new[key].lending))
+    ]
+    return any(after is not None and (before is None or after < before) for before, after in pairs)
+
+
+def _data(changes: Mapping[FlavorResource, tuple[int, int]], side: int) -> Json:
+    """Return flavor → resource → quantity."""
+    return {
+        flavor: {key.resource: format_amount(key.resource, pair[side]) for key, pair in amounts.items()}
+        for flavor, amounts in by_flavor(changes)
+    }
+
+
+def _format_resources(changes: Mapping[str, tuple[int, int]]) -> str:
+    """Format amounts: `16 instead of 8 nvidia.com/gpu and 200 instead of 100 cpu`."""
+    return " and ".join(
+        f"{format_amount(resource, new)} instead of {format_amount(resource, old)} {resource}"
+        for resource, (old, new) in changes.items()
+    )
+
+
+def _format_move(old: str, new: str) -> str:
+    if not new:
+        return f"leaves cohort `{old}`, so it borrows and lends no quota"
+    return f"moves from cohort `{old}` to cohort `{new}`" if old else f"joins cohort `{new}`"
+
+
+def _format_parent(old: str, new: str) -> str:
+    if not new:
+        return f"leaves its parent `{old}`"
+    return f"moves from parent `{old}` to parent `{new}`" if old else f"joins parent `{new}`"
+
+
+def _join_clauses(clauses: Sequence[str]) -> str:
+    return " and ".join(part for part in (", ".join(clauses[:-1]), *clauses[-1:]) if part)
+
+
+def _format_count(nodes: int | None) -> str:
+    return "an unknown number of" if nodes is None else str(nodes)
+
+
+def _with_others(statement: Statement, others: Iterable[_Holder]) -> Statement:
+    """Return a statement with the effects on other holders as details, and with the highest risk of all."""
+    others = list(others)
+    merged = list(merge("quota", (other.statement for other in others)))
+    risks = [statement.risk, *(effect.risk for effect in merged)]
+    causes = (*statement.causes, *(cause for effect in merged for cause in effect.causes))
+    details = (*statement.details, *(effect.text for effect in merged))
+    return replace(statement, risk=max(risks, key=list(Risk).index), details=details, causes=causes)
+
+
+def _add_details(effects: Iterable[Effect], others: Iterable[Effect]) -> Iterator[Effect]:
+    """Yield effects, the first of them with other effects as its details; only the others if there are no effects."""
+    effects, others = list(effects), list(others)
+    if effects:
+        first = effects[0]
+        details = (*first.details, *(other.text for other in others))
+        causes = (*first.causes, *(cause for other in others for cause in other.causes))
+        yield replace(first, details=details, causes=causes)
+    yield from effects[1:] or (() if effects else others)
+
+
+def _format_largest(jobs: Iterable[tuple[Largest, Largest]]) -> str:
+    """Describe the changes of the largest jobs of a queue; empty if none changes."""
+    by_change: dict[str, dict[str, None]] = {}
+    for old, new in jobs:
+        if words := _format_sizes(old, new):
+            by_change.setdefault(words, {})[new.runtime] = None
+    return "; ".join(f"largest job on {_name_runtimes(list(names))}: {words}" for words, names in by_change.items())
+
+
+def _name_runtimes(names: Sequence[str]) -> str:
+    return format_names(names) if len(names) <= 3 else name_subjects("runtime", names)  # noqa: PLR2004 - as in a sentence
+
+
+def _format_sizes(old: Largest, new: Largest) -> str:
+    """Describe the change of a largest job: the size that Kueue always admits, and the size while others are idle."""
+    sure = tuple(map(_format_sure, (old, new)))
+    parts: list[str] = []
+    if sure == tuple(map(_format_nodes, (old.idle, new.idle))):
+        return "" if sure[0] == sure[1] else f"{sure[1]} instead of {sure[0]} nodes"
+    if sure[0] != sure[1]:
+        parts.append(f"{sure[1]} instead of {sure[0]} nodes at any time")
+    if old.idle != new.idle:
+        noun = "" if parts else " nodes"
+        text = f"{_format_nodes(new.idle)} instead of {_format_nodes(old.idle)}{noun} while other queues are idle"
+        parts.append(text)
+    return ", ".join(parts)
+
+
+def _format_sure(job: Largest) -> str:
+    """Return the size that Kueue always admits, or its lower bound: `7`, `at least 7`."""
+    if job.reclaimable is not None:
+        return _format_nodes(job.reclaimable)
+    return job.unknown.partition(" nodes:")[0] if job.unknown else _format_nodes(None)
+
+
+def _format_nodes(nodes: int | None) -> str:
+    if nodes is None:
+        return "an unknown number of"
+    return "any number of" if nodes == NO_LIMIT else str(nodes)

@@ -1,0 +1,77 @@
+"""The queue trees of an update: its ClusterQueues, Cohorts and flavors, and the objects that limit the size of jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from generator.checks.objects import Change, Objects
+from generator.checks.quota.queues import KUEUE, RUNTIMES, TRAINER, Queues
+from generator.errors import SimulationError
+from generator.manifests import Manifest
+from generator.simulate.kueue.configuration import CONFIGURATION, OPERATOR, is_configuration
+from generator.simulate.kueue.job_limits import Largest
+from generator.simulate.kueue.largest import largest_jobs
+
+_KUEUE_KINDS = ("AdmissionCheck", "ClusterQueue", "Cohort", "LocalQueue", "ResourceFlavor", "Topology")
+_CORE_KINDS = ("LimitRange", "Namespace", "Node")
+_CONFIGURATIONS = (("config.kueue.x-k8s.io", CONFIGURATION), ("kueue.openshift.io", OPERATOR))
+
+
+@dataclass(frozen=True)
+class QueueTrees:
+    """The queues before and after an update.
+
+    Attributes:
+        before: the queues of the old tree; None if an amount is not a quantity, or if two objects of a name differ.
+        after: the queues of the new tree, or None.
+    """
+
+    before: Queues | None
+    after: Queues | None
+
+    @classmethod
+    def of(cls, change: Change) -> QueueTrees:
+        """Return the queues of both trees."""
+        return change.view(cls._read)
+
+    @classmethod
+    def _read(cls, change: Change) -> QueueTrees:
+        before, after = (
+            Queues.read(Objects(tuple(_select(change, is_old=is_old)), change.targets)) for is_old in (True, False)
+        )
+        return cls(before, after)
+
+    @cached_property
+    def both(self) -> tuple[Queues, Queues] | None:
+        """The queues before and after; None if a tree is unreadable."""
+        return (self.before, self.after) if self.before and self.after else None
+
+
+def _select(change: Change, *, is_old: bool) -> Iterator[Manifest]:
+    """Yield the objects that decide quota and the size of jobs."""
+    of = change.of_old if is_old else change.of_new
+    yield from of(KUEUE, *_KUEUE_KINDS)
+    yield from of(TRAINER, *RUNTIMES)
+    yield from of("", *_CORE_KINDS)
+    yield from of("node.k8s.io", "RuntimeClass")
+    yield from of("resource.k8s.io", "ResourceClaimTemplate")
+    yield from filter(is_configuration, of("", "ConfigMap"))
+    for group, kind in _CONFIGURATIONS:
+        yield from of(group, kind)
+
+
+Job = tuple[str, str, str, str]
+"""The ClusterQueue, the namespace, and the kind and the name of the runtime of a largest job."""
+
+
+def compute_largest(queues: Queues, names: Collection[str]) -> Mapping[Job, Largest]:
+    """Return the largest job of some ClusterQueues on each runtime; empty if mpigen cannot compute a job."""
+    namespaces = {local.namespace for name in names for local in queues.local_queues.get(name, ())}
+    near = [item for item in queues.manifests if item.namespace in ("", *namespaces)]
+    try:
+        jobs = list(largest_jobs(queues.tree, near, names))
+    except SimulationError:
+        return {}
+    return {(job.queue, job.namespace, job.kind, job.runtime): job for job in jobs}
