@@ -66,7 +66,7 @@ class Statement:
 
     Attributes:
         noun: the kind of the subject, such as `team`.
-        name: the name of the subject.
+        name: the name of the subject; empty if the noun is enough.
         verb: the verb in the third person, such as `owns`.
         rest: the sentence after the verb, with the values before and after.
     """
@@ -92,7 +92,7 @@ def merge(topic: str, statements: Iterable[Statement]) -> Iterator[Effect]:
         yield Effect(
             topic,
             first.risk,
-            f"{plural(first.noun, len(names))} {', '.join(names)}",
+            f"{plural(first.noun, len(names))} {', '.join(names)}".strip(),
             f"{name_subjects(first.noun, names)} {conjugate(first.verb, len(names))} {first.rest}",
             first.details,
             tuple({cause.identity: cause for item in group for cause in item.causes}.values()),
@@ -107,6 +107,8 @@ def name_subjects(noun: str, names: Sequence[str]) -> str:
     >>> name_subjects("team", ["cv", "nlp"]), name_subjects("team", ["a", "b", "c", "d", "e"])
     ('teams `cv` and `nlp`', '5 teams (`a`, `b`, `c` and 2 more)')
     """
+    if names == [""]:
+        return noun
     if len(names) <= _LISTED:
         return escape_control(f"{plural(noun, len(names))} {format_names(names)}")
     first = ", ".join(f"`{name}`" for name in names[:_LISTED])

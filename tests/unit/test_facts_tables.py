@@ -49,6 +49,7 @@ TABLES = (
     "mig",
     "node_labels",
     "output_files",
+    "queue_settings",
     "references",
     "security_constraints",
     "servers",

@@ -5,7 +5,7 @@ mpigen's Application prunes: Argo CD deletes the objects that a release no longe
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,8 +21,8 @@ from generator.objects.pods import JOB_SET
 
 _Steps = tuple[str, ...]
 
-_TRAINER = "trainer.kubeflow.org"
-_RUNTIMES = frozenset({"ClusterTrainingRuntime", "TrainingRuntime"})
+TRAINER = "trainer.kubeflow.org"
+RUNTIMES = frozenset({"ClusterTrainingRuntime", "TrainingRuntime"})
 _POLICY: _Steps = ("spec", "mlPolicy")
 _JOBS: _Steps = ("spec", "template", "spec", "replicatedJobs")
 _POD: _Steps = (*_JOBS, "template", "spec", "template")
@@ -63,7 +63,7 @@ def runtime_in_use(change: ChangedObject) -> Iterator[Breach]:
     ValidateUpdate
     """
     old, new = change.old, change.new
-    if new.group != _TRAINER or new.kind not in _RUNTIMES:
+    if new.group != TRAINER or new.kind not in RUNTIMES:
         return
     keeps_runtime = change.targets.get("trainer") != "2.2"
     changes = [path for path in _changes(old.body, new.body) if (_is_compared if keeps_runtime else _is_rejected)(path)]
@@ -127,22 +127,24 @@ def _field(path: Path) -> str:
 
 def _changes(old: object, new: object) -> Iterator[Path]:
     """Yield the paths of changed fields in the ML policy and in the replicated jobs of a runtime."""
-    yield from _differences(_POLICY, _policy(old), _policy(new))
-    was, now = (_jobs(body) for body in (old, new))
+    yield from _differences(_POLICY, normalized_policy(old), normalized_policy(new))
+    was, now = (normalized_jobs(body) for body in (old, new))
     if [job.get("name") for job in was] != [job.get("name") for job in now]:
         yield _JOBS
     else:
         yield from _differences(_JOBS, was, now)
 
 
-def _policy(body: object) -> object:
+def normalized_policy(body: object) -> object:
+    """Return the ML policy of a runtime with defaults set, in the form of `normalized_jobs`."""
     policy = mapping(body, *_POLICY)
     mpi = policy.get("mpi")
     whole = {"numNodes": 1, **policy, **({"mpi": {"runLauncherAsNode": False, **mpi}} if isinstance(mpi, dict) else {})}
     return _normal(whole)
 
 
-def _jobs(body: object) -> list[Any]:
+def normalized_jobs(body: object) -> list[Any]:
+    """Return the replicated jobs of a runtime with defaults set, quantities as numbers, and without empty fields."""
     jobs = mapping(body, *map(str, JOB_SET)).get(_JOBS[-1])
     return [_normal(_job(job)) if isinstance(job, dict) else {} for job in (jobs if isinstance(jobs, list) else ())]
 
@@ -190,7 +192,7 @@ def runtime_removed(change: Change) -> Iterator[Breach]:
     pkg/controller/clustertrainingruntime_controller.go Reconcile (finalizer)
     """
     namespaces = {namespace.name for namespace in change.removed("", "Namespace")}
-    for manifest in change.removed(_TRAINER, *_RUNTIMES):
+    for manifest in change.removed(TRAINER, *RUNTIMES):
         is_deprecated = mapping(manifest.body, "metadata", "labels").get(SUPPORT) == "deprecated"
         if not is_deprecated and manifest.namespace not in namespaces:
             yield Breach(
@@ -303,24 +305,47 @@ def reboots(change: Change) -> Iterator[Breach]:
 
     Source: sriov-network-operator v1.6.0 pkg/daemon/daemon.go Reconcile, handleDrain, rebootNode
     """
-    equal: dict[tuple[str, str], list[tuple[Manifest, Path]]] = {}
-    for event, manifest, path in _events(change):
-        equal.setdefault((event, _effect(manifest, _KINDS[manifest.group, manifest.kind])), []).append((manifest, path))
-    for (event, effect), ((first, path), *others) in equal.items():
+    for restart in find_restarts(change):
+        first, path = restart.places[0]
+        others = restart.places[1:]
         subject = ""
-        if event in (_NEW, _REMOVED):
+        if restart.event in (_NEW, _REMOVED):
             subject = f"{first.kind} `{first.name}` "
             more = "1 other object" if len(others) == 1 else f"{len(others)} other objects"
             subject += f"and {more} are " if others else "is "
         yield Breach(
             path,
-            f"{subject}{event}: {_OPERATORS[first.group]} {effect}",
+            f"{subject}{restart.event}: {restart.effect}",
             "jobs with a pod on such a node fail. A job starts again only if its runtime allows restarts, and continues"
             " from a checkpoint only if its program saves and loads checkpoints",
             "set `stopPolicy: Hold` on the queues, let running jobs end, and apply the update in a maintenance window",
             first,
             WARNING if change.old else INFO,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """Objects whose update has the same effect on nodes.
+
+    Attributes:
+        event: the change of the objects, as a predicate, such as `new`.
+        effect: the operator and its action, such as `the Machine Config Operator restarts all nodes`.
+        places: the objects, each with the path of its first changed field.
+    """
+
+    event: str
+    effect: str
+    places: Sequence[tuple[Manifest, Path]]
+
+
+def find_restarts(change: Change) -> list[Restart]:
+    """Return the updates that drain or restart nodes, with equal effects in one item."""
+    equal: dict[tuple[str, str], list[tuple[Manifest, Path]]] = {}
+    for event, manifest, path in _events(change):
+        effect = f"{_OPERATORS[manifest.group]} {_effect(manifest, _KINDS[manifest.group, manifest.kind])}"
+        equal.setdefault((event, effect), []).append((manifest, path))
+    return [Restart(event, effect, places) for (event, effect), places in equal.items()]
 
 
 def _events(change: Change) -> Iterator[tuple[str, Manifest, Path]]:

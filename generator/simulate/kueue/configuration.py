@@ -23,7 +23,7 @@ from generator.quantities import parse
 
 CONFIGURATION = "Configuration"
 OPERATOR = "Kueue"
-_KEY = "controller_manager_config.yaml"
+CONFIGURATION_KEY = "controller_manager_config.yaml"
 _GROUP = "config.kueue.x-k8s.io"
 _OPERATOR_GROUP = "kueue.openshift.io"
 _CPU = 1000  # thousandths of a CPU per CPU
@@ -187,7 +187,7 @@ def read_settings(manifests: Iterable[Manifest]) -> Settings:
 def is_configuration(manifest: Manifest) -> bool:
     """Return True if an object is a configuration of Kueue, or a ConfigMap that contains one."""
     if manifest.kind == "ConfigMap":
-        return isinstance(mapping(manifest.body, "data").get(_KEY), str)
+        return isinstance(mapping(manifest.body, "data").get(CONFIGURATION_KEY), str)
     return (manifest.group, manifest.kind) in ((_GROUP, CONFIGURATION), (_OPERATOR_GROUP, OPERATOR))
 
 
@@ -196,7 +196,7 @@ def _read_all(manifest: Manifest) -> Iterator[Settings]:
         return
     if manifest.kind == "ConfigMap":
         with suppress(DocumentError):
-            for document in read(mapping(manifest.body, "data")[_KEY], manifest.file):
+            for document in read(mapping(manifest.body, "data")[CONFIGURATION_KEY], manifest.file):
                 yield _read_configuration(document.body)
     elif manifest.kind == OPERATOR:
         config = mapping(manifest.body, "spec", "config")

@@ -1,0 +1,218 @@
+"""The topic `runtimes`: new, changed and removed runtimes, and the jobs that do not follow a change.
+
+A TrainJob of Trainer 2.3 keeps a copy of its first runtime (trainer v2.3.0 pkg/runtime/core/snapshot.go). The check
+`change/runtime-in-use` has the facts about Trainer 2.2 and about Kueue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import ceil
+from typing import Any
+
+from generator.checks.change.immutable import written
+from generator.checks.change.runtimes import (
+    RUNTIMES,
+    TRAINER,
+    normalized_jobs,
+    normalized_policy,
+    runtime_in_use,
+    runtime_removed,
+)
+from generator.checks.objects import Change, ChangedObject
+from generator.documents.load import Path
+from generator.documents.messages import escape_control, format_path
+from generator.facts.names import SUPPORT
+from generator.manifests import Manifest
+from generator.objects.fields import mapping, mappings, string
+from generator.objects.queue import format_amount
+from generator.plan.effect import Effect, Risk
+from generator.plan.subjects import Statement, merge
+from generator.plan.values import differences
+
+_TOPIC = "runtimes"
+_DEPTH = 12
+_KEYS = {"containers": "name", "initContainers": "name", "env": "name", "volumes": "name", "volumeMounts": "mountPath"}
+"""Field with a list → the key that identifies its items."""
+_MOST = 4  # changed fields in a sentence
+_LONGEST = 200  # characters of a string
+_CONTAINERS = ("containers", "initContainers")
+_OLD_TRAINER = "2.2"
+
+
+def find_runtime_effects(change: Change) -> Iterator[Effect]:
+    """Yield the effects of new, changed and removed runtimes."""
+    statements = [*_added(change), *_removed(change)]
+    for item in ChangedObject.between(change):
+        if item.new.group == TRAINER and item.new.kind in RUNTIMES:
+            statements += _changed(change, item)
+    yield from merge(_TOPIC, statements)
+
+
+def _added(change: Change) -> Iterator[Statement]:
+    namespaces = {item.name for item in change.of_old("", "Namespace")}
+    for item in change.added(TRAINER, *RUNTIMES):
+        if item.namespace in ("", *namespaces):
+            images = sorted(set(_images(item)))
+            rest = f"new, with the image {', '.join(f'`{image}`' for image in images)}" if images else "new"
+            yield Statement("runtime", _name(item), "is", rest, Risk.LOW, (), (item,))
+
+
+def _removed(change: Change) -> Iterator[Statement]:
+    """Yield the removed runtimes of namespaces that stay. The topic `prune` has removed namespaces."""
+    namespaces = {item.name for item in change.removed("", "Namespace")}
+    found = {breach.manifest.identity: breach.why for breach in runtime_removed(change) if breach.manifest}
+    for item in change.removed(TRAINER, *RUNTIMES):
+        if item.namespace in namespaces:
+            continue
+        why = found.get(item.identity)
+        rest = "removed" if why else "removed after its deprecation"
+        details = (why,) if why else ("TrainJobs that still use the runtime never start, or hold their quota",)
+        yield Statement("runtime", _name(item), "is", rest, Risk.HIGH if why else Risk.MEDIUM, details, (item,))
+
+
+def _changed(change: Change, item: ChangedObject) -> Iterator[Statement]:
+    was, now = (mapping(one.body, "metadata", "labels").get(SUPPORT) for one in (item.old, item.new))
+    if was != now:
+        rest = "deprecated: Trainer warns users of new jobs" if now == "deprecated" else "no longer deprecated"
+        yield Statement("runtime", _name(item.new), "is", rest, Risk.LOW, (), (item.new,), was, now)
+    fields = _changed_fields(item)
+    if not fields:
+        return
+    breach = next(iter(runtime_in_use(item)), None)
+    if breach:
+        consequence, risk = _consequence_in_use(change), Risk.HIGH
+    else:
+        consequence, risk = _consequence(change), Risk.MEDIUM
+    first, rest_of_fields = fields[:_MOST], fields[_MOST:]
+    more = f" and {len(rest_of_fields)} more fields" if rest_of_fields else ""
+    details = (breach.why if breach else "", *rest_of_fields)
+    yield Statement(
+        "runtime",
+        _name(item.new),
+        "changes",
+        f"{', '.join(first)}{more}; {consequence}",
+        risk,
+        tuple(filter(None, details)),
+        (item.new,),
+    )
+
+
+def _consequence_in_use(change: Change) -> str:
+    if change.targets.get("trainer") == _OLD_TRAINER:
+        return "existing jobs do not follow: pending jobs never start, and Kueue cannot suspend running jobs"
+    return "existing jobs keep their pods, and Kueue later suspends running jobs and queues them again"
+
+
+def _consequence(change: Change) -> str:
+    if change.targets.get("trainer") == _OLD_TRAINER:
+        return "running jobs keep their pods"
+    return "existing jobs keep the old values"
+
+
+def _name(runtime: Manifest) -> str:
+    return f"{runtime.namespace}/{runtime.name}" if runtime.namespace else runtime.name
+
+
+def _images(runtime: Manifest) -> Iterator[str]:
+    for job in normalized_jobs(runtime.body):
+        pod = mapping(job, "template", "spec", "template", "spec")
+        for container in mappings(pod.get("containers")):
+            yield string(container.get("image"))
+
+
+def _changed_fields(item: ChangedObject) -> list[str]:
+    """Return the changed fields with their values, equal changes of several jobs and containers in one text."""
+    before, after = ({**_policy(one), **_jobs(one)} for one in (item.old, item.new))
+    changes: dict[str, dict[str, None]] = {}
+    for path, old, new in differences(before, after, _DEPTH):
+        text, place = _describe(path, old, new)
+        changes.setdefault(text, {})[place] = None
+    names = {job for job in {**before, **after} if job.startswith("job ")}
+    return [f"{text}{_format_places(list(places), names)}" for text, places in changes.items()]
+
+
+def _format_places(places: Sequence[str], jobs: Iterable[str]) -> str:
+    """Return the jobs of a change; empty if all jobs have the change, or if the change is outside of jobs."""
+    if not any(places) or set(places) == set(jobs):
+        return ""
+    return f" ({', '.join(place for place in places if place)})"
+
+
+def _policy(runtime: Manifest) -> dict[str, Any]:
+    return {"mlPolicy": normalized_policy(runtime.body)}
+
+
+def _jobs(runtime: Manifest) -> dict[str, Any]:
+    """Return `job NAME` → the replicated job, with items of lists by their names."""
+    return {f"job `{job.get('name')}`": _named(job) for job in normalized_jobs(runtime.body)}
+
+
+def _named(value: Any, key: str = "") -> Any:
+    """Return a value in which lists with identified items are mappings, so that an added item is one difference."""
+    if isinstance(value, dict):
+        return {name: _named(child, name) for name, child in value.items()}
+    if isinstance(value, list) and key in _KEYS and all(isinstance(one, dict) for one in value):
+        return {str(one.get(_KEYS[key])): _named(one) for one in value}
+    return value
+
+
+def _describe(path: Path, old: Any, new: Any) -> tuple[str, str]:
+    """Return the text of a change, and the job that it is in; empty outside of jobs."""
+    steps = [str(step) for step in path]
+    place = steps[0] if steps[0].startswith("job ") else ""
+    inner = steps[1:] if place else steps[1:] or steps
+    if len(steps) == 1:
+        return (f"{place} is {'added' if old is None else 'removed'}", "")
+    for prefix in (("template", "spec", "template", "spec"), ("template", "spec", "template"), ("template", "spec")):
+        if tuple(inner[: len(prefix)]) == prefix:
+            inner = inner[len(prefix) :]
+            break
+    if inner and inner[0] in _CONTAINERS and len(inner) > 1:
+        if len(inner) == 2:  # noqa: PLR2004 - a whole container
+            return f"container `{inner[1]}` is {'added' if old is None else 'removed'}", place
+        inner = inner[2:]
+    if inner[0] == "resources" and len(inner) == 3:  # noqa: PLR2004 - equal requests and limits have one text
+        old, new = (_amount(inner[2], value) for value in (old, new))
+        return f"`{inner[2]}` of each pod{_values(old, new)}", place
+    if inner[0] == "env":
+        old, new = (_variable(value) for value in (old, new)) if len(inner) == 2 else (old, new)  # noqa: PLR2004
+        name = inner[1] if len(inner) > 1 else "env"
+        return f"variable `{name}`{_values(old, new)}", place
+    return f"`{format_path(inner) if inner else place}`{_values(old, new)}", place
+
+
+def _amount(resource: str, value: Any) -> str | None:
+    """Return a normalized amount, a number, as a quantity; None if it is missing."""
+    if value is None or isinstance(value, str):
+        return value
+    return format_amount(resource, ceil(value * (1000 if resource == "cpu" else 1)))
+
+
+def _variable(value: Any) -> Any:
+    """Return the value of a variable, or its source."""
+    if isinstance(value, Mapping):
+        return value.get("value", value.get("valueFrom", ""))
+    return value
+
+
+def _values(old: Any, new: Any) -> str:
+    """Return the values of a change; empty if they are too long to show their difference."""
+    was, now = (_written(_plain(value)) for value in (old, new))
+    return "" if was == now else f" to {now}" if old is None else f" from {was} to {now}"
+
+
+def _written(value: object) -> str:
+    """Format a value. Names of images with digests stay whole."""
+    return f"`{escape_control(value)}`" if isinstance(value, str) and len(value) <= _LONGEST else written(value)
+
+
+def _plain(value: Any) -> Any:
+    """Return a value for a sentence: amounts are numbers in normalized runtimes."""
+    if isinstance(value, Mapping):
+        return {key: _plain(child) for key, child in value.items()}
+    if isinstance(value, list):
+        return [_plain(child) for child in value]
+    if value is None or isinstance(value, str | int | bool):
+        return value
+    return str(value)
