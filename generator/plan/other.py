@@ -30,7 +30,7 @@ def find_other_effects(change: Change, explained: AbstractSet[tuple[str, str, st
     added = [item for item in change.all_added if item.identity not in explained]
     removed = [item for item in change.all_removed if item.identity not in explained]
     yield from _by_kind([(item, "") for item in added], "is added", "are added")
-    yield from _by_kind([(item, "") for item in removed], "is removed", "are removed")
+    yield from _by_kind([(item, "") for item in removed], "is removed", "are removed", Risk.MEDIUM)
     changed = [
         (item.new, ", ".join(fields))
         for item in ChangedObject.between(change)
@@ -39,7 +39,7 @@ def find_other_effects(change: Change, explained: AbstractSet[tuple[str, str, st
     yield from _by_kind(changed, "changes", "change")
 
 
-def _by_kind(objects: list[tuple[Manifest, str]], one: str, several: str) -> Iterator[Effect]:
+def _by_kind(objects: list[tuple[Manifest, str]], one: str, several: str, risk: Risk = Risk.LOW) -> Iterator[Effect]:
     groups: dict[tuple[str, str], list[Manifest]] = {}
     for manifest, fields in objects:
         if (manifest.group, manifest.kind) != _LOCK:
@@ -48,7 +48,7 @@ def _by_kind(objects: list[tuple[Manifest, str]], one: str, several: str) -> Ite
         names = [f"{item.namespace}/{item.name}" if item.namespace else item.name for item in items]
         text = f"{name_subjects(kind, names)} {one if len(names) == 1 else several}"
         subject = f"{kind} {', '.join(names)}"
-        yield Effect("other", Risk.LOW, subject, f"{text} in {fields}" if fields else text, causes=tuple(items))
+        yield Effect("other", risk, subject, f"{text} in {fields}" if fields else text, causes=tuple(items))
 
 
 def _changed_fields(item: ChangedObject) -> list[str]:

@@ -13,6 +13,7 @@ from typing import Any
 from generator.checks.change.queues import flavor_nodes, flavor_not_retried
 from generator.checks.objects import Change, ChangedObject
 from generator.checks.quota.queues import KUEUE
+from generator.documents.messages import format_path
 from generator.errors import DocumentError
 from generator.facts.names import METADATA_NAME
 from generator.facts.queue_settings import QUEUE_SETTINGS, QueueSetting
@@ -121,7 +122,7 @@ def _compare_weights(
 
 
 def _compare_selectors(change: Change, item: ChangedObject, noun: str, name: str) -> Iterator[Statement]:
-    """Yield the namespaces that a changed `namespaceSelector` adds and removes, among those that both trees have."""
+    """Yield the namespaces that a changed `namespaceSelector` adds and removes, among the namespaces of both trees."""
     known = {namespace.name for namespace in change.of_old("", "Namespace")}
     labels = {
         namespace.name: {METADATA_NAME: namespace.name, **string_map(namespace.labels)}
@@ -263,19 +264,19 @@ def _compare_configurations(item: ChangedObject) -> Iterator[Statement]:
     """Yield the changed settings of Kueue's configuration, which an admin applies."""
     before, after = (_configuration(manifest) for manifest in (item.old, item.new))
     details = ("no GitOps engine applies this file: an admin applies it, and Kueue reads it when it starts",)
-    for path, was, now in differences(before, after, _DEPTH):
+    clauses: list[str] = []
+    values = [(path, was, now) for path, was, now in differences(before, after, _DEPTH)]
+    for path, was, now in values:
         if path == ("fairSharing",) and (was is None or now is None):
-            rest = "fair sharing" if now is not None else "preemption by priority alone, without fair sharing"
-            details_of_sharing = (
-                *details,
-                "borrowed quota is then shared by weight" if now is not None else "weights then have no effect",
-            )
-            yield Statement(
-                "Kueue's configuration", "", "enables", rest, Risk.MEDIUM, details_of_sharing, (item.new,), was, now
+            clauses.append(
+                "enables fair sharing" if was is None else "disables fair sharing, so weights have no effect"
             )
         else:
-            rest = f"{format_field(path)} {format_change(was, now)}"
-            yield Statement("Kueue's configuration", "", "changes", rest, Risk.MEDIUM, details, (item.new,), was, now)
+            clauses.append(f"changes {format_field(path)} {format_change(was, now)}")
+    if clauses:
+        verb, _, rest = ", ".join(clauses).partition(" ")
+        old, new = ({format_path(path): pair[side] for path, *pair in values} for side in (0, 1))
+        yield Statement("Kueue's configuration", "", verb, rest, Risk.MEDIUM, details, (item.new,), old, new)
 
 
 def _configuration(manifest: Manifest) -> Body:

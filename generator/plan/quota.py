@@ -13,13 +13,13 @@ from fractions import Fraction
 
 from generator.checks.change.queues import has_users
 from generator.checks.objects import Change, ChangedObject
-from generator.checks.quota.queues import KUEUE, Queues, by_flavor
+from generator.checks.quota.queues import KUEUE, Queues, by_flavor, format_amounts
 from generator.documents.messages import format_names
 from generator.documents.scalars import Json
 from generator.manifests import Manifest
 from generator.objects.queue import ClusterQueue, Cohort, Flavor, FlavorResource, Quota, format_amount
 from generator.plan.effect import Effect, Risk
-from generator.plan.subjects import Statement, Teams, merge, name_subjects
+from generator.plan.subjects import Statement, Teams, merge, name_subjects, plural
 from generator.plan.trees import QueueTrees, compute_largest
 from generator.simulate.kueue.job_limits import NO_LIMIT, Largest
 from generator.simulate.kueue.queues import Node
@@ -50,6 +50,26 @@ def find_quota_effects(change: Change) -> Iterator[Effect]:
         yield Effect("quota", Risk.MEDIUM, "all teams", text, ("run `mpigen validate` to find the cause",), causes)
         return
     yield from _Comparison(change, *both).effects()
+
+
+def format_size(queues: Queues, name: str) -> str:
+    """Return the nominal quota of a ClusterQueue: `2 nodes of flavor `cpu``; empty without quota."""
+    queue = queues.tree.queues.get(name)
+    parts = []
+    for flavor, amounts in by_flavor(_nominal(queue) if queue else {}):
+        owned = {key: amount for key, amount in amounts.items() if amount}
+        if not owned:
+            continue
+        allocatable = queues.tree.flavors[flavor].allocatable if flavor in queues.tree.flavors else {}
+        per_node = queues.settings.counting.of(allocatable)
+        sizes = {
+            Fraction(amount, per_node[key.resource]) for key, amount in owned.items() if per_node.get(key.resource)
+        }
+        if len(sizes) == 1 and (nodes := next(iter(sizes))).denominator == 1:
+            parts.append(f"{nodes} {plural('node', int(nodes))} of flavor `{flavor}`")
+        else:
+            parts.append(f"{format_amounts(owned)} of flavor `{flavor}`")
+    return " and ".join(parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +106,10 @@ class _Comparison:
         trees: dict[str, list[_Holder]] = {}
         for holder in self._with_largest(holders):
             trees.setdefault(holder.root, []).append(holder)
-        for members in trees.values():
+        moved = self._added_or_removed_roots()
+        for root, members in trees.items():
+            if root in moved and not any(holder.has_users for holder in members):
+                continue  # the topics `teams` and `prune` have the cause
             causes = [holder for holder in members if holder.is_cause]
             owners = [holder for holder in causes if holder.has_users] or (causes if not flavors else [])
             others = [holder for holder in members if holder not in owners]
@@ -99,6 +122,12 @@ class _Comparison:
                 lenders = [holder for holder in others if not holder.has_users]
                 yield from _add_details(merge("quota", shared), merge("quota", [item.statement for item in lenders]))
         yield from merge("quota", flavors)
+
+    def _added_or_removed_roots(self) -> AbstractSet[str]:
+        """Return the roots of the cohort trees to which the update adds queues with users, or removes them."""
+        names = self.after.tree.queues.keys() ^ self.before.tree.queues.keys()
+        used = [name for name in names if has_users(self.after, name) or has_users(self.before, name)]
+        return {self._root(name) for name in used}
 
     def _queues(self) -> Iterator[_Holder]:
         teams = Teams.of(self.change)

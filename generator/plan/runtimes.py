@@ -61,11 +61,11 @@ def _added(change: Change) -> Iterator[Statement]:
 def _removed(change: Change) -> Iterator[Statement]:
     """Yield the removed runtimes of namespaces that stay. The topic `prune` has removed namespaces."""
     namespaces = {item.name for item in change.removed("", "Namespace")}
-    found = {breach.manifest.identity: breach.why for breach in runtime_removed(change) if breach.manifest}
+    reasons = {breach.manifest.identity: breach.why for breach in runtime_removed(change) if breach.manifest}
     for item in change.removed(TRAINER, *RUNTIMES):
         if item.namespace in namespaces:
             continue
-        why = found.get(item.identity)
+        why = reasons.get(item.identity)
         rest = "removed" if why else "removed after its deprecation"
         details = (why,) if why else ("TrainJobs that still use the runtime never start, or hold their quota",)
         yield Statement("runtime", _name(item), "is", rest, Risk.HIGH if why else Risk.MEDIUM, details, (item,))

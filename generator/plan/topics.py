@@ -8,10 +8,12 @@ from generator.checks.objects import Change
 from generator.plan.effect import Effect, Risk
 from generator.plan.nodes import find_node_effects
 from generator.plan.other import find_other_effects
+from generator.plan.prune import find_prune_effects
 from generator.plan.queues import find_queue_effects
 from generator.plan.quota import find_quota_effects
 from generator.plan.refused import find_refused_effects
 from generator.plan.runtimes import find_runtime_effects
+from generator.plan.teams import find_team_effects
 from generator.plan.version import find_version_effects
 
 Finder = Callable[[Change], Iterator[Effect]]
@@ -19,6 +21,8 @@ Finder = Callable[[Change], Iterator[Effect]]
 TOPICS: Mapping[str, Finder] = {
     "refused": find_refused_effects,
     "version": find_version_effects,
+    "prune": find_prune_effects,
+    "teams": find_team_effects,
     "quota": find_quota_effects,
     "queues": find_queue_effects,
     "runtimes": find_runtime_effects,

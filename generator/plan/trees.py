@@ -6,10 +6,11 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from generator.checks.objects import Change, Objects
+from generator.checks.objects import Change, ChangedObject, Objects
 from generator.checks.quota.queues import KUEUE, RUNTIMES, TRAINER, Queues
 from generator.errors import SimulationError
 from generator.manifests import Manifest
+from generator.objects.fields import mapping, string
 from generator.simulate.kueue.configuration import CONFIGURATION, OPERATOR, is_configuration
 from generator.simulate.kueue.job_limits import Largest
 from generator.simulate.kueue.largest import largest_jobs
@@ -60,6 +61,22 @@ def _select(change: Change, *, is_old: bool) -> Iterator[Manifest]:
     yield from filter(is_configuration, of("", "ConfigMap"))
     for group, kind in _CONFIGURATIONS:
         yield from of(group, kind)
+
+
+def find_lenders(change: Change) -> list[Manifest]:
+    """Return the ClusterQueues without a LocalQueue that an update adds, changes or removes.
+
+    mpigen writes such a ClusterQueue for the nodes that no team owns, so its quota follows from the quotas of teams.
+    """
+    used = {
+        string(mapping(item.body, "spec").get("clusterQueue"))
+        for item in (*change.of_old(KUEUE, "LocalQueue"), *change.of_new(KUEUE, "LocalQueue"))
+    }
+    touched = [*change.added(KUEUE, "ClusterQueue"), *change.removed(KUEUE, "ClusterQueue")]
+    touched += [
+        item.new for item in ChangedObject.between(change) if (item.new.group, item.new.kind) == (KUEUE, "ClusterQueue")
+    ]
+    return [item for item in touched if item.name not in used]
 
 
 Job = tuple[str, str, str, str]

@@ -9,6 +9,8 @@ from generator.checks.change.immutable import written
 from generator.documents.load import Path
 from generator.documents.messages import format_path
 
+_LISTED = 3  # items of a list in a sentence
+
 
 def differences(old: Any, new: Any, depth: int, path: Path = ()) -> Iterator[tuple[Path, Any, Any]]:
     """Yield (path, old value, new value) of each field that differs, with at most `depth` keys in the path.
@@ -28,5 +30,22 @@ def format_field(path: Path) -> str:
 
 
 def format_change(old: object, new: object) -> str:
-    """Describe a change of a field: ``from `1` to `2` ``, ``to `2` ``, or ``from `1` to nothing``."""
-    return f"to {written(new)}" if old is None else f"from {written(old)} to {written(new)}"
+    """Describe a change of a field: ``from `1` to `2` ``, ``to `2` ``, or the added and removed items of a list.
+
+    The result is empty if the values are so long that their beginnings are equal.
+    """
+    if isinstance(old, list) and isinstance(new, list):
+        added, removed = ([item for item in one if item not in other] for one, other in ((new, old), (old, new)))
+        parts = [f"with {format_items(added)} added"] if added else []
+        parts += [f"with {format_items(removed)} removed"] if removed else []
+        return " and ".join(parts) or "in the order of its items"
+    was, now = written(old), written(new)
+    if old is None:
+        return f"to {now}"
+    return f"from {was} to {now}" if was != now else "in a part of its value"
+
+
+def format_items(items: list[object]) -> str:
+    """Return the first items of a list, and the number of the others."""
+    first = ", ".join(written(item) for item in items[:_LISTED])
+    return f"{first} and {len(items) - _LISTED} more" if len(items) > _LISTED else first

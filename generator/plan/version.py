@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from generator.checks.objects import Change, ChangedObject
+from generator.facts.defects import defects
 from generator.manifests import Manifest
 from generator.objects.fields import mapping, string, string_map
 from generator.plan.effect import Effect, Risk
@@ -25,10 +26,26 @@ def _compare(old: Manifest, new: Manifest) -> Iterator[Effect]:
     if was != now:
         text = f"release {now} replaces {was}"
         yield Effect("version", Risk.LOW, f"release {now}", text, (), (new,), was, now)
-    targets: tuple[Mapping[str, str], ...] = tuple(string_map(spec.get("targets")) for spec in (before, after))
-    for name in sorted({**targets[0], **targets[1]}):
-        was, now = (minors.get(name, "") for minors in targets)
-        if was != now:
-            yield Effect(
-                "version", Risk.MEDIUM, name, f"the release is for {name} {now} instead of {was}", (), (new,), was, now
-            )
+    targets = tuple(dict(string_map(spec.get("targets"))) for spec in (before, after))
+    changed = [name for name in sorted({**targets[0], **targets[1]}) if targets[0].get(name) != targets[1].get(name)]
+    if changed:
+        old_text, new_text = (
+            " and ".join(f"{name} {minors.get(name, 'of any version')}" for name in changed) for minors in targets
+        )
+        text = f"the release is for {new_text} instead of {old_text}"
+        yield Effect(
+            "version",
+            Risk.MEDIUM,
+            f"targets {', '.join(changed)}",
+            text,
+            tuple(_defects(*targets)),
+            (new,),
+            *({name: minors.get(name) for name in changed} for minors in targets),
+        )
+
+
+def _defects(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[str]:
+    """Yield the known defects that the new versions fix or have, if the old versions differ."""
+    rows = [(defect.affects(before), defect.affects(after), defect) for defect in defects().values()]
+    yield from (f"new defect: {defect.title}" for was, now, defect in rows if now and not was)
+    yield from (f"fixed defect: {defect.title}" for was, now, defect in rows if was and not now)

@@ -1,0 +1,120 @@
+"""The topic `teams`: new teams and namespaces, and labels of namespaces. The topic `prune` has removed ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from generator.checks.objects import Change, ChangedObject
+from generator.checks.quota.queues import KUEUE, Queues
+from generator.documents.messages import format_names
+from generator.facts.names import MANAGED_BY, PARAMETER, PART_OF, TENANT_LABEL
+from generator.manifests import Manifest
+from generator.objects.fields import mapping, string
+from generator.plan.effect import Effect, Risk
+from generator.plan.quota import format_size
+from generator.plan.subjects import Statement, Teams, merge, plural
+from generator.plan.trees import QueueTrees, compute_largest, find_lenders
+from generator.plan.values import format_change
+from generator.simulate.kueue.job_limits import NO_LIMIT
+
+_TOPIC = "teams"
+_POD_SECURITY = "pod-security.kubernetes.io/"
+_MOST_TEAMS = 20
+"""The most new teams whose largest jobs a plan computes."""
+
+
+def find_team_effects(change: Change) -> Iterator[Effect]:
+    """Yield the new teams, the new namespaces of other teams, and the changed labels of namespaces."""
+    teams = Teams.of(change)
+    known = {teams.of_namespace(item.name) for item in change.of_old("", "Namespace")}
+    by_team: dict[str, list[Manifest]] = {}
+    for item in change.added("", "Namespace"):
+        by_team.setdefault(teams.of_namespace(item.name), []).append(item)
+    new = [team for team in by_team if team not in known]
+    statements = [
+        _new_team(change, team, by_team[team], has_sizes=len(new) <= _MOST_TEAMS)
+        if team in new
+        else _new_namespaces(change, team, by_team[team])
+        for team in by_team
+    ]
+    for changed in ChangedObject.between(change):
+        if (changed.new.group, changed.new.kind) == ("", "Namespace"):
+            statements += _labels(changed)
+    yield from merge(_TOPIC, statements)
+
+
+def _new_team(change: Change, team: str, namespaces: list[Manifest], *, has_sizes: bool) -> Statement:
+    names = [item.name for item in namespaces]
+    place = "" if names == [team] else f" with the {plural('namespace', len(names))} {format_names(names)}"
+    queues = QueueTrees.of(change).after
+    own = _queues_of(change, names)
+    quota = [format_size(queues, name) for name in own if queues] if queues else []
+    text = f"new{place}" + (f", and owns {' and '.join(filter(None, quota))}" if any(quota) else ", without quota")
+    if queues and own and has_sizes and (jobs := _format_jobs(queues, own)):
+        text += f"; {jobs}"
+    causes = (*_belongings(change, names, own), *find_lenders(change))
+    return Statement("team", team, "is", text, Risk.LOW, (), causes)
+
+
+def _new_namespaces(change: Change, team: str, namespaces: list[Manifest]) -> Statement:
+    names = [item.name for item in namespaces]
+    text = f"the new {plural('namespace', len(names))} {format_names(names)}"
+    own = _queues_of(change, names)
+    if own:
+        text += f", {'with' if len(names) > 1 else 'which has'} the quota of {format_names(own)}"
+    return Statement("team", team, "gets", text, Risk.LOW, (), _belongings(change, names, own))
+
+
+def _queues_of(change: Change, namespaces: Iterable[str]) -> list[str]:
+    own = set(namespaces)
+    queues = (item for item in change.of_new(KUEUE, "LocalQueue") if item.namespace in own)
+    return sorted({string(mapping(item.body, "spec").get("clusterQueue")) for item in queues} - {""})
+
+
+def _belongings(change: Change, namespaces: Iterable[str], queues: Iterable[str]) -> tuple[Manifest, ...]:
+    """Return the new objects of new namespaces, the objects in their files, and their ClusterQueues."""
+    own, names = set(namespaces), set(queues)
+    inside = [item for item in change.all_added if item.namespace in own or _is_namespace(item, own)]
+    folders = {item.file.rpartition("/")[0] for item in inside if item.kind == "Namespace"} - {""}
+    files = {item.file for item in inside}
+    near = [
+        item
+        for item in change.all_added
+        if item.file in files or any(item.file.startswith(f"{folder}/") for folder in folders)
+    ]
+    changed = [
+        item.new
+        for item in ChangedObject.between(change)
+        if (item.new.group, item.new.kind) == (KUEUE, "ClusterQueue") and item.new.name in names
+    ]
+    return tuple({item.identity: item for item in (*inside, *near, *changed)}.values())
+
+
+def _is_namespace(item: Manifest, names: set[str]) -> bool:
+    return (item.group, item.kind) == ("", "Namespace") and item.name in names
+
+
+def _format_jobs(queues: Queues, names: list[str]) -> str:
+    """Describe the largest jobs of new queues, runtimes with the same size together."""
+    sizes: dict[str, dict[str, None]] = {}
+    for job in compute_largest(queues, names).values():
+        if job.idle:
+            most = "any number of nodes" if job.idle == NO_LIMIT else f"{job.idle} {plural('node', job.idle)}"
+            sizes.setdefault(most, {})[job.runtime] = None
+    return "; ".join(f"largest job on {format_names(runtimes)}: {size}" for size, runtimes in sizes.items())
+
+
+def _labels(item: ChangedObject) -> Iterator[Statement]:
+    """Yield the changed labels of a namespace, without labels of Pod Security and parameters of mpigen."""
+    for key in sorted({**item.old.labels, **item.new.labels}, key=str):
+        was, now = item.old.labels.get(key), item.new.labels.get(key)
+        if was == now or str(key).startswith(_POD_SECURITY) or key == PART_OF or key in MANAGED_BY:
+            continue
+        if str(key).startswith(PARAMETER) and key != TENANT_LABEL:
+            continue
+        if key == TENANT_LABEL:
+            rest = f"to team `{now or 'none'}` instead of `{was or 'none'}`"
+            yield Statement("namespace", item.new.name, "belongs", rest, Risk.HIGH, (), (item.new,), was, now)
+        else:
+            rest = f"label `{key}` {format_change(was, now)}"
+            yield Statement("namespace", item.new.name, "changes", rest, Risk.MEDIUM, (), (item.new,), was, now)
