@@ -13,6 +13,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from http import HTTPStatus
 from pathlib import Path
 from time import perf_counter
 from typing import NamedTuple
@@ -26,7 +27,7 @@ from generator.facts.names import OWNER
 from generator.manifests import Body, Manifest
 from generator.simulate.policies.policy import KINDS
 from tests.cluster import trees
-from tests.cluster.client import Client
+from tests.cluster.client import Client, RefusedError
 from tests.cluster.control_plane import running
 from tests.cluster.policies import with_canary, without_canary
 from tests.cluster.training import Training, trainings, wait_for_queue
@@ -151,14 +152,23 @@ def _add_block(samples: Samples, kind: Kind, admin: Client, member: Client, proc
 
 
 def _send(kind: Kind, admin: Client, member: Client, training: Training) -> float:
-    """Create a TrainJob, return the latency in milliseconds, and delete the TrainJob."""
-    body = _job(training, has_patch=kind.has_patch)
-    start = perf_counter()
-    member.create(body, dry_run=kind.is_dry_run)
-    latency = (perf_counter() - start) * 1000
-    if not kind.is_dry_run:
-        admin.delete(body)
-    return latency
+    """Create a TrainJob, return the latency in milliseconds, and delete the TrainJob.
+
+    A request that the API server rejects because two requests changed a ResourceQuota at once does not count.
+    """
+    while True:
+        body = _job(training, has_patch=kind.has_patch)
+        start = perf_counter()
+        try:
+            member.create(body, dry_run=kind.is_dry_run)
+        except RefusedError as error:
+            if error.status != HTTPStatus.CONFLICT:
+                raise
+            continue
+        latency = (perf_counter() - start) * 1000
+        if not kind.is_dry_run:
+            admin.delete(body)
+        return latency
 
 
 def _job(training: Training, *, has_patch: bool) -> Body:

@@ -19,6 +19,7 @@ from generator.cli.checks import explain, list_checks
 from generator.cli.compile import compile_command
 from generator.cli.job import job
 from generator.cli.output import StdoutError, abandon_stdout, emit, show_problems
+from generator.cli.pack import pack
 from generator.cli.plan import plan
 from generator.cli.policy import policy
 from generator.cli.reach import reach
@@ -49,7 +50,7 @@ def mpigen(debug: bool) -> None:
 
 
 _COMMANDS = (
-    *(init, synth, plan, validate, verify, list_checks, explain, runtimes, fabrics, queues, can_i, reach, policy),
+    *(init, synth, plan, validate, verify, pack, list_checks, explain, runtimes, fabrics, queues, can_i, reach, policy),
     *(check_job, audit, compile_command, job),
     *(schema, schemas, completion),
 )

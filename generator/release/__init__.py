@@ -5,9 +5,10 @@
 
 `write` reads the folder (`folder`), compares it with the content to write (`lock`), stops if files or edits of the user
 would be lost, prepares the new folder beside the old one and exchanges them (`exchange`). `history` reads the release
-that a new one replaces, from a Git revision (`git`) or from disk.
+that a new one replaces, from a Git revision (`git`) or from disk. `archive` packs a release into one file.
 """
 
+from generator.release.archive import Packed, pack
 from generator.release.history import (
     Tree,
     Update,
@@ -23,6 +24,7 @@ from generator.release.write import Written, verify, write
 __all__ = [
     "LOCK",
     "Lock",
+    "Packed",
     "Release",
     "Tree",
     "Update",
@@ -30,6 +32,7 @@ __all__ = [
     "find_replaced",
     "find_tagged",
     "find_unraised",
+    "pack",
     "read_manifest_texts",
     "read_update",
     "verify",

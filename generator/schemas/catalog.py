@@ -136,6 +136,11 @@ class Catalog:
             for kind in self._read["kinds"]
         )
 
+    @property
+    def modules(self) -> Sequence[Mapping[str, str]]:
+        """The Go modules of the schemas of all versions: name and minor of the component, module, version and sum."""
+        return self._read["components"]
+
     @cached_property
     def targets(self) -> Mapping[str, str]:
         """Component → minor version of the schemas."""

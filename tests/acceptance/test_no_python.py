@@ -47,7 +47,7 @@ WITH_OWN_CHECKS = {
 }
 """Command → its arguments in a repository whose settings name own checks."""
 RUNS_NO_PYTHON = {
-    *("init", "verify", "schema", "schemas list", "schemas locations", "schemas compile", "completion"),
+    *("init", "verify", "pack", "schema", "schemas list", "schemas locations", "schemas compile", "completion"),
 }
 """The commands that read neither a platform nor the settings."""
 

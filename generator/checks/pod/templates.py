@@ -16,6 +16,7 @@ from generator.objects.pods import RUNTIMES, Container, PodTemplate, pod_templat
 
 _BUILT_IN = ("", "apps", "batch")
 _INIT = "initContainers"
+_WITH_CONDITION = ("Deployment", "ReplicaSet", "ReplicationController")  # `ReplicaFailure`
 
 
 @dataclass(frozen=True)
@@ -122,10 +123,18 @@ def effect(template: PodTemplate) -> str:
 
 
 def effect_on_pods(template: PodTemplate) -> str:
-    """Return the effect of a pod template that the API server accepts, although it rejects the pods."""
+    """Return the effect of a pod template that the API server accepts, although it rejects the pods.
+
+    Source: kubernetes v1.34.2 pkg/controller/replicaset/replica_set_utils.go calculateStatus, which sets the condition
+    """
     kind = template.manifest.kind
     if kind == "Pod":
         return "the API server rejects the pod"
+    if kind in _WITH_CONDITION:
+        return (
+            "the API server accepts the object, but rejects every pod; the condition `ReplicaFailure` and an event "
+            "`FailedCreate` report the error"
+        )
     of_trainjob = " of every TrainJob that uses the runtime" if kind in RUNTIMES else ""
     return (
         f"the API server accepts the object, but rejects every pod{of_trainjob}, and only an event `FailedCreate` "

@@ -30,7 +30,10 @@ def fabrics_of_distribution(platform: PartialPlatform) -> Iterator[Mistake]:
 
 @rule
 def equal_resources(platform: PartialPlatform) -> Iterator[Mistake]:
-    """Report fabrics with the same resource or DeviceClass. A pod could not choose between these fabrics.
+    """Report fabrics with the same resource, or with `attach: dra` and the same DeviceClass.
+
+    A pod cannot choose between two fabrics with the same resource. Kueue cannot count the devices of two fabrics with
+    the same DeviceClass separately.
 
     Source: kueue v0.19.2 pkg/config/validation.go validateDeviceClassMappings.
     """

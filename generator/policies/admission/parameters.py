@@ -65,7 +65,10 @@ def fabric_use(runtime: Manifest, fabrics: Iterable[Fabric]) -> FabricUse | None
 
 
 def _resources(runtime: Body) -> dict[str, str]:
-    """Return resource → amount in each pod that `resourcesPerNode` changes; see `fabric_use` for these pods."""
+    """Return resource → the request of the container `node` in the job of the `trainer` step.
+
+    Without a request, the value is the limit. If the launcher runs ranks, the job `node` has the same amounts.
+    """
     spec = runtime["spec"]
     amounts: dict[str, str] = {}
     for job in spec["template"]["spec"]["replicatedJobs"]:

@@ -1,6 +1,7 @@
 """LimitRanges of a namespace: the defaults that they set in pods, and the pods that the API server rejects.
 
-The messages equal the messages of the API server. Kueue enforces most `max` and `min` before it admits a job: see
+The messages about `min`, `max` and `maxLimitRequestRatio` equal the messages of the API server. The message about a
+request above a default limit is mpigen's own. Kueue enforces most `max` and `min` before it admits a job: see
 `generator/simulate/kueue/podsets.py`.
 
 Source: kubernetes v1.34.2 plugin/pkg/admission/limitranger/admission.go PodMutateLimitFunc, PodValidateLimitFunc;
@@ -27,12 +28,14 @@ _THOUSANDTHS = 1000  # the API server compares thousandths, rounded up
 
 @dataclass(frozen=True, slots=True)
 class LimitViolation:
-    """A bound of a LimitRange that a pod breaks, with the message of the rejection.
+    """The reason why the API server rejects a pod in a namespace with a LimitRange.
+
+    The reason is a bound that the pod breaks, or a default limit below a request.
 
     Attributes:
-        message: the message of the API server.
+        message: the reason; for a bound, the message of the API server.
         path: the path of the container, or `()` for the whole pod.
-        resource: the resource.
+        resource: the name of the resource, such as `cpu`.
     """
 
     message: str
