@@ -53,8 +53,8 @@ def pack(folder: Path, output: Path, schemas: Sequence[Mapping[str, str]]) -> Pa
     Args:
         folder: the folder of the release, such as `output/prod`.
         output: the folder for both files, which is created if it is missing.
-        schemas: the Go modules of all schemas, as `Catalog.modules` returns them. The statement lists those of the
-            release's target versions.
+        schemas: the Go modules of all schemas, as `Catalog.modules` returns them. The statement lists the modules for
+            the target versions of the release.
 
     Raises:
         OutputError: the release differs from its lock, or a file cannot be read or written.

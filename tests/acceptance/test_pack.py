@@ -66,7 +66,7 @@ def test_the_statement_is_one_of_in_toto(mpigen: Run, home: Path, tmp_path: Path
     statement, lock = json.loads(text), json.loads((home / "release.json").read_text())["spec"]
     digest = hashlib.sha256((tmp_path / ARCHIVE).read_bytes()).hexdigest()
     assert statement["subject"] == [{"name": ARCHIVE, "digest": {"sha256": digest}}]
-    assert json.loads(done.stdout)["digest"] == f"sha256:{digest}"
+    assert json.loads(done.stdout)["summary"]["digest"] == f"sha256:{digest}"
     built = statement["predicate"]["buildDefinition"]
     assert built["externalParameters"]["targets"] == lock["targets"]
     platform, *schemas = built["resolvedDependencies"]
