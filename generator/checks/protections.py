@@ -138,17 +138,26 @@ def _policy_breaches(policy: Manifest) -> Iterator[Breach]:
     for field in ("excludeResourceRules", "namespaceSelector"):
         if constraints.get(field):
             yield _breach(policy, ("spec", "matchConstraints", field), "ignores some objects or namespaces")
+    for path, text in find_constants(policy):
+        subject = "the same result" if path[1] == "validations" else "the same condition"
+        yield _breach(policy, path, f"has {subject} for all requests (`{text}`)")
+
+
+def find_constants(policy: Manifest) -> Iterator[tuple[Path, str]]:
+    """Yield (path, text) of the expressions with which a policy accepts all requests.
+
+    These are validations that are true for all requests, conditions that are false for all requests, and expressions
+    that read nothing of the request.
+    """
     compiled = Policy(policy, _NEWEST)
     values = Values(compiled, {})
     for number, validation in enumerate(compiled.validations):
         text = validation.expression.text
         if not _reads_request(text) or _is_always(True, validation.expression, values):
-            path = ("spec", "validations", number, "expression")
-            yield _breach(policy, path, f"has the same result for all requests (`{text}`)")
+            yield ("spec", "validations", number, "expression"), text
     for number, condition in enumerate(compiled.conditions):
         if not _reads_request(condition.text) or _is_always(False, condition, values):
-            path = ("spec", "matchConditions", number, "expression")
-            yield _breach(policy, path, f"has the same condition for all requests (`{condition.text}`)")
+            yield ("spec", "matchConditions", number, "expression"), condition.text
 
 
 def _reads_request(text: str) -> bool:

@@ -42,6 +42,11 @@ class Relaxation(NamedTuple):
     why: str
 
     @property
+    def rule(self) -> str:
+        """The name of the admission rule; `pod-security` for the Pod Security level."""
+        return self.label.removeprefix(RELAXED)
+
+    @property
     def path(self) -> Path:
         """The path of the label."""
         return ("metadata", "labels", self.label)
@@ -59,10 +64,12 @@ class Relaxations(NamedTuple):
         """Read the relaxations of a release."""
         labeled = ((manifest, mapping(manifest.body, "metadata", "labels")) for manifest in objects.of("", "Namespace"))
         namespaces = tuple((manifest, labels) for manifest, labels in labeled if TENANT_LABEL in labels)
-        return cls(namespaces, tuple(entry for row in namespaces for entry in _relaxations(*row)), objects.today)
+        return cls(namespaces, tuple(entry for row in namespaces for entry in read_relaxations(row[0])), objects.today)
 
 
-def _relaxations(namespace: Manifest, labels: Mapping[str, object]) -> Iterator[Relaxation]:
+def read_relaxations(namespace: Manifest) -> Iterator[Relaxation]:
+    """Yield the relaxations of a Namespace, in the order of their labels."""
+    labels = namespace.labels
     reasons = mapping(namespace.body, "metadata", "annotations")
     for label, until in sorted((str(key), value) for key, value in labels.items() if str(key).startswith(RELAXED)):
         rule, reason = label.removeprefix(RELAXED), reasons.get(label)
@@ -73,13 +80,13 @@ def _relaxations(namespace: Manifest, labels: Mapping[str, object]) -> Iterator[
         yield Relaxation(namespace, label, until, _parse_day(until), reason, effect, why)
 
 
-def _level(labels: Mapping[str, object]) -> object:
+def enforced_level(labels: Mapping[str, object]) -> object:
     """Return the enforced Pod Security level; `restricted` without a label, because the cluster sets the default."""
     return labels.get(f"mpigen.dev/{_POD_SECURITY}") or labels.get(POD_SECURITY_ENFORCE, "restricted")
 
 
 def _pod_security_effect(labels: Mapping[str, object]) -> str:
-    level = _level(labels)
+    level = enforced_level(labels)
     meaning = " (`restricted` plus the capability IPC_LOCK)" if level == "memlock" else ""
     return f"this namespace enforces the Pod Security level {format_value(level)}{meaning} instead of `restricted`"
 
@@ -109,7 +116,7 @@ def relaxed(relaxations: Relaxations) -> Iterator[Breach]:
             fix = "remove this relaxation from `platform.yaml` when the reason no longer holds"
             yield Breach(entry.path, message, entry.why, fix, entry.namespace, value=entry.until)
     for namespace, labels in relaxations.namespaces:
-        if _level(labels) != "restricted" and f"{RELAXED}{_POD_SECURITY}" not in labels:
+        if enforced_level(labels) != "restricted" and f"{RELAXED}{_POD_SECURITY}" not in labels:
             yield Breach(
                 ("metadata", "labels", POD_SECURITY_ENFORCE),
                 f"{_pod_security_effect(labels)}, without a reason or a last day",

@@ -39,10 +39,10 @@ def read_table(name: str, package: str = "generator.facts") -> dict[str, Any]:
 
 
 @cache
-def read_rows(name: str, key: str, row_type: Callable[..., Row]) -> tuple[Row, ...]:
+def read_rows(name: str, key: str, row_type: Callable[..., Row], package: str = "generator.facts") -> tuple[Row, ...]:
     """Return the list at a key of NAME.yaml as objects of `row_type`, which get only the keys that are its fields."""
     fields = inspect.signature(row_type).parameters.keys()
-    rows = ({_snake_case(field): value for field, value in row.items()} for row in read_table(name)[key])
+    rows = ({_snake_case(field): value for field, value in row.items()} for row in read_table(name, package)[key])
     return tuple(row_type(**{field: _freeze(value) for field, value in row.items() if field in fields}) for row in rows)
 
 

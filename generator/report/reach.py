@@ -10,6 +10,7 @@ from generator.documents.messages import escape_control, format_path
 from generator.report import table
 from generator.simulate.network import INGRESS, PROTOCOLS, Cause, Peer, Span, Verdict
 from generator.simulate.peers import Cluster
+from generator.simulate.ports import format_ports, list_ports
 
 Locate = Callable[[Cause], str]
 """Returns `file:line` of the policy of a cause; empty if unknown."""
@@ -32,7 +33,7 @@ def text(connections: Iterable[Connection], locate: Locate) -> Iterator[str]:
         yield escape_control(f"{source.name} → {to.name}")
         groups = _by_verdict(spans)
         for verdict, ports in sorted(groups, key=lambda group: _ORDER.index(group[0].allowed)):
-            is_rest = verdict.allowed is False and len(groups) > 1 and len(_ports(ports)) > 1
+            is_rest = verdict.allowed is False and len(groups) > 1 and len(list_ports(ports)) > 1
             yield escape_control(
                 f"  {_WORDS[verdict.allowed]}: {'all other ports' if is_rest else format_ports(ports)}"
             )
@@ -58,23 +59,6 @@ def _by_verdict(spans: Iterable[Span]) -> list[tuple[Verdict, list[Span]]]:
         else:
             same.append(span)
     return groups
-
-
-def format_ports(spans: Sequence[Span]) -> str:
-    """Format ports: `all ports`, `all TCP ports`, or `TCP 22, TCP 80-90`. Without spans, return `none`."""
-    whole = {span.protocol for span in spans if (span.first, span.last) == (1, 65_535)}
-    if whole >= set(_CONNECTED):
-        return "all ports"
-    return ", ".join(_ports(spans)) or "none"
-
-
-def _ports(spans: Iterable[Span]) -> list[str]:
-    texts = []
-    for span in spans:
-        ports = f"{span.first}-{span.last}" if span.last > span.first else f"{span.first}"
-        whole = (span.first, span.last) == (1, 65_535)
-        texts.append(f"all {span.protocol} ports" if whole else f"{span.protocol} {ports}")
-    return texts
 
 
 def facts(connections: Iterable[Connection], locate: Locate) -> list[dict[str, Any]]:

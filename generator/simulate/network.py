@@ -51,9 +51,18 @@ _OTHERS = {
 _EGRESS_ALONE = {"EgressFirewall", "EgressNetworkPolicy"}
 
 
+NETWORK_POLICIES = frozenset(_EVALUATED | _OTHERS)
+"""(group, kind) of the objects that decide which pods connect over the pod network."""
+
+
 def is_network_policy(manifest: Manifest) -> bool:
     """Return True if an object decides which pods connect over the pod network."""
-    return (manifest.group, manifest.kind) in _EVALUATED | _OTHERS
+    return (manifest.group, manifest.kind) in NETWORK_POLICIES
+
+
+def is_evaluated(manifest: Manifest) -> bool:
+    """Return True if mpigen evaluates the verdicts of a network policy."""
+    return (manifest.group, manifest.kind) in _EVALUATED
 
 
 class Port(NamedTuple):
@@ -384,6 +393,12 @@ class Policies:
         }
         return sorted(networks, key=lambda network: (network.version, network))
 
+    def mentioned_networks(self, namespace: str) -> set[Network]:
+        """Return the CIDRs in rules and exceptions of the NetworkPolicies in a namespace, except 0.0.0.0/0 and ::/0."""
+        entries = [entry for policy in self.standard.get(namespace, ()) for entry in policy.entries()]
+        networks = {network for entry in entries for network in (entry.network, *entry.excluded) if network}
+        return {network for network in networks if network.prefixlen}
+
     def decide_direction(
         self, direction: str, pods: Peer, peer: Peer, port: tuple[str, int]
     ) -> tuple[bool | None, Cause]:
@@ -603,12 +618,18 @@ def _read_port(entry: Body) -> _PortRule:
 def _read_admin(manifest: Manifest) -> _Policy:
     """Read an AdminNetworkPolicy or a BaselineAdminNetworkPolicy."""
     spec = mapping(manifest.body, "spec")
-    subject = mapping(spec, "subject")
-    pods = mapping(subject, "pods")
-    namespaces = mapping(pods, "namespaceSelector") if pods else mapping(subject, "namespaces")
+    pods = mapping(spec, "subject", "pods")
+    namespaces = subject_namespaces(manifest)
     rules = {direction: tuple(_admin_rules(manifest, spec, direction)) for direction in (INGRESS, EGRESS)}
     selected = mapping(pods, "podSelector") if pods else None
     return _Policy(manifest, selected, namespaces, integer(spec.get("priority"), 0), rules)
+
+
+def subject_namespaces(policy: Manifest) -> Body:
+    """Return the selector of the namespaces to which an AdminNetworkPolicy or its baseline applies."""
+    subject = mapping(policy.body, "spec", "subject")
+    pods = mapping(subject, "pods")
+    return mapping(pods, "namespaceSelector") if pods else mapping(subject, "namespaces")
 
 
 def _admin_rules(manifest: Manifest, spec: Body, direction: str) -> Iterator[Rule]:

@@ -226,9 +226,11 @@ class Cluster:
         }
         return sorted(names - {namespace})
 
-    def _ingress_rules(self, namespace: str) -> Iterator[Rule]:
+    def _rules(self, namespace: str, direction: str) -> Iterator[Rule]:
         for policy in self.policies.standard.get(namespace, ()):
-            yield from policy.rules.get(INGRESS, ())
+            yield from policy.rules.get(direction, ())
+        for policy in self.policies.of_admins(self.labels_of(namespace)):
+            yield from (rule for rule in policy.rules.get(direction, ()) if rule.action != "Deny")
 
     @cached_property
     def teams(self) -> Mapping[str, str]:
@@ -265,17 +267,30 @@ class Cluster:
         """Return peers for the ranks of a namespace; if it can use no runtime, a peer for any pod of the namespace."""
         return self.ranks(namespace) or [self.pods_of(namespace)]
 
-    def sources(self, to: str) -> Iterator[str]:
-        """Yield the namespaces of other teams whose connections the ingress policies of namespace `to` may allow."""
-        others = [name for name, team in self.teams.items() if team != self.teams[to]]
-        if not all(self.policies.isolating(pods, INGRESS) for pods in self.ends(to)):
+    def sources(self, to: str, *, is_certain: bool = False) -> Iterator[str]:
+        """Yield the namespaces of other teams whose connections the ingress policies of namespace `to` may allow.
+
+        Args:
+            to: the namespace.
+            is_certain: True to leave out rules with CIDRs, as no file has the addresses of pods.
+        """
+        return self._candidates(to, INGRESS, is_certain=is_certain)
+
+    def targets(self, source: str) -> Iterator[str]:
+        """Yield the namespaces of other teams to which the egress policies of a namespace allow connections."""
+        return self._candidates(source, EGRESS, is_certain=True)
+
+    def _candidates(self, namespace: str, direction: str, *, is_certain: bool) -> Iterator[str]:
+        others = [name for name, team in self.teams.items() if team != self.teams.get(namespace)]
+        if not all(self.policies.isolating(pods, direction) for pods in self.ends(namespace)):
             yield from others
             return
-        rules = list(self._ingress_rules(to))
-        if any(not rule.peers or any(entry.network for entry in rule.peers) for rule in rules):
+        rules = list(self._rules(namespace, direction))
+        entries = [entry for rule in rules for entry in rule.peers]
+        if any(not rule.peers for rule in rules) or (not is_certain and any(entry.network for entry in entries)):
             yield from others
             return
-        matched = [self._matched(entry.namespaces) for rule in rules for entry in rule.peers if not entry.namespace]
+        matched = [self._matched(one.namespaces) for one in entries if not one.namespace and not one.network]
         names = frozenset[str]().union(*matched)
         yield from (name for name in others if name in names)
 
