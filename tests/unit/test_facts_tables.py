@@ -49,6 +49,7 @@ TABLES = (
     "mig",
     "node_labels",
     "output_files",
+    "privileges",
     "queue_settings",
     "references",
     "security_constraints",
