@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from generator.checks.objects import Change
+from generator.plan.access import find_access_effects
+from generator.plan.admission import find_admission_effects
 from generator.plan.effect import Effect, Risk
 from generator.plan.nodes import find_node_effects
 from generator.plan.other import find_other_effects
+from generator.plan.protections import find_protection_effects
 from generator.plan.prune import find_prune_effects
 from generator.plan.queues import find_queue_effects
 from generator.plan.quota import find_quota_effects
+from generator.plan.reach import find_reach_effects
 from generator.plan.refused import find_refused_effects
 from generator.plan.runtimes import find_runtime_effects
 from generator.plan.teams import find_team_effects
@@ -27,6 +31,10 @@ TOPICS: Mapping[str, Finder] = {
     "queues": find_queue_effects,
     "runtimes": find_runtime_effects,
     "nodes": find_node_effects,
+    "access": find_access_effects,
+    "admission": find_admission_effects,
+    "protections": find_protection_effects,
+    "reach": find_reach_effects,
 }
 """Topic → the function that finds its effects."""
 
