@@ -11,7 +11,8 @@ from generator.cli.main import mpigen
 _INTRODUCTION = """\
 # Commands
 
-Every command prints this text with `--help`. [Exit codes](exit-codes.md) are the same for all commands.
+This page has the text that each command prints with `--help`. [Exit codes](exit-codes.md) describes the exit codes of all
+commands.
 """
 _WIDTH = 80
 

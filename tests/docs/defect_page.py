@@ -9,12 +9,13 @@ from generator.facts.defects import Defect, defects
 _HEAD = """\
 # Upstream defects
 
-These defects of Kubeflow Trainer, JobSet, Kueue, Kubernetes and their operators affect MPI jobs. Each section
-describes the symptom, the affected releases, and what mpigen does about it.
+This page is for admins who look for the cause of a failing MPI job. It lists defects of Kubeflow Trainer, JobSet, Kueue,
+Kubernetes and their operators. Each section describes the symptom, the affected versions, and what mpigen does about
+the defect.
 
-A check that exists because of a defect applies only to releases that have the defect. `cluster.versions` of the
-platform file, or `mpigen validate --target`, sets the releases. A minor version such as `0.18` means the release
-that mpigen is tested with, such as 0.18.3. The source of this page is `generator/facts/defects.yaml`.
+A check that exists because of a defect applies only to versions that have the defect. `cluster.versions` of the
+platform file, or `mpigen validate --target`, sets the versions. A minor version such as `0.18` means the version
+with which the tests of mpigen run, such as 0.18.3. The source of this page is `generator/facts/defects.yaml`.
 
 | defect | fixed in |
 | --- | --- |

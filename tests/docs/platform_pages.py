@@ -16,9 +16,10 @@ FOLDER = DOCS / "reference" / "platform"
 _INTRODUCTION = """\
 # platform.yaml
 
-`platform.yaml` describes one training platform: the cluster, its nodes, the training runtimes and the teams. From it,
-`mpigen synth` writes all manifests. These are its top-level fields. A field with fields of its own links to their page.
-`mpigen schema` prints the JSON Schema, with which editors complete and check the file.
+This page is for platform admins. `platform.yaml` describes one training platform: the cluster, its nodes, the training
+runtimes and the teams. `mpigen synth` writes all manifests from this file. The page lists the top-level fields. If a field
+has fields of its own, it links to the page of these fields. `mpigen schema` prints the JSON Schema, with which editors
+complete and check the file.
 """
 
 
