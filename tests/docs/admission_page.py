@@ -21,8 +21,9 @@ This page lists every admission rule that mpigen can write, with an example of a
 [Admission policies](../explanations/admission.md) explains which rules a release has, and how to introduce them.
 
 The examples are cases of `tests/fixtures/policy-cases/pack/`. `mpigen policy test` and a real API server with all
-webhooks evaluate each case, and agree on the verdict and the message. The example of a TrainJob has only the fields that
-differ from the TrainJob below. The example of an update has only the changed fields. Other examples have the whole object.
+webhooks evaluate each case, and agree on the verdict and the message. The example of a TrainJob has only the fields
+that differ from the TrainJob below. The example of an update has only the changed fields. Other examples have the
+whole object.
 
 ```yaml
 """

@@ -16,10 +16,10 @@ _PLACE = re.compile(r"^[^\s:]+:(\d+):", re.MULTILINE)
 _HEAD = """\
 # Checks
 
-A check is a rule about manifests, and a finding is a mistake that a check reports. `mpigen synth`, `validate`, `check-job`,
-`job new`, `policy test` and `audit` each run some of these checks. Each finding names its check, the file and line, the
-reason, and the fix. An error means that the API server rejects the object, that the object never works, or that it is
-unsafe. A warning means that one of these effects may happen. An info means that nothing fails.
+A check is a rule about manifests, and a finding is a mistake that a check reports. `mpigen synth`, `validate`,
+`check-job`, `job new`, `policy test` and `audit` each run some of these checks. Each finding names its check, the
+file and line, the reason, and the fix. An error means that the API server rejects the object, that the object never
+works, or that it is unsafe. A warning means that one of these effects may happen. An info means that nothing fails.
 
 Run `mpigen explain ID` to read one of these pages in the terminal. The section Code names the function and the file
 of the check, and `mpigen explain` adds the line. [Add a check](../tasks/add-a-check.md) describes checks of your own.

@@ -9,9 +9,9 @@ from generator.facts.defects import Defect, defects
 _HEAD = """\
 # Upstream defects
 
-This page is for admins who look for the cause of a failing MPI job. It lists defects of Kubeflow Trainer, JobSet, Kueue,
-Kubernetes and their operators. Each section describes the symptom, the affected versions, and what mpigen does about
-the defect.
+This page is for admins who look for the cause of a failing MPI job. It lists defects of Kubeflow Trainer, JobSet,
+Kueue, Kubernetes and their operators. Each section describes the symptom, the affected versions, and what mpigen does
+about the defect.
 
 A check that exists because of a defect applies only to versions that have the defect. `cluster.versions` of the
 platform file, or `mpigen validate --target`, sets the versions. A minor version such as `0.18` means the version

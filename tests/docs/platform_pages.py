@@ -16,10 +16,10 @@ FOLDER = DOCS / "reference" / "platform"
 _INTRODUCTION = """\
 # platform.yaml
 
-This page is for platform admins. `platform.yaml` describes one training platform: the cluster, its nodes, the training
-runtimes and the teams. `mpigen synth` writes all manifests from this file. The page lists the top-level fields. If a field
-has fields of its own, it links to the page of these fields. `mpigen schema` prints the JSON Schema, with which editors
-complete and check the file.
+This page is for platform admins. `platform.yaml` describes one training platform: the cluster, its nodes, the
+training runtimes and the teams. `mpigen synth` writes all manifests from this file. The page lists the top-level
+fields. If a field has fields of its own, it links to the page of these fields. `mpigen schema` prints the JSON
+Schema, with which editors complete and check the file.
 """
 
 
