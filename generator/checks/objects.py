@@ -165,11 +165,21 @@ class Change:
         return [manifest for kind in kinds for manifest in self._old_by_kind.get((group, kind), ())]
 
     def of_new(self, group: str, *kinds: str) -> list[Manifest]:
-        """Return the new objects of some kinds, kind by kind. Arguments: as in `of_old`."""
+        """Return the new objects of some kinds, kind by kind.
+
+        Args:
+            group: the API group; empty for the core group.
+            kinds: the kinds, such as `ConfigMap`.
+        """
         return [manifest for kind in kinds for manifest in self._new_by_kind.get((group, kind), ())]
 
     def added(self, group: str, *kinds: str) -> Iterator[Manifest]:
-        """Yield the new objects of some kinds that the old tree lacks. Arguments: as in `of_old`."""
+        """Yield the new objects of some kinds that the old tree lacks.
+
+        Args:
+            group: the API group; empty for the core group.
+            kinds: the kinds, such as `ConfigMap`.
+        """
         for manifest in self.of_new(group, *kinds):
             if manifest.name and manifest.identity not in self._replaced:
                 yield manifest
