@@ -6,6 +6,7 @@ A rule is a ValidatingAdmissionPolicy with its bindings. The texts use the descr
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
@@ -13,6 +14,7 @@ from itertools import product
 from generator.checks.objects import Change, ChangedObject
 from generator.checks.protections import find_constants
 from generator.checks.relaxations import Relaxation, read_relaxations
+from generator.documents.load import Path
 from generator.errors import NotModelledError
 from generator.facts.names import DESCRIPTION, METADATA_NAME, PART_OF, RELAXED, TENANT_LABEL
 from generator.manifests import Body, Manifest
@@ -23,6 +25,7 @@ from generator.plan.effect import Effect, Risk
 from generator.plan.parameters import find_parameter_effects
 from generator.plan.places import Places, join
 from generator.plan.subjects import name_subjects
+from generator.plan.values import differences, format_change, format_field
 from generator.simulate.policies.policy import GROUP
 
 _TOPIC = "admission"
@@ -30,6 +33,7 @@ _NOUN = "admission rule"
 _STRING = re.compile(r"'([^'\n]{1,80})'|\"([^\"\n]{1,80})\"")
 _WEBHOOKS = "ValidatingWebhookConfiguration"
 _DETAILS = 40
+_DEPTH = 5  # keys in the path of a changed parameter
 
 
 def find_admission_effects(change: Change) -> Iterator[Effect]:
@@ -162,6 +166,29 @@ class _Comparison:
             old, new = self._before.get(name, _Rule()), self._after.get(name, _Rule())
             yield from self._compare(name, old, new)
         yield from self._by_labels()
+        yield from self._by_parameters()
+
+    def _by_parameters(self) -> Iterator[_Finding]:
+        """Yield the rules whose parameters are an object that changes or that the update removes."""
+        pairs = [(pair.old, pair.new) for pair in ChangedObject.between(self._change)]
+        removed = [(item, None) for item in self._change.all_removed]
+        for name, rule in self._after.items():
+            kind = mapping(_spec(rule.policy), "paramKind") if rule.policy else {}
+            if not kind or not rule.actions:
+                continue
+            references = [mapping(_spec(item), "paramRef") for item in rule.bindings]
+            for old, new in (*pairs, *removed):
+                is_kind = (old.api_version, old.kind) == (kind.get("apiVersion"), kind.get("kind"))
+                if not is_kind or not any(_refers(reference, old) for reference in references):
+                    continue
+                subject = _Subject(_short(name, rule.policy), _description(rule.policy), (new or old,))
+                if new is None:
+                    yield subject.finding("reads", f"its parameters from {old.resource}, which is removed", Risk.HIGH)
+                    continue
+                lines = (
+                    f"{format_field(path)} changes {format_change(*values)}" for path, *values in _changes(old, new)
+                )
+                yield subject.finding("reads", f"changed parameters of {new.resource}", Risk.MEDIUM, tuple(lines))
 
     def _compare(self, name: str, old: _Rule, new: _Rule) -> Iterator[_Finding]:
         manifests = {item.identity for item in (*old.manifests, *new.manifests)}
@@ -345,6 +372,21 @@ def _selectors(rule: _Rule) -> list[Body]:
     return [*own, *(mapping(_spec(item), "matchResources", "namespaceSelector") for item in rule.bindings)]
 
 
+def _refers(reference: Body, item: Manifest) -> bool:
+    """Return True if `paramRef` of a binding refers to an object by its name or its labels."""
+    if string(reference.get("namespace")) not in ("", item.namespace):
+        return False
+    if reference.get("name"):
+        return reference.get("name") == item.name
+    return selects(mapping(reference, "selector"), string_map(item.labels))
+
+
+def _changes(old: Manifest, new: Manifest) -> Iterator[tuple[Path, object, object]]:
+    for path, was, now in differences(old.body, new.body, _DEPTH):
+        if path[:1] != ("metadata",):
+            yield path, was, now
+
+
 _Checked = frozenset[tuple[str, str, str]]
 """(operation, API group, resource)."""
 
@@ -414,7 +456,8 @@ def _compare_expressions(subject: _Subject, old: Manifest, new: Manifest) -> Ite
     same = ("an expression has the same result for all requests",)
     if any(part == "matchConditions" for part, _ in constants):
         yield subject.finding("never applies", "", Risk.HIGH, same)
-    elif constants:
+        return
+    if constants:
         is_whole = len(mappings(_spec(new).get("validations"))) == len(_constants(new))
         rest = "every request" if is_whole else "every request in one of its validations"
         yield subject.finding("accepts", rest, Risk.HIGH, same)
@@ -439,12 +482,12 @@ def _compare_expressions(subject: _Subject, old: Manifest, new: Manifest) -> Ite
         yield subject.finding("changes", "its expressions", Risk.MEDIUM, tuple(dict.fromkeys(details)))
     before, after = (
         [
-            (row.get("message"), row.get("messageExpression"), row.get("reason"))
+            tuple(string(row.get(key)) for key in ("message", "messageExpression", "reason"))
             for row in mappings(_spec(item).get("validations"))
         ]
         for item in (old, new)
     )
-    if before != after and len(before) == len(after) and not details and not constants:
+    if Counter(before) != Counter(after) and len(before) == len(after) and not details and not constants:
         yield subject.finding("changes", "its messages", Risk.LOW)
 
 

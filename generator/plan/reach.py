@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cached_property
+from functools import cached_property, reduce
+from itertools import zip_longest
 from typing import NamedTuple
 
 from generator.checks.objects import Change, ChangedObject
@@ -18,7 +19,7 @@ from generator.errors import SimulationError
 from generator.facts.addressing import Network, denied_metadata
 from generator.manifests import Manifest
 from generator.objects.fields import mapping, mappings
-from generator.objects.pods import RUNTIMES
+from generator.objects.pods import RUNTIMES, pod_templates
 from generator.objects.selectors import Labels
 from generator.plan.effect import Effect, Risk
 from generator.plan.places import Places, join
@@ -34,7 +35,7 @@ from generator.simulate.network import (
     subject_namespaces,
 )
 from generator.simulate.peers import Cluster
-from generator.simulate.ports import Range, allowed_ranges, format_ports, subtract
+from generator.simulate.ports import Range, allowed_ranges, format_ports, intersect, subtract, union
 
 _TOPIC = "reach"
 _LISTED = 3
@@ -48,6 +49,7 @@ class _Pods(StrEnum):
     """The pods of a namespace at one end of a connection."""
 
     RANKS = "ranks"
+    SOME = "some ranks"
     OTHERS = "pods that run no ranks"
     ALL = "pods"
 
@@ -112,7 +114,7 @@ def find_reach_effects(change: Change) -> Iterator[Effect]:
 
 
 def _touched(change: Change) -> list[Manifest]:
-    """Return the added, changed and removed network policies, and the Namespaces whose labels change."""
+    """Return the network policies that the update touches, and the objects whose labels policies select."""
     pairs = ChangedObject.between(change)
     policies = [
         pair.new
@@ -120,7 +122,7 @@ def _touched(change: Change) -> list[Manifest]:
         if is_network_policy(pair.new) and pair.old.body.get("spec") != pair.new.body.get("spec")
     ]
     policies += [item for item in (*change.all_added, *change.all_removed) if is_network_policy(item)]
-    labels = {pair.new.name: _changed_labels(pair) for pair in pairs if _is_namespace(pair.new)}
+    labels = {pair.new.identity: _changed_labels(pair) for pair in pairs}
     keys = {key for changed in labels.values() for key in changed}
     selecting = keys and {
         str(key)
@@ -129,13 +131,24 @@ def _touched(change: Change) -> list[Manifest]:
         for policy in side(group, kind)
         for key in _mentioned(policy.body.get("spec"), keys)
     }
-    spaces = [pair.new for pair in pairs if _is_namespace(pair.new) and labels[pair.new.name] & (selecting or set())]
-    return [*policies, *spaces]
+    return [*policies, *(pair.new for pair in pairs if labels[pair.new.identity] & (selecting or set()))]
 
 
 def _changed_labels(pair: ChangedObject) -> set[str]:
-    was, now = pair.old.labels, pair.new.labels
-    return {str(key) for key in {**was, **now} if was.get(key) != now.get(key)} if was != now else set()
+    """Return the keys of changed labels of a Namespace, or of the pods of a runtime."""
+    if _is_namespace(pair.new):
+        sides: list[list[Mapping[str, object]]] = [[item.labels] for item in (pair.old, pair.new)]
+    elif pair.new.kind in RUNTIMES:
+        sides = [
+            [mapping(pods.body, "metadata", "labels") for pods in pod_templates(item)] for item in (pair.old, pair.new)
+        ]
+    else:
+        return set()
+    was, now = sides
+    if was == now:
+        return set()
+    both: Iterable[tuple[Mapping[str, object], Mapping[str, object]]] = zip_longest(was, now, fillvalue={})
+    return {str(key) for one, other in both for key in {**one, **other} if one.get(key) != other.get(key)}
 
 
 def _mentioned(node: object, names: AbstractSet[str]) -> Iterator[str]:
@@ -268,7 +281,9 @@ class _Sides:
                 flows[kind, _Way.IN, end] = self._ports((other, one) for one in peers for other in others)
             flows.update(self._teams(kind, peers))
             if kind is _Pods.RANKS:
-                flows[kind, _Way.INSIDE, _RANKS] = self._ports((one, other) for one in peers for other in peers)
+                pairs = [self._ports([(one, other)]) for one in peers for other in peers]
+                flows[kind, _Way.INSIDE, _RANKS] = union(ports for ranges in pairs for ports in ranges)
+                flows[_Pods.SOME, _Way.INSIDE, _RANKS] = reduce(intersect, pairs)
         return {flow: ports for flow, ports in flows.items() if ports}
 
     def _ports(self, pairs: Iterable[tuple[Peer, Peer]]) -> tuple[Range, ...]:
@@ -382,6 +397,8 @@ class _Comparison:
         """The namespaces of the new tree whose policies change, or whose labels that policies select."""
         own = {item.namespace for item in self._touched if item.namespace}
         own |= {item.name for item in self._touched if _is_namespace(item)}
+        if any(item.kind == "ClusterTrainingRuntime" for item in self._touched):
+            own |= set(Cluster.read(self._change.of_new("", "Namespace")).teams)
         wide = [item for item in self._touched if not item.namespace and is_evaluated(item)]
         if wide:
             identities = {item.identity for item in wide}
@@ -503,6 +520,8 @@ def _lines(flows: Iterable[tuple[_Flow, tuple[Range, ...]]], *, is_open: bool) -
         if ranks and ranks == others:
             lines[way, _Pods.ALL] = ranks
             del lines[way, _Pods.RANKS], lines[way, _Pods.OTHERS]
+    if (_Way.INSIDE, _Pods.RANKS) in lines:
+        lines.pop((_Way.INSIDE, _Pods.SOME), None)
     for (way, pods), summary in lines.items():
         kinds = {end.kind for end, _ in summary}
         is_high = kinds & set(_OPEN) if is_open else (kinds & set(_VITAL) and pods is not _Pods.OTHERS)
@@ -539,7 +558,7 @@ def _effect(
 
 def _sentence(line: _Line, place: str, places: Places, *, is_open: bool) -> tuple[str, tuple[str, ...]]:
     can = "can" if is_open else "can no longer"
-    pods = f"{'ranks' if line.pods is _Pods.RANKS else 'pods'} of {place}"
+    pods = f"{line.pods if line.pods in (_Pods.RANKS, _Pods.SOME) else _Pods.ALL} of {place}"
     pods += " that run no ranks" if line.pods is _Pods.OTHERS else ""
     if line.way is _Way.INSIDE:
         ports = format_ports(line.ends[0][1])

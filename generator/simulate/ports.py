@@ -21,10 +21,11 @@ class Range(NamedTuple):
 
 def allowed_ranges(spans: Iterable[Span]) -> tuple[Range, ...]:
     """Return the ports that at least one span certainly allows."""
-    return _union(Range(span.protocol, span.first, span.last) for span in spans if span.verdict.allowed is True)
+    return union(Range(span.protocol, span.first, span.last) for span in spans if span.verdict.allowed is True)
 
 
-def _union(ranges: Iterable[Range]) -> tuple[Range, ...]:
+def union(ranges: Iterable[Range]) -> tuple[Range, ...]:
+    """Return the ports of all ranges. Overlapping and neighboring ranges become one."""
     merged: list[Range] = []
     for one in sorted(set(ranges)):
         last = merged[-1] if merged else None
@@ -41,7 +42,13 @@ def subtract(ranges: Iterable[Range], others: Sequence[Range]) -> tuple[Range, .
     >>> subtract([Range("TCP", 1, 100)], [Range("TCP", 22, 22)])
     (Range(protocol='TCP', first=1, last=21), Range(protocol='TCP', first=23, last=100))
     """
-    return _union(part for one in ranges for part in _parts(one, others))
+    return union(part for one in ranges for part in _parts(one, others))
+
+
+def intersect(ranges: Iterable[Range], others: Sequence[Range]) -> tuple[Range, ...]:
+    """Return the ports that both sides have."""
+    known = list(ranges)
+    return subtract(known, subtract(known, others))
 
 
 def _parts(one: Range, others: Sequence[Range]) -> Iterator[Range]:

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from generator.simulate.ports import Range, format_ports, subtract
+from generator.simulate.ports import Range, format_ports, intersect, subtract
 
 
 def ports(ranges: tuple[Range, ...]) -> set[tuple[str, int]]:
@@ -19,10 +19,11 @@ def random_ranges(chance: Random) -> tuple[Range, ...]:
 
 
 @pytest.mark.parametrize("number", range(200))
-def test_a_difference_has_the_ports_of_one_side_alone(number: int) -> None:
+def test_sets_of_ports_have_a_difference_and_an_intersection(number: int) -> None:
     chance = Random(number)
     some, others = random_ranges(chance), random_ranges(chance)
     assert ports(subtract(some, others)) == ports(some) - ports(others)
+    assert ports(intersect(some, others)) == ports(some) & ports(others)
 
 
 def test_neighboring_ranges_are_one() -> None:
