@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="text is for people, markdown for a comment on a pull request, json for programs.",
 )
+@click.option("--details", "has_details", is_flag=True, help="Add the details of each effect to the text format.")
 @click.option(
     "--fail-on",
     type=click.Choice(["low", "medium", "high"]),
@@ -56,7 +57,7 @@ if TYPE_CHECKING:
     help="Exit with 1 if an effect has this risk or a higher one.",
 )
 @no_python_option
-def plan(platform: Path | None, output: Path, against: str, form: str, fail_on: str) -> int:
+def plan(platform: Path | None, *, output: Path, against: str, form: str, has_details: bool, fail_on: str) -> int:
     """Show what an update of PLATFORM means for teams, jobs and nodes, and the risk of each effect.
 
     PLATFORM is a platform.yaml or an mpigen_platform.py, which mpigen renders and compares with the
@@ -78,7 +79,7 @@ def plan(platform: Path | None, output: Path, against: str, form: str, fail_on: 
         with printing():
             click.echo(report.markdown(_title(done), done.effects), nl=False)
     else:
-        lines = report.text(_title(done), done.effects, has_color=has_color(sys.stdout))
+        lines = report.text(_title(done), done.effects, has_details=has_details, has_color=has_color(sys.stdout))
         show(form, report.facts(done.platform, done.version, done.against, done.effects), lines)
     is_risky = any(effect.risk.reaches(fail_on) for effect in done.effects)
     return ExitCode.FINDINGS if is_risky else ExitCode.OK

@@ -95,9 +95,9 @@ def init(folder: Path, example: str, form: str) -> None:
       mpigen schema report > report.schema.json
     """
 )
-@click.argument("name", type=click.Choice(["platform", "settings", "report"]), default="platform")
+@click.argument("name", type=click.Choice(["platform", "settings", "report", "plan"]), default="platform")
 def schema(name: str) -> None:
-    """Print the JSON Schema of platform.yaml, of the settings file, or of the JSON reports.
+    """Print the JSON Schema of platform.yaml, of the settings file, of the JSON reports, or of the JSON of `plan`.
 
     Editors with a YAML language server use the schema if the first line of platform.yaml is
     `# yaml-language-server: $schema=platform.schema.json`.
@@ -110,6 +110,10 @@ def schema(name: str) -> None:
         from generator.adoption.settings import SCHEMA as SETTINGS
 
         text = SETTINGS.read_text("utf-8")
+    elif name == "plan":
+        from generator.report.plan import SCHEMA as PLAN
+
+        text = PLAN.read_text("utf-8")
     else:
         from generator.report.json import SCHEMA as REPORT
 

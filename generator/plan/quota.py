@@ -431,7 +431,7 @@ def _with_others(statement: Statement, others: Iterable[_Holder]) -> Statement:
     merged = list(merge("quota", (other.statement for other in others)))
     risks = [statement.risk, *(effect.risk for effect in merged)]
     causes = (*statement.causes, *(cause for effect in merged for cause in effect.causes))
-    details = (*statement.details, *(effect.text for effect in merged))
+    details = (*statement.details, *sorted(effect.text for effect in merged))
     return replace(statement, risk=max(risks, key=list(Risk).index), details=details, causes=causes)
 
 
@@ -440,7 +440,7 @@ def _add_details(effects: Iterable[Effect], others: Iterable[Effect]) -> Iterato
     effects, others = list(effects), list(others)
     if effects:
         first = effects[0]
-        details = (*first.details, *(other.text for other in others))
+        details = (*first.details, *sorted(other.text for other in others))
         causes = (*first.causes, *(cause for other in others for cause in other.causes))
         yield replace(first, details=details, causes=causes)
     yield from effects[1:] or (() if effects else others)

@@ -88,6 +88,7 @@ def merge(topic: str, statements: Iterable[Statement]) -> Iterator[Effect]:
     for item in statements:
         groups.setdefault((item.noun, item.verb, item.rest, item.risk, item.details), []).append(item)
     for group in groups.values():
+        group.sort(key=lambda item: item.name)
         first, names = group[0], list(dict.fromkeys(item.name for item in group))
         yield Effect(
             topic,

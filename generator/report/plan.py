@@ -18,12 +18,13 @@ _WIDTH = max(map(len, Risk))
 _MOST = 20  # effects in the table of a comment; the rest is folded
 
 
-def text(title: str, effects: Sequence[Effect], *, has_color: bool = False) -> Iterator[str]:
+def text(title: str, effects: Sequence[Effect], *, has_details: bool = False, has_color: bool = False) -> Iterator[str]:
     """Yield the lines of a plan: the title, the effects of each topic with their risks, and the number of each risk.
 
     Args:
         title: the platform, its version, and the release before the update.
         effects: the effects, by topic.
+        has_details: True to add the details of each effect.
         has_color: True to color the risks.
     """
     paint = painter(has_color=has_color)
@@ -36,7 +37,8 @@ def text(title: str, effects: Sequence[Effect], *, has_color: bool = False) -> I
         for effect in items:
             risk = paint(f"{effect.risk:{_WIDTH}}", _COLORS[effect.risk])
             yield f"  {risk}  {escape_control(effect.text)}"
-            yield from (f"  {'':{_WIDTH}}    {escape_control(detail)}" for detail in effect.details)
+            details = effect.details if has_details else ()
+            yield from (f"  {'':{_WIDTH}}    {escape_control(detail)}" for detail in details)
     yield _count(effects)
 
 
@@ -81,9 +83,20 @@ def _fold(title: str, lines: Sequence[str]) -> list[str]:
 
 
 def _escape(line: str) -> str:
-    """Escape HTML, the bars of tables, and line breaks: names come from files of other people."""
-    plain = escape_control(line).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return plain.replace("|", "\\|").replace("@", "@\u200b")
+    """Escape HTML, mentions and the bars of tables: names come from files of other people.
+
+    In the code of backticks, GitHub decodes no HTML and reads no mentions. If the backticks of a line are not in pairs,
+    the whole line is escaped.
+    """
+    plain = escape_control(line).replace("|", "\\|")
+    parts = plain.split("`")
+    if len(parts) % 2 == 0 or "``" in plain:
+        return _escape_text(plain)
+    return "`".join(part if number % 2 else _escape_text(part) for number, part in enumerate(parts))
+
+
+def _escape_text(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("@", "@\u200b")
 
 
 def facts(platform: str, version: str, against: str, effects: Sequence[Effect]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 A case is an update of a platform: a patch of its platform file (`edit`), and edits of its rendered files by hand
 (`files`: path → patch, `add`: path → text, `remove`: patterns of paths). A patch has the form of tests/checks. The base
 is an example, or a file `<base>.yaml` of tests/plan/bases.
+`golden` has the whole plans of some cases in each format.
 `python -m tests.plan [TOPIC…]` records the effects again. Read the diff as a reviewer of the update would.
 """
 
@@ -24,6 +25,9 @@ from generator.manifests import Manifest, read
 from generator.plan.effect import Effect
 from generator.plan.topics import find_effects
 from generator.release import Release
+from generator.report import plan as report
+from generator.report.json import render as render_json
+from generator.report.result import Result
 from tests.checks import patch
 from tests.conftest import EXAMPLES
 
@@ -136,3 +140,23 @@ def record(topic: str) -> None:
     cases = [case for case in CASES.values() if case.topic == topic]
     words = "".join(f"### {case.id}\n{describe(case.effects)}" for case in cases)
     (FOLDER / f"{topic}.txt").write_text(words, "utf-8")
+
+
+GOLDEN = FOLDER / "golden"
+TITLE = "prod 1.1.0, compared with HEAD:output/prod"
+GOLDEN_CASES = ("version/newer-components", "quota/fewer-nodes", "runtimes/image", "prune/a-team")
+"""The cases whose effects the files of `golden` have."""
+
+
+def golden() -> Mapping[str, str]:
+    """Return file of `golden` → the plan in a format."""
+    effects = [effect for case in GOLDEN_CASES for effect in CASES[case].effects]
+    facts = report.facts("prod", "1.1.0", "HEAD:output/prod", effects)
+    return {
+        "plan.txt": "".join(f"{line}\n" for line in report.text(TITLE, effects)),
+        "details.txt": "".join(f"{line}\n" for line in report.text(TITLE, effects, has_details=True)),
+        "plan.md": report.markdown(TITLE, effects),
+        "plan.json": f"{render_json(Result(summary=facts))}\n",
+        "none.txt": "".join(f"{line}\n" for line in report.text(TITLE, [])),
+        "none.md": report.markdown(TITLE, []),
+    }
