@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from generator.checks.objects import Change
+from generator.manifests import Manifest
 from generator.plan.access import find_access_effects
 from generator.plan.admission import find_admission_effects
 from generator.plan.effect import Effect, Risk
@@ -42,12 +43,19 @@ TOPICS: Mapping[str, Finder] = {
 def find_effects(change: Change) -> list[Effect]:
     """Return the effects of an update, by topic, in each topic the highest risk first.
 
+    The result does not depend on the order of the manifests, nor on their files.
+
     Args:
         change: the manifests before and after the update. The lock of a release is one of its manifests.
     """
+    change = Change(_by_identity(change.old), _by_identity(change.new), change.targets)
     effects = [effect for find in TOPICS.values() for effect in _in_order(find(change))]
     explained = {cause.identity for effect in effects for cause in effect.causes}
     return [*effects, *find_other_effects(change, explained)]
+
+
+def _by_identity(manifests: Sequence[Manifest]) -> list[Manifest]:
+    return sorted(manifests, key=lambda item: (item.group, item.kind, item.namespace, item.name))
 
 
 def _in_order(effects: Iterator[Effect]) -> list[Effect]:
