@@ -259,7 +259,7 @@ def plan(source: Path, output: Path, against: str) -> Planned:
         replaced = replace(draft.replaced, prefix="")
         old = [*replaced.manifests(draft.release, draft.tree), replaced.lock.manifest]
     change = Change(old, [*draft.tree, lock.manifest], lock.targets)
-    before = draft.replaced.prefix.rstrip("/") if draft.replaced else ""
+    before = draft.replaced.prefix.removeprefix("replaced:").rstrip("/") if draft.replaced else ""
     return Planned(lock.platform, lock.version, before, find_effects(change))
 
 

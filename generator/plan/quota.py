@@ -29,6 +29,8 @@ _MOST_QUEUES = 40
 """The most ClusterQueues whose largest jobs a plan computes: each takes about 10 ms."""
 
 _Amounts = Mapping[FlavorResource, int]
+_Changes = Mapping[FlavorResource, tuple[int, int]]
+"""(flavor, resource) → (amount before, amount after) the update."""
 
 
 def find_quota_effects(change: Change) -> Iterator[Effect]:
@@ -153,14 +155,15 @@ class _Comparison:
         if old.cohort != new.cohort:
             clauses.append(_format_move(old.cohort, new.cohort))
             losses.append(True)
-        owned = _differences(_nominal(old), _nominal(new))
+        owned = self._without_resized(_differences(_nominal(old), _nominal(new)))
         sizes = (queues.most_of(name) if name in queues.nodes else {} for queues in (self.before, self.after))
-        most = _differences(*sizes) if is_used else {}
+        most = self._without_resized(_differences(*sizes)) if is_used else {}
         clauses += self._owned_clause(owned, most)
         only_most = {key: pair for key, pair in most.items() if key.flavor not in {other.flavor for other in owned}}
         clauses += self._join("can get at most", only_most)
-        limited = _changed_limits(old.quotas, new.quotas)
-        clauses += self._limits(old.quotas, new.quotas, limited - {key.flavor for key in {**owned, **most}})
+        quotas = self._with_old_limits(old.quotas, new.quotas)
+        limited = _changed_limits(old.quotas, quotas)
+        clauses += self._limits(old.quotas, quotas, limited - {key.flavor for key in {**owned, **most}})
         losses += [after < before for before, after in (*owned.values(), *most.values())]
         if not clauses:
             return None
@@ -186,14 +189,14 @@ class _Comparison:
         for name in sorted({*self.before.of("Cohort"), *self.after.of("Cohort")}):
             old, new = (queues.tree.cohorts.get(name) or Cohort(name) for queues in (self.before, self.after))
             clauses = [_format_parent(old.parent, new.parent)] if old.parent != new.parent else []
-            owned = _differences(_nominal(old), _nominal(new))
+            owned = self._without_resized(_differences(_nominal(old), _nominal(new)))
             clauses += self._join("owns", owned)
-            limited = _changed_limits(old.quotas, new.quotas)
-            clauses += self._limits(old.quotas, new.quotas, limited)
+            quotas = self._with_old_limits(old.quotas, new.quotas)
+            clauses += self._limits(old.quotas, quotas, _changed_limits(old.quotas, quotas))
             if clauses:
                 verb, _, rest = _join_clauses(clauses).partition(" ")
                 is_less = old.parent != new.parent or any(after < before for before, after in owned.values())
-                is_less |= _lowers_limits(old.quotas, new.quotas)
+                is_less |= _lowers_limits(old.quotas, quotas)
                 statement = Statement(
                     "Cohort",
                     name,
@@ -223,6 +226,9 @@ class _Comparison:
             sizes = {key: (old.allocatable.get(key, 0), new.allocatable.get(key, 0)) for key in keys}
             if changed := {key: pair for key, pair in sizes.items() if pair[0] != pair[1]}:
                 clauses.append(f"offers {_format_resources(changed)} on each node")
+            resized = tuple(self._resized_holders(name))
+            if resized:
+                clauses.append("changes the quotas of its owners by the same factor")
             is_less = (new.nodes or 0) < (old.nodes or 0) or any(after < before for before, after in changed.values())
             verb, _, rest = _join_clauses(clauses).partition(" ")
             yield Statement(
@@ -232,7 +238,7 @@ class _Comparison:
                 rest,
                 Risk.MEDIUM if is_less else Risk.LOW,
                 (),
-                tuple(self._manifests("ResourceFlavor", name)),
+                (*self._manifests("ResourceFlavor", name), *resized),
                 {"nodes": old.nodes},
                 {"nodes": new.nodes},
             )
@@ -255,9 +261,7 @@ class _Comparison:
                 result.append(holder)
         return result
 
-    def _owned_clause(
-        self, owned: Mapping[FlavorResource, tuple[int, int]], most: Mapping[FlavorResource, tuple[int, int]]
-    ) -> list[str]:
+    def _owned_clause(self, owned: _Changes, most: _Changes) -> list[str]:
         """Return the clause about nominal quota, with the amounts that borrowed quota adds; none if none changes."""
         borrowed = dict(by_flavor(most))
         parts = []
@@ -269,14 +273,14 @@ class _Comparison:
             parts.append(text)
         return [f"owns {' and '.join(parts)}"] if parts else []
 
-    def _join(self, verb: str, changes: Mapping[FlavorResource, tuple[int, int]]) -> list[str]:
+    def _join(self, verb: str, changes: _Changes) -> list[str]:
         """Return a clause about changed amounts: `owns 6 instead of 5 nodes of flavor `cpu``; none without a change."""
         parts = [
             f"{self._format_amounts(flavor, amounts)} of flavor `{flavor}`" for flavor, amounts in by_flavor(changes)
         ]
         return [f"{verb} {' and '.join(parts)}"] if parts else []
 
-    def _format_amounts(self, flavor: str, changes: Mapping[FlavorResource, tuple[int, int]], unit: str = "") -> str:
+    def _format_amounts(self, flavor: str, changes: _Changes, unit: str = "") -> str:
         """Format amounts as nodes, if all of them are the same number of nodes of the flavor; else as resources.
 
         `unit` replaces the word `nodes`, or follows the resources.
@@ -293,6 +297,49 @@ class _Comparison:
                 return f"{after} instead of {before}{unit or ' nodes'}"
         devices = {key.resource: pair for key, pair in changes.items() if "/" in key.resource}
         return _format_resources(devices or {key.resource: pair for key, pair in changes.items()}) + unit
+
+    def _without_resized(self, changes: _Changes) -> _Changes:
+        """Leave out amounts that are the same number of nodes as before, because the size of the nodes changes."""
+        return {key: pair for key, pair in changes.items() if not self._is_resized(key, pair)}
+
+    def _is_resized(self, key: FlavorResource, pair: tuple[int, int]) -> bool:
+        before, after = (
+            queues.settings.counting.of(flavor.allocatable).get(key.resource, 0)
+            if (flavor := queues.tree.flavors.get(key.flavor))
+            else 0
+            for queues in (self.before, self.after)
+        )
+        return before != after and before > 0 and after > 0 and pair[0] * after == pair[1] * before
+
+    def _with_old_limits(
+        self, old: Mapping[FlavorResource, Quota], new: Mapping[FlavorResource, Quota]
+    ) -> Mapping[FlavorResource, Quota]:
+        """Return new quotas with the old limits, where a limit is the same number of nodes as before."""
+
+        def restore(key: FlavorResource, was: int | None, now: int | None) -> int | None:
+            return was if was is not None and now is not None and self._is_resized(key, (was, now)) else now
+
+        return {
+            key: Quota(
+                quota.nominal,
+                restore(key, old[key].borrowing, quota.borrowing),
+                restore(key, old[key].lending, quota.lending),
+            )
+            if key in old
+            else quota
+            for key, quota in new.items()
+        }
+
+    def _resized_holders(self, flavor: str) -> Iterator[Manifest]:
+        """Yield the queues and Cohorts whose quota of a flavor changes only because its nodes have a new size."""
+        for kind, holders in (
+            ("ClusterQueue", (self.before.tree.queues, self.after.tree.queues)),
+            ("Cohort", (self.before.tree.cohorts, self.after.tree.cohorts)),
+        ):
+            for name in sorted(holders[0].keys() & holders[1].keys()):
+                changes = _differences(*(_nominal(side[name]) for side in holders))
+                if any(key.flavor == flavor and self._is_resized(key, pair) for key, pair in changes.items()):
+                    yield from self._manifests(kind, name)
 
     def _per_node(self, flavor: str) -> Mapping[str, int]:
         """Return the resources of a node that count as quota; empty if they are unknown, or if they change."""
@@ -363,7 +410,7 @@ def _nominal(holder: ClusterQueue | Cohort) -> _Amounts:
     return {key: quota.nominal for key, quota in holder.quotas.items()}
 
 
-def _differences(old: _Amounts, new: _Amounts) -> Mapping[FlavorResource, tuple[int, int]]:
+def _differences(old: _Amounts, new: _Amounts) -> _Changes:
     """Return (flavor, resource) → (old, new) amount, for amounts that differ."""
     pairs = {key: (old.get(key, 0), new.get(key, 0)) for key in {**old, **new}}
     return {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}
@@ -389,7 +436,7 @@ def _lowers_limits(old: Mapping[FlavorResource, Quota], new: Mapping[FlavorResou
     return any(after is not None and (before is None or after < before) for before, after in pairs)
 
 
-def _data(changes: Mapping[FlavorResource, tuple[int, int]], side: int) -> Json:
+def _data(changes: _Changes, side: int) -> Json:
     """Return flavor → resource → quantity."""
     return {
         flavor: {key.resource: format_amount(key.resource, pair[side]) for key, pair in amounts.items()}

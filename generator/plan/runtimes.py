@@ -153,7 +153,7 @@ def _named(value: Any, key: str = "") -> Any:
     if isinstance(value, dict):
         return {name: _named(child, name) for name, child in value.items()}
     if isinstance(value, list) and key in _KEYS and all(isinstance(one, dict) for one in value):
-        return {str(one.get(_KEYS[key])): _named(one) for one in value}
+        return {str(one.get(_KEYS[key])): _named({"env": [], **one} if "image" in one else one) for one in value}
     return value
 
 

@@ -2,7 +2,7 @@
 
 A case is an update of a platform: a patch of its platform file (`edit`), and edits of its rendered files by hand
 (`files`: path → patch, `add`: path → text, `remove`: patterns of paths). A patch has the form of tests/checks. The base
-is an example, or a file `<base>.yaml` of tests/plan/bases.
+is an example, or a file `<base>.yaml` of tests/plan/bases. A case with `old` and `new` has the objects of both trees.
 `golden` has the whole plans of some cases in each format.
 `python -m tests.plan [TOPIC…]` records the effects again. Read the diff as a reviewer of the update would.
 """
@@ -46,6 +46,8 @@ class Case:
         files: path → patch of a rendered file, after the edit.
         add: path → text of a new file.
         remove: patterns of the paths of rendered files to remove.
+        old: the objects before the update, instead of a base.
+        new: the objects after the update.
     """
 
     topic: str
@@ -55,6 +57,8 @@ class Case:
     files: Mapping[str, str] = field(default_factory=dict)
     add: Mapping[str, str] = field(default_factory=dict)
     remove: Sequence[str] = ()
+    old: str = ""
+    new: str = ""
 
     @property
     def id(self) -> str:
@@ -64,6 +68,8 @@ class Case:
     @property
     def change(self) -> Change:
         """Return the manifests before and after the update, with the locks of both releases."""
+        if self.old:
+            return Change(list(read(self.old, "old.yaml")), list(read(self.new, "new.yaml")), {})
         text = platform_text(self.base)
         old, rendered = render(text), render(patch(text, self.edit, self.name) if self.edit else text)
         kept = {
