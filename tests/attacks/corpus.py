@@ -92,6 +92,7 @@ class Attack:
         remains: why it succeeds; empty if it is stopped.
         control: what would stop it.
         is_offline: False if a webhook changes the request before the rules judge it.
+        since: the first minor version of Kubernetes that serves the API of the request; empty for all versions.
     """
 
     kind: str
@@ -105,6 +106,7 @@ class Attack:
     remains: str = ""
     control: str = ""
     is_offline: bool = True
+    since: str = ""
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.by}: {self.title}"
@@ -146,7 +148,7 @@ def _rows(kind: str) -> list[Body]:
 
 
 _KEYS = {"request", "body", "content", "headers", "raw", "job", "by", "repeat", "pods", "no-pods"}
-_OF_ATTACKS = {"attack", "work", "only", "given", "steps", "stopped", "says", "remains", "control", "offline"}
+_OF_ATTACKS = {"attack", "work", "only", "given", "steps", "stopped", "says", "remains", "control", "offline", "since"}
 
 
 def _attack(kind: str, row: Body) -> Attack:
@@ -168,6 +170,7 @@ def _attack(kind: str, row: Body) -> Attack:
         remains=row.get("remains", ""),
         control=row.get("control", ""),
         is_offline=row.get("offline", True),
+        since=row.get("since", ""),
     )
 
 

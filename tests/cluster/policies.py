@@ -213,7 +213,7 @@ def _placed(body: Body, case: Case, client: Client) -> Body:
 
 def _asked(client: Client, case: Case, admin: Client) -> Said:
     try:
-        answer = _request(client, case)
+        answer = _request(client, case, admin)
     except RefusedError as refused:
         warned = _warned(refused.warnings)
         if match := _DENIED.search(refused.message):
@@ -234,7 +234,7 @@ def _comes_after(refused: RefusedError, admin: Client, case: Case) -> bool:
     return any(f'admission webhook "{name}" denied the request' in refused.message for name in names)
 
 
-def _request(client: Client, case: Case) -> Any:
+def _request(client: Client, case: Case, admin: Client) -> Any:
     if case.operation == "CREATE" and not case.subresource:
         return client.create(_placed(case.object or {}, case, client), dry_run=True)
     target = _placed(case.body, case, client)
@@ -248,7 +248,21 @@ def _request(client: Client, case: Case) -> Any:
     if case.operation == "DELETE":
         options = {"apiVersion": "v1", "kind": "DeleteOptions", **case.options}
         return client.request("DELETE", path, {**options, "dryRun": ["All"]})
-    return client.request("PATCH", f"{path}?{urlencode(dry)}", difference(case.old or {}, case.object or {}), _MERGE)
+    change = _with_patches_of_kueue(difference(case.old or {}, case.object or {}), target, admin)
+    return client.request("PATCH", f"{path}?{urlencode(dry)}", change, _MERGE)
+
+
+def _with_patches_of_kueue(change: Body, target: Body, admin: Client) -> Body:
+    """Return a merge patch that keeps the runtime patch which Kueue's webhook added to the stored TrainJob.
+
+    A merge patch replaces the whole list.
+    """
+    patches = (change.get("spec") or {}).get("runtimePatches")
+    if target["kind"] != "TrainJob" or patches is None:
+        return change
+    stored = admin.read(target)["spec"].get("runtimePatches", [])
+    kept = [each for each in stored if each["manager"].startswith("kueue.x-k8s.io/")]
+    return {**change, "spec": {**change["spec"], "runtimePatches": [*patches, *kept]}}
 
 
 def _words(options: Body) -> Body:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from functools import cache
 
@@ -10,6 +11,7 @@ from pydantic import ValidationError
 
 from generator import App, Platform, pipeline
 from generator.config.release_cases import own_cases
+from generator.facts.table import read_table
 from generator.manifests import Body, Manifest
 from generator.schemas.catalog import Catalog
 from generator.simulate.policies.cases import Case, compute_coverage, run_case
@@ -207,3 +209,23 @@ def test_a_time_limit_with_too_many_digits_is_ignored() -> None:
 def _annotated(body: Body, annotations: dict[str, str]) -> Body:
     metadata = body["metadata"]
     return {**body, "metadata": {**metadata, "annotations": {**metadata.get("annotations", {}), **annotations}}}
+
+
+@pytest.mark.parametrize("version", ["2.2", "2.3"])
+def test_the_rule_patches_lists_all_fields_of_trainjobs_but_claims(version: str) -> None:
+    schema = json.loads((ROOT / f"schemas/trainer/{version}/trainer.kubeflow.org/trainjob_v1alpha1.json").read_text())
+    unlisted, other = set(), set()
+    for path, fields in read_table("job_fields", "generator.policies.admission").items():
+        found = schema
+        for name in path.replace("[]", "").split("."):
+            found = _resolved(found["properties"][name], schema)
+            found = _resolved(found.get("items", found), schema)
+        unlisted |= {f"{path}.{field}" for field in found["properties"].keys() - set(fields)}
+        other |= {f"{path}.{field}" for field in set(fields) - found["properties"].keys()}
+    assert unlisted == {"spec.trainer.resourcesPerNode.claims"}
+    assert other == set()
+
+
+def _resolved(part: Body, schema: Body) -> Body:
+    """Return the definition that a part of a schema refers to."""
+    return schema["definitions"][part["$ref"].rpartition("/")[2]] if "$ref" in part else part

@@ -100,7 +100,8 @@ class Inventory:
     def _emptied(self, patch: Body, manifest: Manifest) -> Body:
         if patch.get("manager") != f"{KUEUE}/manager" or not self._is_of_kueue(patch, manifest):
             return patch
-        return {key: value for key, value in patch.items() if key in ("manager", "time")}
+        kept = {key: value for key, value in patch.items() if key in ("manager", "time")}
+        return {**kept, "trainingRuntimeSpec": {"template": {"spec": {}}}}
 
     def _is_of_kueue(self, patch: Body, manifest: Manifest) -> bool:
         """Return True if Kueue can have written the values of its patch."""

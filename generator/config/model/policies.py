@@ -130,23 +130,23 @@ class Admission(Section):
     only if another field needs them, always deny."""
     rules: Annotated[dict[RuleName, Action], AfterValidator(FrozenMapping)] = Field(default={}, validate_default=True)
     """The actions of single rules, such as `images: audit`. Rules about TrainJobs: `queue` requires a queue of the
-    namespace, `runtime` a runtime that the team can use, `images` allowed images, `size` a job within
-    `tenants[].limits`, `fabric` the devices of the runtime's fabric, `priority` a priority that the team may use, and
-    `labels` the labels of `policies.labels`. `owner` rejects the name of another user as the owner of a job. `own-jobs`
-    requires submitters to name themselves as the owner, and lets them delete only their own jobs. `patches` rejects
-    `runtimePatches` with fields that only the runtime may set, such as another ServiceAccount. `metadata`, `placement`,
-    `job-volumes`, `job-secrets` and `environment` reject labels, annotations, node selectors, tolerations, volumes,
-    Secrets and variables that `policies.jobs.allow` does not allow. `names` rejects names of NetworkPolicies, and
-    `requests` rejects jobs that use more than Kueue charges. `residency` and `job-storage` reject patches that select
-    other places or StorageClasses. Rules about other objects: `storage` checks the StorageClass of
+    namespace and lets only Kueue resume a job, `runtime` a runtime that the team can use, `images` allowed images,
+    `size` a job within `tenants[].limits`, `fabric` the devices of the runtime's fabric, `priority` a priority that the
+    team may use, and `labels` the labels of `policies.labels`. `owner` rejects the name of another user as the owner of
+    a job. `own-jobs` requires submitters to name themselves as the owner, and lets them delete only their own jobs.
+    `patches` rejects fields that a TrainJob may not set, also in `runtimePatches`, such as another ServiceAccount.
+    `metadata`, `placement`, `job-volumes`, `job-secrets` and `environment` reject labels, annotations, node selectors,
+    tolerations, volumes, Secrets and variables that `policies.jobs.allow` does not allow. `names` rejects names of
+    NetworkPolicies, and `requests` rejects jobs that use more than Kueue charges. `residency` and `job-storage` reject
+    patches that select other places or StorageClasses. Rules about other objects: `storage` checks the StorageClass of
     PersistentVolumeClaims, and `runtime-images` the images of runtimes. `keys` lets only controllers write the ssh
     Secrets of jobs. `local-queues` rejects LocalQueues of another team's ClusterQueue. `generated` and `reserved` let
-    only platform admins, Argo CD and controllers change generated objects. mpigen writes these two rules only with
-    `access.admin` or `gitops`. `lifecycle` lets only controllers and platform admins set finalizers and owner
-    references, and rejects deletions that leave pods running. `workloads` lets only controllers run pods and Jobs, and
-    `kinds` lets members of a team write only the kinds of object that teams need. `claims` limits the
-    PersistentVolumeClaims of teams, `tokens` rejects Secrets with tokens of ServiceAccounts, and `subjects` limits who
-    can get a role in a team's namespace."""
+    only platform admins, Argo CD and controllers change generated objects, or add objects to the Application of Argo
+    CD. mpigen writes these two rules only with `access.admin` or `gitops`. `lifecycle` lets only controllers and
+    platform admins set finalizers and owner references, and rejects deletions that leave pods running. `workloads` lets
+    only controllers run pods and Jobs, and `kinds` lets members of a team write only the kinds of object that teams
+    need. `claims` limits the PersistentVolumeClaims of teams, `tokens` rejects Secrets with tokens of ServiceAccounts,
+    and `subjects` limits who can get a role in a team's namespace."""
     controllers: tuple[Name, ...] = ()
     """Namespaces of controllers. No admission rule except `memlock` applies to their ServiceAccounts. mpigen always
     exempts the usual namespaces of Kubernetes, Trainer, JobSet and Kueue, of the network operators of `fabrics`, and of

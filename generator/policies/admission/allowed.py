@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from generator.config.model.fields import to_seconds
 from generator.config.platform import Platform
@@ -34,6 +34,9 @@ _POD_ANNOTATIONS = (
 apis/kueue/v1beta2/topology_types.go)."""
 
 
+_PACKAGE = "generator.policies.admission"
+
+
 def job_constants(platform: Platform) -> Mapping[str, str]:
     """Return the constants of admission rules about TrainJobs: name → CEL, or text for messages."""
     jobs = platform.policies.jobs
@@ -53,6 +56,9 @@ def job_constants(platform: Platform) -> Mapping[str, str]:
         "TAINTS": cel_list(allow.tolerations),
         "SECRETS": cel_list(allow.secrets),
         "DEVICE_VARIABLES": cel_list(name for name in device_variables() if name not in allow.variables),
+        "OTHER_FIELDS": _other_fields("object"),
+        "OTHER_FIELDS_BEFORE": _other_fields("oldObject"),
+        "SOURCES": cel_list(read_table("job_fields", _PACKAGE)["spec.trainer.env[].valueFrom"]),
         "GRACE_PERIOD": str(to_seconds(allow.grace_period)),
         **_size("MEMORY", allow.memory_volumes),
         **_size("DISK", allow.disk_volumes),
@@ -63,6 +69,32 @@ def job_constants(platform: Platform) -> Mapping[str, str]:
 def device_variables() -> list[str]:
     """Return the variables by which a container runtime gives devices to a container."""
     return [row["name"] for row in read_table("device_variables")["variables"]]
+
+
+def _other_fields(root: str) -> str:
+    """Return CEL for the fields of a TrainJob that job_fields.yaml does not list, as a list of paths.
+
+    Args:
+        root: the variable of CEL with the TrainJob.
+    """
+    return "\n+ ".join(_others(root, path, fields) for path, fields in read_table("job_fields", _PACKAGE).items())
+
+
+def _others(root: str, path: str, fields: Iterable[str]) -> str:
+    """Return CEL for the fields of an object, or of the objects of a list before `[]`, that the list lacks."""
+    array, _, rest = path.rpartition("[]")
+    names = f".filter(key, !(key in {cel_list(fields)}))"
+    if array:
+        keys = f"{_field('each', rest)}.orValue({{}}){names}.map(key, '{path}.' + key)"
+        return (
+            f"{_field(f'dyn({root})', f'.{array}')}.orValue([]).map(each, {keys}.join(', ')).filter(text, text != '')"
+        )
+    return f"{_field(f'dyn({root})', f'.{path}')}.orValue({{}}){names}.map(key, '{path}.' + key)"
+
+
+def _field(value: str, path: str) -> str:
+    """Return CEL for an optional field, for a path such as `.spec.trainer`."""
+    return value + path.replace(".", ".?")
 
 
 def _size(name: str, quantity: Quantity | None) -> dict[str, str]:

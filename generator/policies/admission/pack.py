@@ -93,7 +93,8 @@ def _rules(platform: Platform) -> Iterator[Rule]:
     if platform.gitops or platform.access.admin:
         operators = {"CALLERS": _is_caller(platform.operators)}
         yield read_rule("generated", constants=operators, labels=_platform_labels(platform))
-        yield read_rule("reserved", constants=operators)
+        application = platform.platform if platform.gitops else ""
+        yield read_rule("reserved", constants={**operators, "APPLICATION": application})
     settings = ["unlimited"] if any(limit.storage is None for limit in limits) else []
     yield from (read_rule(name, settings, constants=callers) for name in _ABOUT_CALLERS)
 
