@@ -51,6 +51,7 @@ def stage(admin: Client, on_the_cluster: list[Deployed]) -> Iterator[Stage]:
             yield stage
         finally:
             _define(admin, old)
+            wait_until("the API server serves the old fields", partial(_is_restored, stage))
 
 
 def _schema(schema: Body, place: str) -> Body:
@@ -68,6 +69,17 @@ def _define(admin: Client, spec: Body) -> None:
 def _is_served(stage: Stage) -> bool:
     answers = [_answer(stage, place, version) for place in _PLACES for version in ("v1alpha1", _NEXT)]
     return all("unknown field" not in answer and answer != "404" for answer in answers)
+
+
+def _is_restored(stage: Stage) -> bool:
+    """Return True if the API server serves TrainJobs without the new fields. It restarts its storage in between."""
+    try:
+        stage.admin.items("trainer.kubeflow.org/v1alpha1", "TrainJob", stage.team)
+    except RefusedError as refused:
+        if refused.status != http.client.TOO_MANY_REQUESTS:
+            raise
+        return False
+    return _answer(stage, None, _NEXT) == "404" and "unknown field" in _answer(stage, "trainer", "v1alpha1")
 
 
 @pytest.mark.parametrize("place", _PLACES)

@@ -156,14 +156,14 @@ def test_a_running_job_is_accepted_and_its_owner_is_unknown() -> None:
     done = _audit(_job())
     assert _answers(done, Answer.FAIL, Answer.WARN, Answer.ERROR) == {}
     assert _answers(done, Answer.UNKNOWN) == {"TrainJob train": ["owner #1"]}
-    assert {"queue", "runtime", "reserved"} <= set(_answers(done, Answer.PASS)["TrainJob train"])
+    assert {"queue #1", "runtime", "reserved"} <= set(_answers(done, Answer.PASS)["TrainJob train"])
 
 
 @pytest.mark.parametrize(
     ("body", "rules"),
     [
         (_job(runtimeRef={"name": "of-others"}), ["runtime"]),
-        (_job(metadata={"labels": {}}), ["queue"]),
+        (_job(metadata={"labels": {}}), ["queue #1"]),
         (_job("np-train"), ["names"]),
         (_claim(volumeName="data-of-others"), ["claims #1"]),
         (_claim(storageClassName=""), ["claims #3"]),

@@ -86,14 +86,18 @@ def _others(root: str, path: str, fields: Iterable[str]) -> str:
     names = f".filter(key, !(key in {cel_list(fields)}))"
     if array:
         keys = f"{_field('each', rest)}.orValue({{}}){names}.map(key, '{path}.' + key)"
-        return (
-            f"{_field(f'dyn({root})', f'.{array}')}.orValue([]).map(each, {keys}.join(', ')).filter(text, text != '')"
-        )
-    return f"{_field(f'dyn({root})', f'.{path}')}.orValue({{}}){names}.map(key, '{path}.' + key)"
+        return f"{_of_spec(root, array)}.orValue([]).map(each, {keys}.join(', ')).filter(text, text != '')"
+    value = _of_spec(root, path)
+    return f"{value}{'.orValue({})' if '?' in value else ''}{names}.map(key, '{path}.' + key)"
+
+
+def _of_spec(root: str, path: str) -> str:
+    """Return CEL for a field of the spec. It reads no other part of the object, so equal specs share a decision."""
+    return _field(f"dyn({root}.spec)", path.removeprefix("spec"))
 
 
 def _field(value: str, path: str) -> str:
-    """Return CEL for an optional field, for a path such as `.spec.trainer`."""
+    """Return CEL for an optional field, for a path such as `.trainer.env`."""
     return value + path.replace(".", ".?")
 
 
