@@ -74,11 +74,12 @@ class Settings:
     """The settings of a repository.
 
     Attributes:
-        root: the folder of the settings file, the base of its paths.
+        root: the base of the paths of findings in `paths`, in `waivers` and in the baseline. By default, the folder of
+            the settings file.
         select: the checks and families to report; empty for all.
         ignore: the checks and families not to report.
         fail_on: the lowest severity that fails a run; empty for the default.
-        baseline: the baseline file; empty for none.
+        baseline: the path of the baseline file, with the folder of the settings file; empty for none.
         docs: the base URL of the published docs; empty if they are not published.
         paths: selections for some files.
         waivers: the findings that are accepted until a day.
@@ -254,7 +255,7 @@ def _settings(file: Path, data: Mapping[str, Any], places: TomlPlaces) -> Settin
         select=tuple(data.get("select", ())),
         ignore=tuple(data.get("ignore", ())),
         fail_on=data.get("fail-on", ""),
-        baseline=data.get("baseline", ""),
+        baseline=str(file.parent / data["baseline"]) if data.get("baseline") else "",
         docs=data.get("docs", ""),
         paths=tuple(
             PathSettings(entry["path"], tuple(entry.get("select", ())), tuple(entry.get("ignore", ())))

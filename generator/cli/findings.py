@@ -75,7 +75,6 @@ class FindingOptions:
         from generator.checks.registry import Suite
 
         settings = read_settings(self.config)
-        settings = replace(settings, baseline=str(settings.root / settings.baseline) if settings.baseline else "")
         known = Suite(settings.own).ids() if self.select or self.ignore else ()
         given = {"select": _split(self.select), "ignore": _split(self.ignore)}
         wrong = [
@@ -159,6 +158,8 @@ def _show_profile(profile: Profile) -> None:
 def read_settings(config: Path | None) -> Settings:
     """Return the settings of a file. Without a file, read the nearest settings file in the working folder or above it.
 
+    The paths of findings in `config` are relative to the working folder, because `config` can be in another checkout.
+
     Raises:
         ConfigError: the settings or a file of checks are invalid.
         InputError: the file cannot be read.
@@ -169,7 +170,8 @@ def read_settings(config: Path | None) -> Settings:
     file = config or find_settings(Path.cwd())
     if file and file.is_relative_to(Path.cwd()):
         file = file.relative_to(Path.cwd())
-    return load_settings(file, Suite().ids()) if file else Settings()
+    settings = load_settings(file, Suite().ids()) if file else Settings()
+    return replace(settings, root=Path()) if config else settings
 
 
 config_option = click.option(

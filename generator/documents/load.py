@@ -63,7 +63,8 @@ def load(text: str | bytes) -> Iterator[Document]:
     """Yield every document of a stream.
 
     Raises:
-        DocumentError: the text is not YAML, with the line and column of the first error.
+        DocumentError: the text is not YAML that Kubernetes clients accept, or it is too large or too deep (MAX_NODES,
+            MAX_DEPTH). The error has the line and column.
     """
     raw = text if isinstance(text, bytes) else text.encode(errors="surrogatepass")
     blocks = read_block(raw)
@@ -143,7 +144,8 @@ def read_events(raw: bytes) -> Iterator[Document]:
     """Yield every document of a stream, from the events of libyaml.
 
     Raises:
-        DocumentError: the text is not YAML, with the line and column of the first error.
+        DocumentError: the text is not YAML that Kubernetes clients accept, or it is too large or too deep (MAX_NODES,
+            MAX_DEPTH). The error has the line and column.
     """
     try:
         yield from _Builder(raw).documents()

@@ -87,6 +87,17 @@ def test_settings_files_are_read_from_parent_folders(mpigen: Run, tmp_path: Path
     assert (ran.returncode, ran.stderr.startswith("error: mpigen.toml:1:1: fail-on: `3` is not one of")) == (2, True)
 
 
+def test_paths_of_named_settings_are_relative_to_the_working_folder(mpigen: Run, tree: Path, tmp_path: Path) -> None:
+    trusted = tmp_path / "trusted/mpigen.toml"
+    trusted.parent.mkdir()
+    trusted.write_text('baseline = "known.json"\n[[paths]]\npath = "tree/a"\nignore = ["schema"]\n')
+    assert mpigen("validate", tree / "b", "--config", trusted, "--write-baseline").returncode == 0
+    assert (trusted.parent / "known.json").exists()
+    (trusted.parent / "known.json").unlink()
+    trusted.write_text(trusted.read_text().partition("\n")[2])
+    assert files(mpigen, "tree", "--config", str(trusted)) == (1, ["tree/b/pod.yaml"])
+
+
 def test_fail_on_sets_the_severity_that_fails_a_run(mpigen: Run, tree: Path) -> None:
     (tree / "a/pod.yaml").unlink()
     (tree / "b/pod.yaml").unlink()

@@ -169,7 +169,7 @@ def _shortage(addresses: Range, demand: Demand) -> tuple[str, str] | None:
             return message, "give each node a larger block of addresses, or exclude whole blocks instead of parts"
     if supply.per_node is None and supply.count < demand.interfaces:
         message = f"{network} has {supply.count} addresses for pods, but the pods need {demand.interfaces}"
-        return message, f"write a range with at least {demand.interfaces} addresses"
+        return message, f"write a larger range, with at least {demand.interfaces} addresses for pods"
     return None
 
 

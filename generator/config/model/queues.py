@@ -107,8 +107,8 @@ class Transformation(Section):
     """`retain`: Kueue counts `input` and `outputs`. `replace`: Kueue counts only `outputs`, or nothing if `outputs` is
     empty."""
     outputs: MappingOf[Resource, Quantity] = Field(default={}, validate_default=True)
-    """The resources that Kueue counts for one unit of `input`, such as `example.com/gpu-memory: 10`. A quota in nodes
-    then contains these resources."""
+    """The resources that Kueue counts for one unit of `input`, such as `example.com/gpu-memory: 10`. A quota that
+    is a number of nodes, such as `quota: {h100: 2}`, then contains these resources of the nodes."""
 
 
 def counting_of(prefixes: Iterable[str], transformations: Iterable[Transformation]) -> Counting:
