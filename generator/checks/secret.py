@@ -14,7 +14,9 @@ from generator.manifests import Manifest
 from generator.objects.fields import mapping
 
 _WHY = "everyone with access to the repository can read and use this secret, now and in the git history"
+_WHY_VALUE = "everyone with access to the repository can read this value, now and in the git history"
 _EXTERNAL = "an ExternalSecret (`tenants[].secrets` in `platform.yaml`)"
+_REPLACE = f"replace the Secret by {_EXTERNAL} or a SealedSecret; if no value is confidential, by a ConfigMap"
 _FAKE: Path = ("spec", "provider", "fake")
 _STORES = {("external-secrets.io", "SecretStore"), ("external-secrets.io", "ClusterSecretStore")}
 
@@ -23,7 +25,8 @@ _STORES = {("external-secrets.io", "SecretStore"), ("external-secrets.io", "Clus
 def value(manifest: Manifest) -> Iterator[Breach]:
     """Report a credential in a manifest.
 
-    Git keeps a credential forever, so removing it is not enough: rotate it. The check reports every value in a Secret;
+    Git keeps a credential forever, so removing it is not enough: rotate it. The check reports every value in a Secret,
+    because mpigen cannot distinguish a password from a user name there;
     private keys, tokens, registry logins and passwords in URLs in any string; and values of names such as
     `AWS_SECRET_ACCESS_KEY` or `HF_TOKEN`. It also reports a SecretStore with the provider `fake`, whose values are in
     the manifest. The check does not report paths and references to a secret, placeholders
@@ -49,8 +52,7 @@ def _secret_values(body: dict[str, Any]) -> Iterator[Breach]:
     for field in ("data", "stringData"):
         for key, text in mapping(body, field).items():
             if isinstance(text, str) and not is_unfilled(_decode(text) if field == "data" else text):
-                fix = f"replace the Secret by {_EXTERNAL}, or by a SealedSecret"
-                yield Breach((field, key), f"`{field}` contains a secret value", _WHY, fix)
+                yield Breach((field, key), f"`{field}` contains a value of the Secret", _WHY_VALUE, _REPLACE)
 
 
 def _decode(text: str) -> str:

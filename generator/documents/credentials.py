@@ -41,10 +41,12 @@ _LANGUAGE_TOKEN = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _LATER = r"""
-    |(?:.*\$\{[^{}]*\}|.*\$\([^()]*\)|(?>.*?\{\{).*\}\}|.*<[A-Za-z/|][^<>]*>).*|\$[A-Za-z_][\w.:-]*  # filled in
+    |(?:.*\$\{[^{}]*\}|.*\$\([^()]*\)|(?>.*?\{\{).*\}\}|.*<[A-Za-z/|][^<>]*>).*  # filled in
+    |\$(?:[A-Za-z_][\w.:-]*|[0-9@*])                                              # a variable, or $1 in a script
     |ENC\[.*                                                                      # encrypted by SOPS
     |[*x.\-_]+|\W+
-    |.*(?:placeholder|dummy|redacted|change[-_ ]?me|replace[-_ ]?me|your[-_ ]).*
+    |.*(?:placeholder|dummy|redacted|change[-_ ]?me|replace[-_ ]?me|your[-_ ]|goes[-_ ]here).*
+    |(?-i:(?:[A-Z]+_)*(?:PASSWORD|PASSPHRASE|SECRET|TOKEN|KEY(?:_ID)?))  # the name of the value in place of the value
 """
 _NOT_YET = re.compile(rf"\s*(?:{_LATER})\s*", re.IGNORECASE | re.DOTALL | re.VERBOSE)
 _PLACEHOLDER = re.compile(
@@ -52,7 +54,7 @@ _PLACEHOLDER = re.compile(
     |/.*|\./.*|[\w.+-]+:/.*|(?:vault|file|arn|aws|gcp|azure):.*  # a path or a reference
     |true|false|on|off|none|null|yes|no|auto|env|default|[0-9.,]{{1,9}}
     |[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+\(.*                                          # a call in a script
-    |.*(?:example|not[-_ ]used|todo|insert).*
+    |.*(?:example|not[-_ ](?:used|set)|todo|insert).*
     )\s*""",
     re.IGNORECASE | re.DOTALL | re.VERBOSE,
 )

@@ -70,6 +70,8 @@ NOT_BY_NAME = {
     "USE_PASSWORD": "false",
     "DB_PASSWORD": "CHANGE-ME",
     "SOPS_SECRET": "ENC[AES256_GCM,data:abc]",
+    "AWS_SECRET_ACCESS_KEY": "UPDATE_AWS_SECRET_ACCESS_KEY",
+    "GITLAB_TOKEN": "**access token goes here**",
 }
 HARMLESS = (
     "quay.io/acme/mpi@sha256:3b1f0c5d9a7e42680f1d2c3b4a5968778695a4b3c2d1e0f9e8d7c6b5a4938271",
@@ -81,6 +83,9 @@ HARMLESS = (
     "grep -q 'BEGIN OPENSSH PRIVATE KEY' /home/mpiuser/.ssh/id_rsa",
     "password: read it from /run/secrets\n",
     "token=$(cat /run/secrets/token)\nexport HF_TOKEN=${TOKEN}\n",
+    "import_certificates() {\n  FILE=$1\n  PASSWORD=$2\n}\n",
+    'PASSWORD="not set"\nif [ -f "$FILE" ]; then\n  PASSWORD=$(cat "$FILE")\nfi\n',
+    "oc login --token=TOKEN --server=https://openshift.default.svc",
     "mpirun --mca pml ucx python train.py --tokenizer=gpt2 --token-file=/run/token",
 )
 
@@ -161,7 +166,7 @@ def test_any_value_in_a_secret_is_reported(field: str) -> None:
     assert (finding.check, finding.path, finding.message) == (
         CHECK,
         f"$.{field}.a",
-        f"`{field}` contains a secret value",
+        f"`{field}` contains a value of the Secret",
     )
     assert value not in plain(finding) + render(Result(findings=[finding]))
 
