@@ -17,11 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from generator.checks.finding import listed
+from generator.checks.pod.fields import field as pod_fields
 from generator.documents.files import read_file
 from generator.documents.kustomize import NAMES, Kustomizations
 from generator.documents.load import load
 from generator.errors import DocumentError, InputError
 from generator.facts.table import read_table
+from generator.manifests import Manifest
 from generator.schemas.embedded import Engine
 
 CHART = "Chart.yaml"
@@ -56,7 +58,7 @@ class Skipped:
 
 
 def recognize_places(files: Sequence[Path], kustomizations: Kustomizations) -> dict[Path, Skipped]:
-    """Return the files that belong to Helm charts and kustomizations, and are no manifests.
+    """Return the files that are no manifests because of their place: in a Helm chart, a kustomization, or for a tool.
 
     Args:
         files: the files outside of releases.
@@ -75,7 +77,19 @@ def recognize_places(files: Sequence[Path], kustomizations: Kustomizations) -> d
             skipped[file] = Skipped("chart", os.path.relpath(chart), str(file))
         elif file.name in NAMES or (is_input and plain not in resources):
             skipped[file] = Skipped("kustomization", "", str(file))
+        elif tool := _reader_of_path(f"{plain.parent.name}/{plain.name}"):
+            skipped[file] = Skipped("tool", tool, str(file))
     return skipped
+
+
+def _reader_of_path(name: str) -> str:
+    """Return the tool that reads a file with this folder and name; empty for all other files."""
+    return next((tool for path, tool in _paths() if path.fullmatch(name)), "")
+
+
+@cache
+def _paths() -> Sequence[tuple[re.Pattern[str], str]]:
+    return [(re.compile(row["path"]), row["tool"]) for row in read_table("foreign")["paths"]]
 
 
 def _is_chart(folder: Path, known: dict[Path, bool]) -> bool:
@@ -155,9 +169,14 @@ def _has_expression(body: object) -> bool:
 
 
 def _has_variable(body: object, engine: Engine) -> bool:
-    """Return True if the schema rejects a value that is a shell variable, such as `$REPLICAS` in place of a number."""
-    violations = (engine.violations(body) if isinstance(body, dict) else None) or ()
-    return any(isinstance(item.value, str) and _VARIABLE.fullmatch(item.value) for item in violations)
+    """Return True if a schema rejects a value that is a shell variable, such as `$REPLICAS` in place of a number.
+
+    Pod templates have a schema, even in kinds without one, such as PyTorchJob.
+    """
+    if not isinstance(body, dict):
+        return False
+    rejected = (*(engine.violations(body) or ()), *pod_fields(Manifest(body, ""), engine, ()))
+    return any(isinstance(item.value, str) and _VARIABLE.fullmatch(item.value) for item in rejected)
 
 
 def _reader_of(body: object, engine: Engine) -> str:

@@ -176,9 +176,14 @@ def _check_releases(alone: Checked, part: Part, today: dt.date | None, suite: Su
 def combine_engines(first: Checked, second: Checked | None = None) -> Checked:
     """Return the findings of one or two engines.
 
-    The findings of the second engine are left out for objects in which the first engine has a finding.
+    The findings of the second engine are left out for objects in which the first engine has a finding, and for files
+    that the first engine cannot parse.
     """
-    reported = {(finding.file, finding.resource) for finding in first.findings if finding.resource}
+    reported = {
+        (finding.file, finding.resource)
+        for finding in first.findings
+        if finding.resource or finding.check == "yaml/unreadable"
+    }
     further = second.findings if second else ()
     new = [finding for finding in further if (finding.file, finding.resource) not in reported]
     return replace(first, findings=list(dict.fromkeys((*first.findings, *new))))

@@ -68,6 +68,16 @@ SKIPPED: Mapping[str, tuple[Mapping[str, str], str]] = {
         {"a.yaml": "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\nspec: {replicas: $REPLICAS}\n"},
         "1 file with template expressions: render them, and pipe the result into mpigen validate -",
     ),
+    "a variable in a pod template of a kind without a schema": (
+        {
+            "a.yaml": (
+                "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nmetadata: {name: a}\n"
+                "spec: {pytorchReplicaSpecs: {Worker: {template: {spec: {containers: [{name: pytorch, image: a, "
+                "resources: {limits: {nvidia.com/gpu: $GPU_PER_NODE}}}]}}}}}\n"
+            )
+        },
+        "1 file with template expressions: render them, and pipe the result into mpigen validate -",
+    ),
     "an encrypted Secret": (
         {"a.yaml": f"{SECRET}stringData: {{a: 'ENC[AES256_GCM,data:x]'}}\n{SOPS}"},
         "1 file that SOPS encrypts, except for the check secret/value",
@@ -89,6 +99,16 @@ SKIPPED: Mapping[str, tuple[Mapping[str, str], str]] = {
         (
             "3 files of tools, which no API server reads: index.yaml (Helm), stack.yaml (AWS CloudFormation), "
             "step.yaml (Kubeflow Pipelines)"
+        ),
+    ),
+    "a patch of kubeadm": (
+        {
+            "kind/patches/kube-apiserver.yaml": "apiVersion: v1\nkind: Pod\nspec: {containers: [{name: a}]}\n",
+            "kind/patches/etcd0+merge.yaml": "apiVersion: v1\nkind: Pod\nmetadata: {name: etcd}\n",
+        },
+        (
+            "2 files of tools, which no API server reads: kind/patches/etcd0+merge.yaml (kubeadm), "
+            "kind/patches/kube-apiserver.yaml (kubeadm)"
         ),
     ),
     "other YAML": (

@@ -158,3 +158,9 @@ def test_both_engines_use_the_definition() -> None:
     write(definition=DEFINITION, queue=queue("size: two"))
     assert [name for name, _ in check(engine="kubeconform")] == ["kubeconform/invalid"]
     assert [name for name, _ in check(engine="both")] == ["schema/wrong-type"]
+
+
+def test_both_engines_report_a_syntax_error_once() -> None:
+    write(queue="apiVersion: acme.com/v1\nkind: [Queue\n")
+    assert [name for name, _ in check(engine="kubeconform")] == ["kubeconform/invalid"]
+    assert [name for name, _ in check(engine="both")] == ["yaml/unreadable"]
