@@ -34,6 +34,8 @@ _LISTS_OF_FILES = (
     "crds",
 )
 _HELM = ("helmCharts", "helmChartInflationGenerator")
+_NOTE = re.compile(r"#|Warning:|[IW]\d{4} ")
+"""The start of a line that is no error: a deprecation, a warning, or a line of klog, such as `I1126 03:59:31.9 …`."""
 _SECONDS = 120
 """The longest time for one kustomization; kustomize takes less than a second for most."""
 
@@ -217,7 +219,7 @@ def render(folder: Path, renderer: Sequence[str]) -> bytes:
         raise EngineError((Problem(f"{renderer[0]} does not run: {error.strerror}", "install it again"),)) from None
     if ran.returncode:
         lines = [line for line in ran.stderr.decode(errors="replace").splitlines() if line.strip()]
-        errors = [line for line in lines if not line.startswith(("#", "Warning:"))] or lines
+        errors = [line for line in lines if not _NOTE.match(line)] or lines
         message = " ".join(errors).removeprefix("error: ").removeprefix("Error: ")[:500]
         raise InputError(
             (Problem(f"kustomize cannot render this folder: {message}", "fix the error that kustomize reports"),)
