@@ -36,8 +36,8 @@ def find_resource(catalog: Catalog, text: str) -> Resource:
     """Return the resource of a name such as `trainjobs`, `trainjob`, `TrainJob` or `trainjobs.trainer.kubeflow.org`.
 
     If several groups have a resource of this name, return the resource of the core group, or else of the group that is
-    first by name. The API server orders groups by their priority instead. If no resource has this name, return a Resource
-    with the name and group in lower case, of which it is unknown whether its objects are in namespaces.
+    first by name. The API server orders groups by their priority instead. If no resource has this name, return a
+    Resource with the name and group in lower case, of which it is unknown whether its objects are in namespaces.
     """
     name, _, group = text.lower().partition(".")
     kinds = [kind for kind in catalog_kinds(catalog) if name in (kind.resource, kind.kind.lower())]
