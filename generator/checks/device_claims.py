@@ -14,6 +14,8 @@ from generator.manifests import Manifest
 from generator.objects.fields import indexed_mappings, mapping, mappings
 
 _REJECTED = "the API server rejects the object"
+_UNBOUND = 10**18
+"""A cost from which the estimate has no bound, because the size of a text or of a list is unknown."""
 _SPECS: Mapping[str, Path] = {
     "DeviceClass": ("spec",),
     "ResourceClaim": ("spec", "devices"),
@@ -52,25 +54,41 @@ def device_claim(devices: Devices) -> Iterator[Breach]:
 
     `requests` of a constraint or of a configuration must name requests of the claim, or alternatives of a request, such
     as `gpu/large`. A selector must be a CEL expression over the variable `device` that compiles and returns a boolean.
-    mpigen compiles with Google's CEL, against the types that Kubernetes declares.
+    mpigen compiles with Google's CEL, against the types that Kubernetes declares. The cost that the API server
+    estimates for a selector must not exceed 1,000,000. mpigen computes the same estimate from the sizes that Kubernetes
+    declares, such as 32 attributes of a device.
 
     Source: kubernetes v1.34.2 pkg/apis/resource/validation/validation.go validateDeviceClaim, validateRequestNameRef,
-    validateCELSelector; k8s.io/dynamic-resource-allocation v0.34.2 cel/compile.go CompileCELExpression
+    validateCELSelector; k8s.io/dynamic-resource-allocation v0.34.2 cel/compile.go CompileCELExpression; cel-go v0.26.0
+    checker/cost.go
     """
     yield from _find_unknown_requests(devices)
     for path, selector in _selectors(devices):
         text = mapping(selector, "cel").get("expression")
         if isinstance(text, str):
-            from generator.simulate.policies.devices import find_selector_problem  # importing CEL takes long
+            yield from _find_rejected_selector((*path, "cel", "expression"), text, devices.minor)
 
-            if problem := find_selector_problem(text, devices.minor):
-                yield Breach(
-                    (*path, "cel", "expression"),
-                    f"the selector does not compile: {problem}",
-                    _REJECTED,
-                    'write a boolean expression over `device`, such as `device.driver == "gpu.example.com"`',
-                    value=text,
-                )
+
+def _find_rejected_selector(path: Path, text: str, minor: int) -> Iterator[Breach]:
+    """Yield a breach for a selector that does not compile, or whose estimated cost is too high."""
+    from generator.simulate.policies.devices import (  # importing CEL takes long
+        MOST_COST,
+        find_selector_cost,
+        find_selector_problem,
+    )
+
+    if problem := find_selector_problem(text, minor):
+        message = f"the selector does not compile: {problem}"
+        fix = 'write a boolean expression over `device`, such as `device.driver == "gpu.example.com"`'
+        yield Breach(path, message, _REJECTED, fix, value=text)
+    elif (cost := find_selector_cost(text, minor)) > MOST_COST:
+        estimate = f"is {cost:,}" if cost < _UNBOUND else "has no bound"
+        message = f"the selector is too complex: its estimated cost {estimate}, and the limit is {MOST_COST:,}"
+        fix = (
+            "read single attributes after `has(…)`, such as `device.attributes['gpu.example.com'].model`, instead of "
+            "loops over all attributes and `orValue`"
+        )
+        yield Breach(path, message, _REJECTED, fix, value=text)
 
 
 def _find_unknown_requests(devices: Devices) -> Iterator[Breach]:

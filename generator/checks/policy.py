@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 _REJECTED = "the API server rejects the policy"
 _CEL_DOCS = "https://kubernetes.io/docs/reference/using-api/cel/"
 _FIX = f"correct the expression: {_CEL_DOCS} describes the syntax and the functions"
+_LITERAL_FIX = (
+    "give all items of a list, and all keys and all values of a mapping, one type, and write durations as `1h30m`, "
+    "timestamps as `2026-01-31T00:00:00Z` and patterns in the syntax of RE2"
+)
 _FIX_OF_NEW = "rewrite the expression without this function, or raise the version of Kubernetes in `cluster.versions`"
 _VARIABLES = ("object", "oldObject", "request", "namespaceObject", "params", "variables", "authorizer")
 _UNDECLARED_VARIABLE = re.compile(r"undeclared reference to 'variables\.(\w+)'")
@@ -85,7 +89,8 @@ def _condition_breaches(manifest: Manifest, targets: Mapping[str, str]) -> Itera
         for place, condition in indexed_mappings(hook.get("matchConditions")):
             text = string(condition.get("expression")).strip()
             scopes = [Scope(minor, has_params=False) for minor in (_compatible_minor(targets), _NEWEST)]
-            problems = [compile_expression(text, scope, ("bool",)).problem if text else "" for scope in scopes]
+            compiled = [compile_expression(text, scope, ("bool",)) for scope in scopes if text]
+            problems = [item.problem or item.literal_problem for item in compiled] or ["", ""]
             if problems[0]:
                 message, fix = f"the expression does not compile: {problems[0]}", _FIX
                 if not problems[1]:
@@ -127,8 +132,13 @@ def _validation_breaches(validations: object) -> Iterator[Breach]:
 
 
 def _expression_breaches(policy: Policy, newest: Policy) -> Iterator[Breach]:
-    broken = {path: part for path, part in policy.expressions() if part.problem and not _is_echo(part, policy)}
+    expressions = dict(policy.expressions())
+    broken = {path: part for path, part in expressions.items() if part.problem and not _is_echo(part, policy)}
     with_all_functions = dict(newest.expressions()) if broken else {}
+    for path, expression in expressions.items():
+        if problem := expression.literal_problem:
+            message = f"the expression does not compile: {problem}"
+            yield Breach(path, message, _REJECTED, _LITERAL_FIX, value=expression.text, check="policy/expression")
     for path, expression in broken.items():
         if with_all_functions[path].problem:
             message, fix = f"the expression does not compile: {expression.problem}", _repair(expression, policy)
@@ -301,10 +311,11 @@ declare(
     whose match condition does not compile. Usual causes: an undefined variable, field or function; `params` without
     `paramKind`; types that do not fit; or a result of the wrong type. `object.spec.suspend`, for example, is not a
     boolean condition, but `object.spec.suspend == true` is one. mpigen compiles with Google's CEL, against the types
-    that Kubernetes declares.
+    that Kubernetes declares. The API server also rejects lists and mappings of mixed types, such as `[1, 'a']`, and
+    invalid literals of durations, timestamps and patterns, such as `duration('1d')`.
 
     Source: kubernetes v1.34.2 pkg/apis/admissionregistration/validation/validation.go validateCELCondition,
-    validateMatchConditions
+    validateMatchConditions; k8s.io/apiserver v0.34.2 pkg/cel/environment/base.go
     """,
 )
 declare(

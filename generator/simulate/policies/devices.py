@@ -6,21 +6,26 @@ k8s.io/apiserver v0.34.2 pkg/cel/environment/base.go (ValidateRegexLiterals) and
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
 from cel_expr_python import cel  # type: ignore[import-untyped]
 
 from generator.facts.table import read_table
+from generator.simulate.policies.checked import Checked, read_checked
+from generator.simulate.policies.cost import Sizes, estimate_cost
 from generator.simulate.policies.environment import declare, flat_name
 from generator.simulate.policies.expression import error_messages
-from generator.simulate.policies.library import find_pattern_problem
-from generator.simulate.policies.syntax import Reading, apply_changes, find_patterns, find_readings
+from generator.simulate.policies.literals import find_literal_problem
+from generator.simulate.policies.syntax import Reading, apply_changes, find_readings
 
 DEVICE = "device"
 """The variable of a selector."""
 _FIELDS: dict[str, str] = read_table("cel")["device"]["fields"]
-_RESULTS = ("BOOL", "DYN")
+_RESULTS = ("bool", "any")
+MOST_COST: int = read_table("cel")["device"]["largest"]
+"""The largest cost of a selector."""
 
 
 def find_selector_problem(text: str, minor: int) -> str:
@@ -36,15 +41,41 @@ def find_selector_problem(text: str, minor: int) -> str:
             return f"undefined field '{reading.fields[0]}'"
         if reading.bracket and not reading.fields:
             return f"the fields of `{DEVICE}` have no index; write `{DEVICE}.driver`, for example"
-    rewritten = apply_changes(text, [_replace(reading) for reading in readings if _is_typed(reading)])
     try:
-        result = str(_environment(minor).compile(rewritten).return_type())
+        checked = _check(text, readings, minor)
     except RuntimeError as error:
         return error_messages(error)[0]
-    if result not in _RESULTS:
-        return f"must evaluate to bool but got {result.lower()}"
-    problems = ((literal, find_pattern_problem(literal)) for literal in find_patterns(text))
-    return next((f"invalid regular expression {literal}: {problem}" for literal, problem in problems if problem), "")
+    if (result := checked.type_of(checked.root)).name not in _RESULTS:
+        return f"must evaluate to bool but got {result}"
+    return find_literal_problem(checked)
+
+
+def find_selector_cost(text: str, minor: int) -> int:
+    """Return the largest cost that the API server estimates for a CEL selector of devices; 2^64-1 without a bound.
+
+    Args:
+        text: the expression, which compiles.
+        minor: the minor version of Kubernetes whose functions it can use.
+    """
+    readings = [reading for reading in find_readings(text) if reading.root == DEVICE]
+    return estimate_cost(_check(text, readings, minor), _sizes())
+
+
+@cache
+def _sizes() -> Sizes:
+    flat = {flat_name((DEVICE, name)): (DEVICE, name) for name in _FIELDS}
+    largest = {tuple(path.split()): size for path, size in read_table("cel")["device"]["sizes"].items()}
+    return Sizes(flat, frozenset({DEVICE}), largest)
+
+
+def _check(text: str, readings: Iterable[Reading], minor: int) -> Checked:
+    """Return a compiled selector.
+
+    Raises:
+        RuntimeError: it does not compile.
+    """
+    rewritten = apply_changes(text, [_replace(item) for item in readings if _is_typed(item)])
+    return read_checked(_environment(minor).compile(rewritten))
 
 
 def _is_typed(reading: Reading) -> bool:

@@ -17,6 +17,7 @@ from cel_expr_python import cel  # type: ignore[import-untyped]
 from generator.errors import NotModelledError, Problem
 from generator.simulate.access import Access
 from generator.simulate.policies.authorizer import GRANT_FUNCTIONS, Authorizer
+from generator.simulate.policies.checked import read_checked
 from generator.simulate.policies.environment import (
     TYPED,
     check_environment,
@@ -28,6 +29,7 @@ from generator.simulate.policies.environment import (
     typed_name,
 )
 from generator.simulate.policies.library import TOO_MANY_DIGITS
+from generator.simulate.policies.literals import find_literal_problem
 from generator.simulate.policies.signatures import CHECKED
 from generator.simulate.policies.syntax import (
     OPTIONAL_READING,
@@ -109,6 +111,8 @@ class Expression:
         problem: the compile error; empty if there is none.
         lacking: why mpigen cannot evaluate the expression, which the API server can evaluate; empty if mpigen can.
         reads: the variables of the policy that the expression reads.
+        checked: the expression that Google's CEL has compiled against the types that Kubernetes declares; None after an
+            error.
     """
 
     text: str
@@ -116,6 +120,7 @@ class Expression:
     problem: str = ""
     lacking: str = ""
     reads: tuple[str, ...] = ()
+    checked: Any = field(default=None, repr=False)
     _program: Any = None
     _unknowns: list[Problem] = field(default_factory=list)
 
@@ -128,6 +133,14 @@ class Expression:
     def declared(self) -> str:
         """The declared type of a variable with this expression (composition.go `convertCelTypeToDeclType`)."""
         return _replace_unknown_types(self.type)
+
+    @property
+    def literal_problem(self) -> str:
+        """The reason why the API server rejects a literal, such as a list of mixed types; empty if it accepts all.
+
+        The evaluation ignores the problem, because a policy with such a literal does not exist in a cluster.
+        """
+        return "" if self.checked is None else find_literal_problem(read_checked(self.checked))
 
     def evaluate(self, data: Mapping[str, Any], variables: Mapping[str, Any] | None = None) -> Any:
         """Return the result as plain data, or `Failed` if the evaluation fails.
@@ -260,11 +273,12 @@ def _compile(text: str, scope: Scope, returns: tuple[str, ...]) -> Expression:
     if problem := next(_find_undefined_fields(readings), ""):
         return Expression(text, "", problem, reads=reads)
     try:
-        type_ = _infer_type(text, readings, scope)
+        checked = _check(text, readings, scope)
     except RuntimeError as error:
         problem = _join_errors(error)
         lacking = "mpigen does not convert an IP address to a string" if _CONVERTS_ADDRESS.fullmatch(problem) else ""
         return Expression(text, "", "" if lacking else problem, lacking, reads)
+    type_ = _type_of(checked)
     if returns and type_ not in returns:
         expected = next(iter(returns)) if len(returns) == 1 else f"one of [{' '.join(returns)}]"
         return Expression(text, type_, f"must evaluate to {expected} but got {type_}", reads=reads)
@@ -274,13 +288,11 @@ def _compile(text: str, scope: Scope, returns: tuple[str, ...]) -> Expression:
         if name in scope.variables
     }
     rewritten = rewrite_for_evaluation(text, readings, forms, list(_typed_conversions(text, scope)))
-    return add_program(Expression(text, type_, reads=reads), rewritten, scope.access)
+    return add_program(Expression(text, type_, reads=reads, checked=checked), rewritten, scope.access)
 
 
-def _infer_type(
-    text: str, readings: list[Reading], scope: Scope, elements: Mapping[str, str] = MappingProxyType({})
-) -> str:
-    """Return the type of an expression.
+def _check(text: str, readings: list[Reading], scope: Scope, elements: Mapping[str, str] = MappingProxyType({})) -> Any:
+    """Return an expression, compiled against the types that Kubernetes declares.
 
     Args:
         text: the source text.
@@ -301,8 +313,12 @@ def _infer_type(
         has_authorizer=scope.has_authorizer,
     )
     names = {name: typed_name(type_) for name, type_ in types.items()}
-    type_ = str(env.compile(rewrite_for_check(text, readings, names, elements)).return_type())
-    return re.sub(r"\b[A-Z_]+\b", lambda word: word[0].lower(), type_)
+    return env.compile(rewrite_for_check(text, readings, names, elements))
+
+
+def _type_of(checked: Any) -> str:
+    """Return the type of a compiled expression, such as `list<string>`."""
+    return re.sub(r"\b[A-Z_]+\b", lambda word: word[0].lower(), str(checked.return_type()))
 
 
 def _typed_conversions(text: str, scope: Scope) -> Iterator[tuple[int, int, str]]:
@@ -314,8 +330,8 @@ def _typed_conversions(text: str, scope: Scope) -> Iterator[tuple[int, int, str]
         renamed = others & find_elements(text) - {item.root for item in readings if not can_rename(part, item)}
         numbered = {name: element_name(number) for number, name in enumerate(sorted(renamed))}
         try:
-            type_ = _infer_type(part, readings, scope, {name: numbered.get(name, name) for name in others})
-            type_ = type_.partition("<")[0]
+            checked = _check(part, readings, scope, {name: numbered.get(name, name) for name in others})
+            type_ = _type_of(checked).partition("<")[0]
         except RuntimeError:  # the argument does not compile alone, so its type is unknown
             continue
         if type_ in CHECKED:

@@ -78,18 +78,6 @@ def tokenize(expression: str) -> tuple[Token, ...]:
     )
 
 
-_PATTERN_FUNCTIONS = frozenset({"matches", "find", "findAll"})
-
-
-def find_patterns(expression: str) -> Iterator[str]:
-    """Yield the literals in an expression that are regular expressions, such as `"a+"` in `text.matches("a+")`."""
-    tokens = tokenize(expression)
-    for dot, name, opening, literal, closing in zip(*(tokens[start:] for start in range(5)), strict=False):
-        is_call = dot.text == "." and name.text in _PATTERN_FUNCTIONS and opening.text == "("
-        if is_call and literal.kind == "text" and closing.text in ("),"):
-            yield literal.text
-
-
 @lru_cache(_CACHED)
 def find_readings(expression: str) -> tuple[Reading, ...]:
     """Return the reads of variables in an expression, including the variables of its comprehensions."""
