@@ -122,3 +122,77 @@ def amount_of(value: object) -> Fraction | None:
         return parse(str(value).strip(" ")).value
     except ValueError:
         return None
+
+
+_GO_FORM = re.compile(
+    r"(?P<sign>[+-]?)0*(?P<whole>[0-9]*)(?:\.(?P<rest>[0-9]*))?(?P<suffix>[KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,2})?"
+)
+_SHORT, _SHORT_BINARY = 18, 14  # digits of an amount that Kubernetes stores as an integer
+_NANO = 9
+
+
+def scaled_value(text: str, scale: int) -> int:
+    """Return the amount of a quantity as an int64 in units of 10 to the power of `scale`, as Kubernetes computes it.
+
+    The result is rounded up. An amount that is too large overflows, and no error reports it: the result of
+    `scaled_value("9223372036854776", -3)` is negative.
+
+    Source: k8s.io/apimachinery v0.34.2 pkg/api/resource/quantity.go `ParseQuantity`, `ScaledValue`; amount.go
+    `AsScaledInt64`; math.go `positiveScaleInt64`; scale_int.go `scaledValue`
+
+    Raises:
+        ValueError: the text is not a quantity.
+    """
+    match = _GO_FORM.fullmatch(text)
+    if match is None or not text:
+        raise ValueError("not a quantity")
+    whole, rest, suffix = match["whole"] or "0", match["rest"] or "", match["suffix"] or ""
+    sign, digits = -1 if match["sign"] == "-" else 1, int(whole + rest)
+    if suffix.endswith("i"):
+        power = 10 * [*_BINARY].index(suffix)
+        is_short = not rest and _SHORT_BINARY - len(whole) - int(power * 0.3) >= 0
+        if is_short:
+            return _scale_integer(sign * (digits << power), 0, scale)
+        return _scale_decimal(sign, digits << power, len(rest), scale, is_binary=True)
+    exponent = (
+        int(suffix[1:]) if suffix[:1] in ("e", "E") and len(suffix) > 1 else 3 * ("num kMGTPE".index(suffix or " ") - 3)
+    )
+    if len(whole) + len(rest) <= _SHORT and exponent - len(rest) >= -_NANO:
+        return _scale_integer(sign * digits, exponent - len(rest), scale)
+    return _scale_decimal(sign, digits, len(rest) - exponent, scale, is_binary=False)
+
+
+def _scale_integer(value: int, own: int, scale: int) -> int:
+    """Return a value in units of 10 to the power of `own` in other units. A product of one step can overflow."""
+    if own < scale:
+        divisor: int = 10 ** (scale - own)
+        return -(-value // divisor) if value > 0 else value // divisor
+    if own - scale in (0, 1, 2, 3, 6, 9):
+        return _wrap(value * 10 ** (own - scale))
+    for _ in range(own - scale):
+        value *= 10
+        if _wrap(value) != value:
+            return 0
+    return value
+
+
+def _scale_decimal(sign: int, digits: int, places: int, scale: int, *, is_binary: bool) -> int:
+    """Return a decimal number with some places behind the point in units of 10 to the power of `scale`."""
+    if digits:  # rounded to nano
+        digits = digits * 10 ** (_NANO - places) if places <= _NANO else -(-digits // 10 ** (places - _NANO))
+        places = _NANO
+    if is_binary and digits > _MOST * 10**places:
+        digits, places = _MOST, 0
+    shift = places + scale
+    if shift <= 0:
+        return _wrap(_wrap(sign * digits) * 10**-shift)
+    if sign > 0:
+        return _wrap(-(-digits // 10**shift))
+    value = _wrap(-digits)  # a negative number overflows before the division, which truncates
+    quotient: int = abs(value) // 10**shift * (1 if value > 0 else -1)
+    return quotient + int(value != quotient * 10**shift)
+
+
+def _wrap(number: int) -> int:
+    """Return the lowest 64 bits of a number, with a sign."""
+    return (number + 2**63) % 2**64 - 2**63

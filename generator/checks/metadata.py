@@ -1,4 +1,4 @@
-"""object/metadata, object/data: metadata of any object, and keys of ConfigMaps, that the API server rejects.
+"""object/metadata, object/required-name, object/data: metadata and keys of ConfigMaps that the API server rejects.
 
 Source: k8s.io/apimachinery v0.34.2 pkg/api/validation/objectmeta.go
 """
@@ -113,6 +113,55 @@ def _owner_breaches(metadata: Metadata) -> Iterator[Breach]:
                 fix = "set `controller: true` in one reference only"
                 yield Breach((*path, "controller"), message, _REJECTED, fix, value=True)
             controller = controller or name
+
+
+_NAMED_BY_SPEC: Mapping[tuple[str, str], Sequence[Path]] = {
+    ("apiregistration.k8s.io", "APIService"): (("spec", "version"), ("spec", "group")),
+    ("apiextensions.k8s.io", "CustomResourceDefinition"): (("spec", "names", "plural"), ("spec", "group")),
+}
+"""(group, kind) → the fields of which the name of an object consists, with a dot between them."""
+
+
+@dataclass(frozen=True, slots=True)
+class NamedBySpec:
+    """An object whose name consists of fields of its spec.
+
+    Attributes:
+        name: its name.
+        required: the name that it needs.
+        fields: the paths of the fields.
+    """
+
+    name: str
+    required: str
+    fields: Sequence[Path]
+
+    @classmethod
+    def of_manifest(cls, manifest: Manifest, _targets: Mapping[str, str]) -> NamedBySpec | None:
+        """Return the name of an APIService or CustomResourceDefinition; None for another kind."""
+        fields = _NAMED_BY_SPEC.get((manifest.group, manifest.kind), ())
+        parts = [mapping(manifest.body, *map(str, path[:-1])).get(str(path[-1]), "") for path in fields]
+        if not (manifest.name and fields and all(isinstance(part, str) for part in parts)):
+            return None
+        return cls(manifest.name, ".".join(map(str, parts)), fields)
+
+
+@check("object/required-name", severity=ERROR, needs=NamedBySpec)
+def required_name(named: NamedBySpec) -> Iterator[Breach]:
+    """Report an APIService or a CustomResourceDefinition whose name does not match its spec.
+
+    The name of an APIService must be `spec.version`, a dot and `spec.group`, such as `v1beta1.metrics.k8s.io`. The name
+    of a CustomResourceDefinition must be `spec.names.plural`, a dot and `spec.group`.
+
+    Source: k8s.io/kube-aggregator v0.34.2 pkg/apis/apiregistration/validation/validation.go ValidateAPIService;
+    k8s.io/apiextensions-apiserver v0.34.2 pkg/apis/apiextensions/validation/validation.go
+    ValidateCustomResourceDefinition
+    """
+    if named.name != named.required:
+        first, second = (".".join(map(str, path)) for path in named.fields)
+        message = f"the name is {format_value(named.name)}, but `{first}` and `{second}` require `{named.required}`"
+        fix = f"set the name to `{named.required}`, or correct these fields"
+        yield Breach(("metadata", "name"), message, _REJECTED, fix, value=named.name)
 
 
 @dataclass(frozen=True, slots=True)

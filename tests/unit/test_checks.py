@@ -40,6 +40,12 @@ TWO_KEYS = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata: {a: b}\n
 KEPT = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x, finalizers: [keep]}\n"
 OWNER = "{apiVersion: v1, kind: X, name: x, uid: u}"
 # check → how to spoil the good one, and where the finding belongs
+NAMED = """\
+apiVersion: apiregistration.k8s.io/v1
+kind: APIService
+metadata: {name: v1.metrics.example.com}
+spec: {group: metrics.example.com, version: v1beta1, groupPriorityMinimum: 100, versionPriority: 100}
+"""
 BAD = {
     "yaml/unreadable": (("kind: LocalQueue", "kind: [LocalQueue"), (3, 9)),
     "schema/not-an-object": (("kind: LocalQueue\n", ""), (1, 1)),
@@ -56,6 +62,7 @@ BAD = {
     "schema/null": (("clusterQueue: team-a", "clusterQueue:"), (7, 3)),
     "object/data": ((GOOD, TWO_KEYS), (4, 8)),
     "object/metadata": ((GOOD, KEPT), (3, 34)),
+    "object/required-name": ((GOOD, NAMED), (3, 18)),
     "object/unnamed": (("  name: default\n", ""), (3, 1)),
 }
 ONLY_IN_A_RELEASE = {"object/duplicate", "object/no-namespace", "object/not-namespaced"}

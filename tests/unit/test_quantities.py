@@ -10,12 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from generator.quantities import Quantity, parse
+from generator.quantities import Quantity, parse, scaled_value
 from tests.conftest import ROOT
 
 # Made by running k8s.io/apimachinery v0.34.2 over a list of texts: `resource.ParseQuantity`, then `AsDec` for the value
 # and `CanonicalizeBytes` for the text, with the format of `1e3` set to DecimalSI, because we write `1k` for it.
 TABLE: list[dict[str, Any]] = json.loads((ROOT / "tests/fixtures/quantities.json").read_text("utf-8"))
+# The same for `Value` and `MilliValue`, which overflow.
+SCALED: list[dict[str, Any]] = json.loads((ROOT / "tests/fixtures/scaled-quantities.json").read_text("utf-8"))
 READ = {row["text"]: row for row in TABLE if "refused" not in row}
 MOST = 2**63 - 1
 
@@ -107,3 +109,19 @@ def test_binary_and_decimal_suffixes_stay_apart() -> None:
     assert str(parse("1Gi") * 4) == "4Gi"
     assert str(parse("1G") * 4) == "4G"
     assert str(parse("1Gi") + parse("24Mi")) == "1048Mi"
+
+
+@pytest.mark.parametrize("row", SCALED, ids=lambda row: row["text"])
+def test_a_scaled_quantity_overflows_as_in_go(row: dict[str, Any]) -> None:
+    assert (scaled_value(row["text"], 0), scaled_value(row["text"], -3)) == (row["value"], row["milli"])
+
+
+@pytest.mark.parametrize("text", ["", "1x", "1e", "- 1"])
+def test_a_text_without_a_number_has_no_scaled_value(text: str) -> None:
+    with pytest.raises(ValueError, match="not a quantity"):
+        scaled_value(text, 0)
+
+
+def test_a_negative_quantity_has_a_negative_scaled_value() -> None:
+    texts = ("-2", "-2Ki", "-1500m", "-5000000000000000000000", ".", "Ki")
+    assert [scaled_value(text, 0) for text in texts] == [-2, -2048, -2, -6937977276, 0, 0]

@@ -13,7 +13,7 @@ from generator.documents.load import Path
 from generator.documents.messages import format_names, format_value
 from generator.objects.fields import indexed_mappings, mapping
 from generator.objects.pods import Container, PodTemplate
-from generator.quantities import amount_of, parse
+from generator.quantities import amount_of, parse, scaled_value
 from generator.schemas.patterns import KEY
 
 _KEY = re.compile(KEY)
@@ -31,7 +31,8 @@ def resources(pods: Pods) -> Iterator[Breach]:
 
     A request must not exceed its limit. The request of a device must be a whole number and equal its limit. Its name
     needs a domain outside of `kubernetes.io`, and must not start with `requests.`. Huge pages must be a multiple of
-    their size, and also need a request or a limit of cpu or memory.
+    their size, and also need a request or a limit of cpu or memory. A huge number of devices, such as
+    `10000000000000000`, overflows in the API server, which then rejects the number as a fraction.
 
     Since Kubernetes 1.34 pods can have resources of their own (`spec.resources`). These requests must be at least the
     sum of the containers' requests, and these limits at least the limit of each container.
@@ -81,6 +82,7 @@ def _requirements(
             place = (*path, (keys or {}).get(key, key), name)
             written = mapping(body, key)[name]
             yield from _amount(template, place, name, amount, written)
+        yield from _find_overflows(template, (*path, (keys or {}).get(key, key)), mapping(body, key))
     for name, request in requests.items():
         place, written = (*path, "requests", name), format_value(mapping(body, "requests")[name])
         limit = format_value(mapping(body, "limits").get(name))
@@ -124,6 +126,36 @@ def _amount(template: PodTemplate, path: Path, name: str, amount: Fraction, writ
         elif math.ceil(amount) % size:
             message = f"{format_value(written)} is not a multiple of the page size of `{name}`"
             yield report(template, path, message, "set a multiple of the page size", written)
+
+
+def _find_overflows(template: PodTemplate, path: Path, amounts: Mapping[str, object]) -> Iterator[Breach]:
+    """Yield the amounts of devices and huge pages that overflow in the API server.
+
+    The API server reads a device in milli units. If the product overflows, its last digits are not zeros, so the API
+    server rejects a whole number as a fraction.
+
+    Source: kubernetes v1.34.2 pkg/apis/core/validation/validation.go ValidateResourceQuantityValue,
+    validateResourceQuantityHugePageValue
+    """
+    for name, written in amounts.items():
+        amount = amount_of(written)
+        is_whole = amount is None or (amount >= 0 and amount.denominator == 1)
+        if not isinstance(name, str) or not is_whole or not _is_rejected_as_fraction(name, str(written).strip(" ")):
+            continue
+        message = f"`{name}` is {format_value(written)}, which overflows in the API server"
+        fix = "set the number that the pods need"
+        yield report(template, (*path, name), message, fix, written)
+
+
+def _is_rejected_as_fraction(name: str, text: str) -> bool:
+    """Return True if the API server does not read the amount of a device or of huge pages as a whole number."""
+    try:
+        if _is_device(name):
+            return scaled_value(text, -3) % 1000 != 0
+        size = amount_of(name.removeprefix(_HUGE)) if name.startswith(_HUGE) and amount_of(text) is None else None
+        return bool(size) and scaled_value(text, 0) % int(size or 1) != 0
+    except ValueError:  # a schema reports it
+        return False
 
 
 def _of_pods(template: PodTemplate, path: Path, body: Mapping[str, object]) -> Iterator[Breach]:
