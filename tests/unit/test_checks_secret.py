@@ -125,6 +125,26 @@ def test_a_credential_is_detected_by_its_format_and_not_printed(what: str) -> No
     assert not [line for line in TOKENS[what].splitlines() if line in said]
 
 
+@pytest.mark.parametrize(
+    ("key", "text", "severity"),
+    [
+        ("username", "postgres", "warning"),
+        ("db-user", "postgres", "warning"),
+        ("PGPORT.port", "5432", "warning"),
+        ("password", "postgres", "error"),
+        ("host", "postgres://ada:abc@db", "error"),
+        ("user", "ada token", "error"),
+        ("hosts", "db", "error"),
+    ],
+)
+def test_a_key_that_names_no_credential_is_a_warning(key: str, text: str, severity: str) -> None:
+    for body in (
+        secret(stringData={key: text}),
+        secret(data={key: base64.b64encode(text.encode()).decode()}),
+    ):
+        assert [finding.severity for finding in found(body)] == [severity]
+
+
 @pytest.mark.parametrize("name", BY_NAME)
 def test_a_credential_is_detected_by_its_variable_name(name: str) -> None:
     (finding,) = found(pod([{"name": "A", "value": "b"}, {"name": name, "value": WORD}]))
