@@ -67,7 +67,8 @@ def plan(platform: Path | None, *, output: Path, against: str, form: str, has_de
 
     The risk is high if running jobs stop, nodes restart, data is deleted, a protection is weaker, a
     network is open to others, a user becomes an admin, or the API server rejects the update. It is
-    medium if a team loses or gets something, and low otherwise.
+    medium for smaller losses, such as of quota, and for changed permissions and images. It is low
+    if no team loses anything.
     """
     from generator import pipeline
     from generator.report import plan as report

@@ -48,7 +48,11 @@ _BROAD: Mapping[Meaning, str] = {
 
 
 def find_access_effects(change: Change) -> Iterator[Effect]:
-    """Yield the permissions that subjects gain or lose, one effect for all subjects with the same change."""
+    """Yield an effect for each change of permissions, shared by the subjects with this change.
+
+    RBAC objects whose update changes no permission are one further effect. The topic `prune` reports the permissions
+    that subjects lose with a removed namespace.
+    """
     touched = _touched(change)
     if not touched:
         return
@@ -67,7 +71,7 @@ def find_access_effects(change: Change) -> Iterator[Effect]:
 
 
 def _read(change: Change) -> tuple[_Rights, _Rights]:
-    """Return the rights before and after. A role that one tree contains does not exist while the other tree applies.
+    """Return the rights before and after. A role that only one tree contains grants nothing in the other tree.
 
     Raises:
         SimulationError: two objects of the same name differ.
@@ -82,7 +86,7 @@ def _read(change: Change) -> tuple[_Rights, _Rights]:
 
 
 def _touched(change: Change) -> dict[tuple[str, str, str, str], Manifest]:
-    """Return the objects of RBAC that are added or removed, or whose permissions or subjects change."""
+    """Return identity → RBAC object that the update adds or removes, or for which `_differs` returns True."""
     others = (item for item in (*change.all_added, *change.all_removed) if item.group == _RBAC and item.kind in _KINDS)
     changed = (
         item.new
@@ -93,13 +97,13 @@ def _touched(change: Change) -> dict[tuple[str, str, str, str], Manifest]:
 
 
 def _differs(old: Manifest, new: Manifest) -> bool:
-    """Return True if two objects of RBAC differ in a field that decides about permissions, or in labels of a role."""
+    """Return True if two RBAC objects differ in a field of `_FIELDS`, or two ClusterRoles in an aggregation label."""
     differs = any(old.body.get(field) != new.body.get(field) for field in _FIELDS)
     return differs or (new.kind == "ClusterRole" and _aggregates(old) != _aggregates(new))
 
 
 def _without_effect(objects: Sequence[Manifest]) -> Iterator[Effect]:
-    """Yield an effect for the objects that change without a change of permissions."""
+    """Yield one effect for all added, changed and removed objects that change no permission; none without objects."""
     if objects:
         names = [item.resource for item in sorted(objects, key=lambda item: item.resource)]
         subjects = join(f"`{name}`" for name in names) if len(names) <= _SEPARATE else f"{len(names)} objects of RBAC"
@@ -121,15 +125,15 @@ class _Rights:
 
     @cached_property
     def by_binding(self) -> Mapping[str, Grant]:
-        """Name of a binding → its grant."""
+        """Binding, such as `RoleBinding team-a/edit` → its grant."""
         return {grant.binding: grant for grant in self.access.grants}
 
     def own(self, key: _Key, namespace: str) -> list[Grant]:
-        """Return the grants of a subject for a namespace alone, or for all namespaces (`CLUSTER`)."""
+        """Return the grants that bind the subject in a namespace; for `CLUSTER`, by a ClusterRoleBinding."""
         return [grant for grant in self.grants.get(key, ()) if grant.namespace == namespace]
 
     def effective(self, key: _Key, namespace: str) -> list[Grant]:
-        """Return the grants that apply to a subject in a namespace. The API server adds groups to the subject."""
+        """Return the grants that apply to a subject in a namespace, also by groups that the API server adds."""
         grants = (grant for one in _identities(key) for grant in self.grants.get(one, ()))
         return [grant for grant in grants if grant.namespace in (CLUSTER, namespace)]
 
@@ -174,7 +178,7 @@ class _Comparison:
         before: _Rights,
         after: _Rights,
     ) -> None:
-        """Keep both trees."""
+        """Keep the rights of both trees, and find the ClusterRoles that mpigen generated."""
         self._change = change
         self._touched = {item.resource: item for item in touched.values()}
         self._before, self._after = before, after
@@ -185,7 +189,7 @@ class _Comparison:
         self._named = {item.resource for item in generated if item.labels.items() >= MANAGED_BY.items()}
 
     def effects(self) -> Iterator[Effect]:
-        """Yield the effects. The topic `prune` names removed namespaces, in which all subjects lose their roles."""
+        """Yield the effects, except lost roles in removed namespaces, which the topic `prune` reports."""
         items = [item for key, namespace in self._pairs() for item in self._compare(key, namespace)]
         removed = self._places.before.keys() - self._places.after.keys()
         leaving = {item.key for item in items if item.place in removed}
@@ -196,7 +200,7 @@ class _Comparison:
         yield from _merge(self._holders(), self._places)
 
     def _pairs(self) -> list[tuple[_Key, str]]:
-        """Return the subjects and namespaces of the grants that differ."""
+        """Return (subject, namespace) of each grant that differs, with the old and the new subjects."""
         pairs: dict[tuple[_Key, str], None] = {}
         equal: dict[tuple[int, int], bool] = {}
         was, now = self._before.by_binding, self._after.by_binding
@@ -257,7 +261,7 @@ class _Comparison:
             yield _sentence(key, place, ("loses", lost), Risk.MEDIUM, self._kept(key, place, lost), causes)
 
     def _has_name(self, grant: Grant) -> bool:
-        """Return True if readers recognize a role by its name: a role of mpigen or of the API server."""
+        """Return True if an effect names the role: generated, without rules in the files, or cluster-admin."""
         return grant.role in self._named or bool(grant.gap) or grant.role == CLUSTER_ADMIN
 
     def _judge(
@@ -277,7 +281,10 @@ class _Comparison:
         return (Risk.HIGH if dangers else Risk.MEDIUM), tuple(details)
 
     def _kept(self, key: _Key, place: str, lost: frozenset[Permission]) -> tuple[str, ...]:
-        """Return details about the permissions that a subject keeps although a wildcard is lost."""
+        """Return details about the lost permissions that a subject keeps in part.
+
+        The subject can keep cluster-wide permissions in some namespaces, or single verbs of a lost `*`.
+        """
         kept: list[str] = []
         if place == CLUSTER:
             spaces = {grant.namespace for grant in self._after.grants.get(key, ()) if grant.namespace}
@@ -292,7 +299,7 @@ class _Comparison:
         return tuple(kept)
 
     def _causes(self, grants: Iterable[Grant]) -> tuple[Manifest, ...]:
-        """Return the touched bindings and roles of grants."""
+        """Return the touched bindings and roles of grants, and touched labelled ClusterRoles if a role aggregates."""
         names = [name for grant in grants for name in (grant.binding, grant.role)]
         direct = {name: self._touched[name] for name in names if name in self._touched}
         aggregated = [item for item in self._touched.values() if item.kind == "ClusterRole" and item.labels]
@@ -305,10 +312,10 @@ class _Comparison:
         return frozenset(item.resource for item in roles if "aggregationRule" in item.body)
 
     def _holders(self) -> Iterator[_Item]:
-        """Yield changes of roles that files outside the update bind.
+        """Yield the permissions that roles without a binding in the files gain or lose.
 
-        A ClusterRole can add its rules to a role of the API server, such as `edit`, by a label. A role in both trees
-        without a binding may have bindings in the cluster.
+        The cluster may have bindings of a role in both trees, and of a role of the API server, such as `edit`, to which
+        a ClusterRole adds its rules by a label.
         """
         was, now = (_unbound(tree, self._bound) for tree in (self._change.of_old, self._change.of_new))
         for role in sorted({**was, **now}):
@@ -349,9 +356,9 @@ def _aggregates(role: Manifest) -> list[str]:
 
 
 def _unbound(of_tree: Callable[..., list[Manifest]], bound: frozenset[str]) -> dict[str, list[Manifest]]:
-    """Return role → the roles with its rules, for roles that no binding in the files names.
+    """Return role → the Roles and ClusterRoles with its rules, for roles that no binding in the files names.
 
-    A role of the API server that aggregates others is written as its label.
+    For a role that the files lack, the key is the aggregation label with which ClusterRoles add rules to this role.
     """
     roles = of_tree(_RBAC, "ClusterRole", "Role")
     names = {item.name for item in roles if item.kind == "ClusterRole"}

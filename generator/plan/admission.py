@@ -37,7 +37,7 @@ _DEPTH = 5  # keys in the path of a changed parameter
 
 
 def find_admission_effects(change: Change) -> Iterator[Effect]:
-    """Yield the admission rules that change, and the namespaces to which other rules or parameters apply."""
+    """Yield changed admission rules, parameters and webhooks, and namespaces to which other rules apply than before."""
     findings = list(_Comparison(change).findings())
     yield from _merge(findings)
     yield from find_parameter_effects(change)
@@ -52,8 +52,8 @@ class _Finding:
         rule: the name of the rule, without the name of the platform.
         verb: the verb of the sentence, such as `no longer stops`.
         rest: the rest of the sentence about one rule.
-        several: the rest of the sentence about several rules with this change, after the verb; None for `rest`.
-        verb_of_several: the verb of the sentence about several rules; empty for `verb`.
+        several: the rest of the sentence about several rules with this change, after the verb; None if it is `rest`.
+        verb_of_several: the verb of the sentence about several rules, in the singular; empty if `verb` fits.
         details: details about one rule.
     """
 
@@ -106,7 +106,7 @@ class _Rule:
 
     @property
     def actions(self) -> frozenset[str]:
-        """The actions of all bindings; empty if the rule has no effect."""
+        """The `validationActions` of all bindings; empty if the policy or its bindings are missing."""
         if self.policy is None:
             return frozenset()
         return frozenset(action for item in self.bindings for action in strings(_spec(item).get("validationActions")))
@@ -117,7 +117,7 @@ class _Rule:
         return (*((self.policy,) if self.policy else ()), *self.bindings)
 
     def applies_to(self, labels: Mapping[str, str]) -> bool:
-        """Return True if the rule applies to requests in a namespace with these labels."""
+        """Return True if the `namespaceSelector` of the policy, and of one of its bindings, match these labels."""
         if self.policy is None or not selects(mapping(_constraints(self.policy), "namespaceSelector"), labels):
             return False
         selectors = (mapping(_spec(item), "matchResources", "namespaceSelector") for item in self.bindings)
@@ -154,7 +154,7 @@ class _Comparison:
         self._touched = {item.identity: item for item in (*change.all_added, *change.all_removed, *changed)}
 
     def findings(self) -> Iterator[_Finding]:
-        """Yield the changes of rules, and the rules that apply to other namespaces because of changed labels."""
+        """Yield the changed rules, and rules whose effect changes by labels of namespaces or by parameter objects."""
         names: dict[str, None] = {}
         for item in self._touched.values():
             if item.group == GROUP and item.kind in (POLICY, BINDING):
@@ -243,7 +243,10 @@ class _Comparison:
             yield subject.finding("reads", "its parameters from another object", Risk.MEDIUM)
 
     def _by_labels(self) -> Iterator[_Finding]:
-        """Yield the rules that apply to other namespaces because labels of these namespaces change."""
+        """Yield the rules that newly apply, or no longer apply, to a namespace because its labels change.
+
+        Rules from which a new namespace of a team is exempt by a relaxation follow.
+        """
         both = {name: rule for name, rule in self._after.items() if name in self._before}
         keys = {
             str(requirement.get("key"))
@@ -281,7 +284,7 @@ class _Comparison:
 
 
 def _labels(namespace: Manifest) -> Mapping[str, str]:
-    """Return the labels of a Namespace, with the label that the API server sets."""
+    """Return the labels of a Namespace, with `kubernetes.io/metadata.name`, which the API server sets."""
     return {**string_map(namespace.labels), METADATA_NAME: namespace.name}
 
 
@@ -373,7 +376,7 @@ def _selectors(rule: _Rule) -> list[Body]:
 
 
 def _refers(reference: Body, item: Manifest) -> bool:
-    """Return True if `paramRef` of a binding refers to an object by its name or its labels."""
+    """Return True if `paramRef` of a binding refers to an object by its name or labels, in its namespace or in any."""
     if string(reference.get("namespace")) not in ("", item.namespace):
         return False
     if reference.get("name"):
@@ -502,7 +505,7 @@ def _constants(policy: Manifest) -> set[tuple[str, str]]:
 
 
 def _unmatched(rows: Sequence[Body], others: Sequence[Body]) -> list[Body]:
-    """Return the rows whose expression no row of the others has."""
+    """Return the rows without a partner: a row of `others` with the same expression, used once as a partner."""
     known = [string(row.get("expression")) for row in others]
     unmatched = []
     for row in rows:
@@ -534,13 +537,13 @@ def _removed_and_new(
 
 
 def _message(validation: Body) -> str:
-    """Return the message of a validation: the first text of an expression, or else `message`."""
+    """Return the message of a validation: the first string in its `messageExpression`, or else `message`."""
     match = _STRING.search(string(validation.get("messageExpression")))
     return (match[1] or match[2]).strip(" ;") if match else string(validation.get("message"))
 
 
 def _callers(gone: Iterable[Body], came: Iterable[Body]) -> tuple[list[str], list[str]]:
-    """Return the strings that only the new, and only the old expressions about callers contain."""
+    """Return the strings that only new expressions on `request.userInfo` contain, and strings of only old ones."""
     was, now = (
         _names(row for row in rows if "request.userInfo" in string(row.get("expression"))) for rows in (gone, came)
     )
@@ -561,7 +564,7 @@ def _names(rows: Iterable[Body]) -> set[str]:
 
 
 def _webhooks(change: Change) -> Iterator[Effect]:
-    """Yield the validating webhooks that the API server no longer calls, newly calls, or may skip."""
+    """Yield the new and removed ValidatingWebhookConfigurations, and each webhook whose `failurePolicy` changes."""
     for item in change.removed(GROUP, _WEBHOOKS):
         text = f"{item.resource} is removed, so the API server no longer calls its webhooks"
         yield Effect(_TOPIC, Risk.HIGH, item.resource, text, causes=(item,))

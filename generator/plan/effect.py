@@ -13,9 +13,9 @@ class Risk(StrEnum):
     """The risk of an effect, from the lowest.
 
     Attributes:
-        LOW: nothing is lost and no protection changes, such as more quota or a new team.
-        MEDIUM: a team loses or gets something, such as quota, a permission, or a different image for new jobs.
-        HIGH: running jobs stop, nodes restart, data or objects are deleted, a protection is weaker, a network is open
+        LOW: no team loses anything, and no protection is weaker, such as with more quota or a new team.
+        MEDIUM: a team loses quota, gains or loses a permission, or gets a different image for new jobs.
+        HIGH: running jobs stop, nodes restart, data is deleted, a protection is weaker, a network is open
             to others, a user becomes an admin, or the API server rejects the update.
     """
 

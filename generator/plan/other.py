@@ -1,4 +1,4 @@
-"""The topic `other`: objects that an update adds or changes, and that no other topic explains."""
+"""The topic `other`: objects that an update adds, changes or removes, and that no other topic explains."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ _LONGEST = 4  # steps of a path in a sentence
 def find_other_effects(change: Change, explained: AbstractSet[tuple[str, str, str, str]]) -> Iterator[Effect]:
     """Yield an effect for the added, the changed and the removed objects of each kind that no topic explains.
 
-    Annotations of mpigen on a Namespace are parameters of its admission policies, so the topics explain them.
+    Changes of mpigen's annotations alone are omitted: on a Namespace, they are parameters of admission policies, which
+    the topic `admission` reports. The lock of the release is omitted too.
 
     Args:
         change: the manifests before and after the update.

@@ -63,7 +63,7 @@ def _values() -> tuple[_Value, ...]:
 
 
 def find_parameter_effects(change: Change) -> Iterator[Effect]:
-    """Yield the changed parameters of the Namespaces of teams in both trees, one effect for equal changes."""
+    """Yield the changed parameters of the team Namespaces that both trees have, one effect for equal changes."""
     pairs = [
         pair
         for pair in ChangedObject.between(change)
@@ -159,7 +159,7 @@ def _without_kind(row: _List, entry: str) -> str:
 
 
 def _size(value: str, absent: str) -> float:
-    """Return a value as a number, for a comparison; infinity for no limit."""
+    """Return a value as a number, for a comparison: infinity for no limit, 1 for `true`, 0 for any other text."""
     text = value or absent
     if text == "true":
         return 1

@@ -1,4 +1,4 @@
-"""Permissions of RBAC for a plan: the permissions of roles, the dangerous permissions, and their words."""
+"""Permissions of RBAC for a plan: the difference of grants, the dangers of permissions, and permissions in words."""
 
 from __future__ import annotations
 
@@ -95,7 +95,10 @@ def are_allowed(permissions: Iterable[Permission], grants: Iterable[Grant]) -> b
 
 @lru_cache(4096)
 def find_dangers(permissions: frozenset[Permission]) -> Sequence[str]:
-    """Return the dangerous consequences of permissions, after "the subject can", in the order of the table."""
+    """Return the dangerous consequences of permissions, in words that follow "the subject can".
+
+    A default role of Kubernetes, such as `cluster-admin`, has a text of its own, which replaces all others.
+    """
     known = sorted(permissions)
     roles = {one.role.removeprefix("ClusterRole ") for one in known if one.role.startswith("ClusterRole ")}
     if any((one.verb, one.group, one.resource, one.name) == (_ALL, _ALL, _ALL, "") for one in known):

@@ -23,7 +23,7 @@ class Places:
     Attributes:
         before: name → Namespace of the old tree.
         after: name → Namespace of the new tree.
-        sizes: team → the number of its namespaces.
+        sizes: team → the number of its namespaces in both trees together.
     """
 
     before: Mapping[str, Manifest]

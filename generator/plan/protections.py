@@ -58,7 +58,7 @@ def _statements(change: Change) -> Iterator[Statement]:
 
 
 def _is_kept(item: Manifest, places: Places) -> bool:
-    """Return True if both trees have the namespace of an object, or no tree has the namespace."""
+    """Return True if both trees have the namespace of an object, or neither tree has it."""
     return (item.namespace in places.before) == (item.namespace in places.after)
 
 
@@ -120,7 +120,7 @@ def _meaning(was: str, now: str) -> tuple[str, ...]:
 
 
 def _new_level(namespace: Manifest, places: Places) -> Iterator[Statement]:
-    """Yield the level of a new namespace of a team, if the level is below `restricted`."""
+    """Yield the level of a new namespace of a team, unless its label is `restricted`. Without a label: the default."""
     level = _level(namespace.labels)
     if TENANT_LABEL in namespace.labels and level != "restricted":
         noun, name = places.name(namespace.name)
@@ -130,7 +130,7 @@ def _new_level(namespace: Manifest, places: Places) -> Iterator[Statement]:
 
 
 def _compare_limits(old: Manifest | None, new: Manifest | None, places: Places) -> Iterator[Statement]:
-    """Yield the changes of a ResourceQuota or LimitRange: one statement for each object."""
+    """Yield the changes of a ResourceQuota or LimitRange: one statement, or none if all amounts are equal."""
     item = new or old
     if item is None:
         return
@@ -197,7 +197,11 @@ def _unit(key: str) -> str:
 
 
 def _risk(key: str, low: Fraction | None, high: Fraction | None) -> Risk:
-    """Return the risk of a changed limit: more is low, less is medium, and Services for the outside are high."""
+    """Return the risk of a changed limit.
+
+    Less is medium. More is low, and high for a quota on Services that clients outside the cluster reach. Minimums and
+    defaults of a LimitRange are medium in both directions.
+    """
     is_exposing = any(f"`{name}`" in key for name in _EXPOSING)
     is_more = high is None or (low is not None and high > low)
     if _field(key) not in ("quota", "max", "maxLimitRequestRatio"):
@@ -208,7 +212,7 @@ def _risk(key: str, low: Fraction | None, high: Fraction | None) -> Risk:
 
 
 def _compare_pods(old: Manifest | None, new: Manifest, minor: int) -> Iterator[Statement]:
-    """Yield the violations of Pod Security levels that the pod templates of an object newly have."""
+    """Yield new and ended violations of Pod Security levels in the pod templates of an object, and a new IPC_LOCK."""
     templates = list(pod_templates(new))
     if not templates:
         return
@@ -274,7 +278,7 @@ _STRATEGIES = ("MustRunAs", "MustRunAsRange", "MustRunAsNonRoot", "RunAsAny")
 
 
 def _compare_constraints(old: Manifest | None, new: Manifest | None) -> Iterator[Statement]:
-    """Yield the fields with which SecurityContextConstraints allow more or less, one statement for each object."""
+    """Yield the fields with which SecurityContextConstraints allow more, and those with which they allow less."""
     item = new or old
     if item is None:
         return
@@ -316,5 +320,5 @@ def _more(old: Body, new: Body) -> Iterator[str]:
 
 
 def _strictness(strategy: object) -> int:
-    """Return the position of a strategy, from the strictest. Without a strategy, the strictest applies."""
+    """Return the index of a strategy in `_STRATEGIES`; 0, the strictest, for no strategy or an unknown one."""
     return _STRATEGIES.index(strategy) if isinstance(strategy, str) and strategy in _STRATEGIES else 0

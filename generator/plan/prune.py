@@ -27,7 +27,7 @@ _EXTERNAL_SECRETS = "external-secrets.io"
 
 
 def find_prune_effects(change: Change) -> Iterator[Effect]:
-    """Yield the removed teams, namespaces, volume claims, Secrets and queues."""
+    """Yield the removed teams, namespaces, volume claims, Secrets, ExternalSecrets and used ClusterQueues."""
     removed = change.all_removed
     if not removed:
         return
@@ -87,7 +87,11 @@ def _namespaces(change: Change, gone: set[str], order: tuple[str, ...]) -> Itera
 
 
 def _belongings(change: Change, names: set[str]) -> tuple[Manifest, ...]:
-    """Return the removed namespaces, their objects, the objects in their files, and their ClusterQueues."""
+    """Return the objects that change because the update removes these namespaces.
+
+    These are the removed namespaces and their objects, further removed objects in the folders of the Namespace files,
+    and changed ClusterQueues to which removed LocalQueues refer.
+    """
     inside = [
         item
         for item in change.all_removed

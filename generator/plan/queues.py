@@ -33,7 +33,7 @@ _DEPTH = 2  # keys of a path in Kueue's configuration
 
 
 def find_queue_effects(change: Change) -> Iterator[Effect]:
-    """Yield the effects on the order, the preemption and the admission of jobs."""
+    """Yield the effects on the order, the preemption and the admission of jobs, except effects of quota."""
     statements: list[Statement] = []
     for item in ChangedObject.between(change):
         if find := _FINDERS.get((item.new.group, item.new.kind)):
@@ -195,7 +195,10 @@ _FINDERS: Mapping[tuple[str, str], Callable[[Change, ChangedObject], Iterator[St
 
 
 def _local_queues(change: Change) -> Iterator[Statement]:
-    """Yield the added and removed LocalQueues of namespaces that both trees have."""
+    """Yield the added and removed LocalQueues of namespaces that both trees have.
+
+    The topic `prune` reports LocalQueues that the update removes together with their ClusterQueue.
+    """
     teams, kept = Teams.of(change), {item.name for item in change.of_new("", "Namespace")}
     kept &= {item.name for item in change.of_old("", "Namespace")}
     removed_queues = {item.name for item in change.removed(KUEUE, "ClusterQueue")}
@@ -239,7 +242,7 @@ def _priorities(change: Change) -> Iterator[Statement]:
 
 
 def _passed(name: str, before: Mapping[str, int], after: Mapping[str, int]) -> list[str]:
-    """Return the priority classes whose order to a changed one is different after the update.
+    """Return a text such as ``now above `low` `` for each class whose order relative to the changed class is different.
 
     Jobs without a priority have the value 0 (kueue v0.19.2 pkg/constants/constants.go DefaultPriority).
     """

@@ -36,8 +36,8 @@ _Changes = Mapping[FlavorResource, tuple[int, int]]
 def find_quota_effects(change: Change) -> Iterator[Effect]:
     """Yield the effects on the quota and on the largest jobs of teams.
 
-    If only one holder of quota in a cohort tree changes, the effects on other queues are details of this effect. A new
-    team and a removed team have their own topics.
+    If only one holder of quota in a cohort tree changes, the effects on other queues are details of this effect. The
+    topics `teams` and `prune` report new and removed teams.
     """
     touched = {item.new.identity for item in ChangedObject.between(change)}
     touched |= {item.identity for item in (*change.all_added, *change.all_removed)}
@@ -82,7 +82,7 @@ class _Holder:
         root: the name of the root of its cohort tree after the update.
         name: its name.
         is_cause: True if its own quotas, limits or cohort change; False if only other objects change.
-        has_users: True if a namespace submits jobs to it, or if it is a Cohort with quota or in both trees.
+        has_users: True if a namespace submits jobs to it; for a Cohort, if both trees have it or its quota changes.
         statement: the sentence about it.
     """
 
@@ -126,7 +126,7 @@ class _Comparison:
         yield from merge("quota", flavors)
 
     def _added_or_removed_roots(self) -> AbstractSet[str]:
-        """Return the roots of the cohort trees to which the update adds queues with users, or removes them."""
+        """Return the roots of the cohort trees in which the update adds or removes queues with users."""
         names = self.after.tree.queues.keys() ^ self.before.tree.queues.keys()
         used = [name for name in names if has_users(self.after, name) or has_users(self.before, name)]
         return {self._root(name) for name in used}
@@ -244,7 +244,10 @@ class _Comparison:
             )
 
     def _with_largest(self, holders: Sequence[_Holder]) -> list[_Holder]:
-        """Add the sizes of largest jobs to the statements about queues with users."""
+        """Return the holders, with changed sizes of largest jobs in the statements about queues with users.
+
+        With more than `_MOST_QUEUES` queues, only queues whose own object changes get sizes; with more of these, none.
+        """
         names = [holder.name for holder in holders if holder.has_users and holder.name in self.after.tree.queues]
         causes = [holder.name for holder in holders if holder.is_cause and holder.name in names]
         names = names if len(names) <= _MOST_QUEUES else causes
@@ -262,7 +265,7 @@ class _Comparison:
         return result
 
     def _owned_clause(self, owned: _Changes, most: _Changes) -> list[str]:
-        """Return the clause about nominal quota, with the amounts that borrowed quota adds; none if none changes."""
+        """Return the clause about changed nominal quota, with the total amounts that the queue can get by borrowing."""
         borrowed = dict(by_flavor(most))
         parts = []
         for flavor, amounts in by_flavor(owned):
@@ -281,7 +284,9 @@ class _Comparison:
         return [f"{verb} {' and '.join(parts)}"] if parts else []
 
     def _format_amounts(self, flavor: str, changes: _Changes, unit: str = "") -> str:
-        """Format amounts as nodes, if all of them are the same number of nodes of the flavor; else as resources.
+        """Format amounts as nodes if all resources of a node are the same whole number of nodes; else as resources.
+
+        Of the resources, only devices appear, unless no device changes.
 
         `unit` replaces the word `nodes`, or follows the resources.
         """
@@ -299,7 +304,7 @@ class _Comparison:
         return _format_resources(devices or {key.resource: pair for key, pair in changes.items()}) + unit
 
     def _without_resized(self, changes: _Changes) -> _Changes:
-        """Leave out amounts that are the same number of nodes as before, because the size of the nodes changes."""
+        """Return the changes without amounts that change only because each node has a new size."""
         return {key: pair for key, pair in changes.items() if not self._is_resized(key, pair)}
 
     def _is_resized(self, key: FlavorResource, pair: tuple[int, int]) -> bool:
@@ -314,7 +319,7 @@ class _Comparison:
     def _with_old_limits(
         self, old: Mapping[FlavorResource, Quota], new: Mapping[FlavorResource, Quota]
     ) -> Mapping[FlavorResource, Quota]:
-        """Return new quotas with the old limits, where a limit is the same number of nodes as before."""
+        """Return new quotas, with the old limit where a limit changes only because each node has a new size."""
 
         def restore(key: FlavorResource, was: int | None, now: int | None) -> int | None:
             return was if was is not None and now is not None and self._is_resized(key, (was, now)) else now
@@ -331,7 +336,7 @@ class _Comparison:
         }
 
     def _resized_holders(self, flavor: str) -> Iterator[Manifest]:
-        """Yield the queues and Cohorts whose quota of a flavor changes only because its nodes have a new size."""
+        """Yield the queues and Cohorts with a quota of a flavor that changes only because each node has a new size."""
         for kind, holders in (
             ("ClusterQueue", (self.before.tree.queues, self.after.tree.queues)),
             ("Cohort", (self.before.tree.cohorts, self.after.tree.cohorts)),
@@ -342,7 +347,7 @@ class _Comparison:
                     yield from self._manifests(kind, name)
 
     def _per_node(self, flavor: str) -> Mapping[str, int]:
-        """Return the resources of a node that count as quota; empty if they are unknown, or if they change."""
+        """Return resource → the amount of a node that counts as quota; empty if unknown or if the update changes it."""
         old, new = (queues.tree.flavors.get(flavor) or Flavor(flavor) for queues in (self.before, self.after))
         if old.allocatable and new.allocatable and old.allocatable != new.allocatable:
             return {}
@@ -417,7 +422,7 @@ def _differences(old: _Amounts, new: _Amounts) -> _Changes:
 
 
 def _changed_limits(old: Mapping[FlavorResource, Quota], new: Mapping[FlavorResource, Quota]) -> AbstractSet[str]:
-    """Return the flavors with a changed borrowing or lending limit."""
+    """Return the flavors with a changed borrowing or lending limit of a resource that has quota before and after."""
     return {
         key.flavor
         for key in old
@@ -426,7 +431,7 @@ def _changed_limits(old: Mapping[FlavorResource, Quota], new: Mapping[FlavorReso
 
 
 def _lowers_limits(old: Mapping[FlavorResource, Quota], new: Mapping[FlavorResource, Quota]) -> bool:
-    """Return True if a borrowing or lending limit falls, or if a new limit applies."""
+    """Return True if a borrowing or lending limit falls or is added, of a resource with quota before and after."""
     pairs = [
         pair
         for key in old
@@ -507,7 +512,10 @@ def _name_runtimes(names: Sequence[str]) -> str:
 
 
 def _format_sizes(old: Largest, new: Largest) -> str:
-    """Describe the change of a largest job: the size that Kueue always admits, and the size while others are idle."""
+    """Describe the change of a largest job; empty if it does not change.
+
+    The text has the size that Kueue always admits, and the size while other queues are idle.
+    """
     sure = tuple(map(_format_sure, (old, new)))
     parts: list[str] = []
     if sure == tuple(map(_format_nodes, (old.idle, new.idle))):
@@ -522,7 +530,7 @@ def _format_sizes(old: Largest, new: Largest) -> str:
 
 
 def _format_sure(job: Largest) -> str:
-    """Return the size that Kueue always admits, or its lower bound: `7`, `at least 7`."""
+    """Return the size that Kueue always admits: `7`, `at least 7`, or `an unknown number of`."""
     if job.reclaimable is not None:
         return _format_nodes(job.reclaimable)
     return job.unknown.partition(" nodes:")[0] if job.unknown else _format_nodes(None)

@@ -86,7 +86,10 @@ _VITAL = ("ranks", "dns")
 
 
 def find_reach_effects(change: Change) -> Iterator[Effect]:
-    """Yield the connections that an update allows or denies, one effect for the namespaces with the same change."""
+    """Yield the connections that an update allows or denies, with one effect for the namespaces with the same change.
+
+    Further effects name the policies that change no connection of a team, and the kinds that mpigen does not evaluate.
+    """
     touched = _touched(change)
     if not touched:
         return
@@ -135,7 +138,7 @@ def _touched(change: Change) -> list[Manifest]:
 
 
 def _changed_labels(pair: ChangedObject) -> set[str]:
-    """Return the keys of changed labels of a Namespace, or of the pods of a runtime."""
+    """Return the keys of changed labels of a Namespace, or of the pods of a runtime; empty for other objects."""
     if _is_namespace(pair.new):
         sides: list[list[Mapping[str, object]]] = [[item.labels] for item in (pair.old, pair.new)]
     elif pair.new.kind in RUNTIMES:
@@ -212,7 +215,7 @@ class _Tree:
 
     @cached_property
     def part(self) -> Cluster:
-        """The cluster with the policies that may select pods of the affected namespaces."""
+        """The cluster with the policies that may select pods of the affected namespaces; with all if these are many."""
         if len(self.affected) > _PART:
             return self.whole
         spaces = Cluster.read(self.of_kinds("", "Namespace"))
@@ -387,14 +390,14 @@ class _Comparison:
         return _may_select(policy, (self._before.part.labels_of(name) for name in both))
 
     def _shape(self, namespace: str) -> object:
-        """Return a key that is equal for namespaces with the same change."""
+        """Return a key. Two namespaces with equal keys have the same change."""
         if len(self._affected) <= _LISTED or not {namespace} <= self._places.before.keys() & self._places.after.keys():
             return namespace
         return self._before.whole.shape(namespace), self._after.whole.shape(namespace)
 
     @cached_property
     def _affected(self) -> list[str]:
-        """The namespaces of the new tree whose policies change, or whose labels that policies select."""
+        """The namespaces of the new tree whose policies, labels or runtimes the update touches."""
         own = {item.namespace for item in self._touched if item.namespace}
         own |= {item.name for item in self._touched if _is_namespace(item)}
         if any(item.kind == "ClusterTrainingRuntime" for item in self._touched):
@@ -455,7 +458,7 @@ class _Comparison:
         return set(others) <= set(self._affected)
 
     def _causes(self, namespaces: Sequence[str]) -> tuple[Manifest, ...]:
-        """Return the touched policies that select pods of the namespaces, and the Namespaces."""
+        """Return the touched objects of these namespaces, and all touched policies and runtimes without a namespace."""
         known = set(namespaces)
         return tuple(
             item
@@ -490,7 +493,7 @@ def _is_exposed(flow: _Flow) -> bool:
 
 
 def _more(before: _Flows, after: _Flows) -> Iterator[tuple[_Flow, tuple[Range, ...]]]:
-    """Yield the ports that `after` allows and `before` denies."""
+    """Yield the ports that `after` certainly allows, and `before` does not."""
     for flow, ports in after.items():
         pods, way, end = flow
         known = before.get(flow, ())
@@ -529,7 +532,7 @@ def _lines(flows: Iterable[tuple[_Flow, tuple[Range, ...]]], *, is_open: bool) -
 
 
 def _summarized(ends: Sequence[tuple[_End, tuple[Range, ...]]]) -> Iterator[tuple[_End, tuple[Range, ...]]]:
-    """Yield the ends that no wider end with the same ports includes."""
+    """Yield the ends, without each end that a wider end, such as the Internet, includes with all its ports."""
     wider = {end.kind: ports for end, ports in ends if end.kind in ("internet", "strangers")}
     for end, ports in ends:
         wide = wider.get(_WIDER.get(end.kind, ""))

@@ -133,7 +133,7 @@ def _changed_fields(item: ChangedObject) -> list[str]:
 
 
 def _format_places(places: Sequence[str], jobs: Iterable[str]) -> str:
-    """Return the jobs of a change; empty if all jobs have the change, or if the change is outside of jobs."""
+    """Return the jobs of a change in parentheses; empty if all jobs have the change, or if it is outside of jobs."""
     if not any(places) or set(places) == set(jobs):
         return ""
     return f" ({', '.join(place for place in places if place)})"
@@ -158,7 +158,7 @@ def _named(value: Any, key: str = "") -> Any:
 
 
 def _describe(path: Path, old: Any, new: Any) -> tuple[str, str]:
-    """Return the text of a change, and the job that it is in; empty outside of jobs."""
+    """Return the text of a change, and its job, such as ``job `node` ``; no job if the change is not inside one."""
     steps = [str(step) for step in path]
     place = steps[0] if steps[0].startswith("job ") else ""
     inner = steps[1:] if place else steps[1:] or steps

@@ -62,7 +62,7 @@ def _team_of(namespace: Manifest) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A sentence about a subject. `merge` joins the statements that are equal except for the name of the subject.
+    """A sentence about a subject. `merge` joins the sentences that differ only in the name of the subject.
 
     Attributes:
         noun: the kind of the subject, such as `team`.
@@ -83,7 +83,10 @@ class Statement:
 
 
 def merge(topic: str, statements: Iterable[Statement]) -> Iterator[Effect]:
-    """Yield an effect for each group of statements that differ only in the names of their subjects."""
+    """Yield an effect for each group of statements whose noun, verb, rest, risk and details are equal.
+
+    The effect has the causes of all, and the values before and after of the first, by name.
+    """
     groups: dict[tuple[object, ...], list[Statement]] = {}
     for item in statements:
         groups.setdefault((item.noun, item.verb, item.rest, item.risk, item.details), []).append(item)

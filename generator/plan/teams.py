@@ -72,7 +72,11 @@ def _queues_of(change: Change, namespaces: Iterable[str]) -> list[str]:
 
 
 def _belongings(change: Change, namespaces: Iterable[str], queues: Iterable[str]) -> tuple[Manifest, ...]:
-    """Return the new objects of new namespaces, the objects in their files, and their ClusterQueues."""
+    """Return the objects that change because of new namespaces.
+
+    These are the new namespaces and their objects, further new objects in the same files and in the folders of the
+    Namespace files, and the changed ClusterQueues named in `queues`.
+    """
     own, names = set(namespaces), set(queues)
     inside = [item for item in change.all_added if item.namespace in own or _is_namespace(item, own)]
     folders = {item.file.rpartition("/")[0] for item in inside if item.kind == "Namespace"} - {""}
@@ -95,7 +99,7 @@ def _is_namespace(item: Manifest, names: set[str]) -> bool:
 
 
 def _format_jobs(queues: Queues, names: list[str]) -> str:
-    """Describe the largest jobs of new queues, runtimes with the same size together."""
+    """Describe the largest jobs in queues while other queues are idle, with runtimes of the same size together."""
     sizes: dict[str, dict[str, None]] = {}
     for job in compute_largest(queues, names).values():
         if job.idle:
@@ -105,7 +109,7 @@ def _format_jobs(queues: Queues, names: list[str]) -> str:
 
 
 def _labels(item: ChangedObject) -> Iterator[Statement]:
-    """Yield the changed labels of a namespace, without labels of Pod Security and parameters of mpigen."""
+    """Yield the changed labels of a namespace, except labels of Pod Security and owners, and parameters of mpigen."""
     for key in sorted({**item.old.labels, **item.new.labels}, key=str):
         was, now = item.old.labels.get(key), item.new.labels.get(key)
         if was == now or str(key).startswith(_POD_SECURITY) or key == PART_OF or key in MANAGED_BY:

@@ -41,9 +41,9 @@ TOPICS: Mapping[str, Finder] = {
 
 
 def find_effects(change: Change) -> list[Effect]:
-    """Return the effects of an update, by topic, in each topic the highest risk first.
+    """Return the effects of an update, by topic. In each topic except `other`, the highest risk is first.
 
-    The result does not depend on the order of the manifests, nor on their files.
+    The result does not depend on the order of the manifests.
 
     Args:
         change: the manifests before and after the update. The lock of a release is one of its manifests.

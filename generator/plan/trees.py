@@ -26,7 +26,7 @@ class QueueTrees:
 
     Attributes:
         before: the queues of the old tree; None if an amount is not a quantity, or if two objects of a name differ.
-        after: the queues of the new tree, or None.
+        after: the queues of the new tree; None for the same reasons.
     """
 
     before: Queues | None
@@ -46,7 +46,7 @@ class QueueTrees:
 
     @cached_property
     def both(self) -> tuple[Queues, Queues] | None:
-        """The queues before and after; None if a tree is unreadable."""
+        """The queues before and after; None if `before` or `after` is None."""
         return (self.before, self.after) if self.before and self.after else None
 
 
@@ -84,7 +84,7 @@ Job = tuple[str, str, str, str]
 
 
 def compute_largest(queues: Queues, names: Collection[str]) -> Mapping[Job, Largest]:
-    """Return the largest job of some ClusterQueues on each runtime; empty if mpigen cannot compute a job."""
+    """Return the largest job of each queue in `names` on each runtime; empty if mpigen cannot compute one of them."""
     namespaces = {local.namespace for name in names for local in queues.local_queues.get(name, ())}
     near = [item for item in queues.manifests if item.namespace in ("", *namespaces)]
     try:

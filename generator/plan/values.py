@@ -30,9 +30,10 @@ def format_field(path: Path) -> str:
 
 
 def format_change(old: object, new: object) -> str:
-    """Describe a change of a field: ``from `1` to `2` ``, ``to `2` ``, or the added and removed items of a list.
+    """Describe a change of a field: ``from `1` to `2` ``, or ``to `2` `` if there was no value.
 
-    The result is empty if the values are so long that their beginnings are equal.
+    For two lists, the text has the added and removed items. It is `in a part of its value` if both values are so long
+    that their shortened texts are equal.
     """
     if isinstance(old, list) and isinstance(new, list):
         added, removed = ([item for item in one if item not in other] for one, other in ((new, old), (old, new)))

@@ -14,7 +14,7 @@ _GROUP, _KIND = "mpigen.dev", "Release"
 
 
 def find_version_effects(change: Change) -> Iterator[Effect]:
-    """Yield the new version of the release, and each component whose target version changes."""
+    """Yield an effect for the new version of the release, and one for all components whose target version changes."""
     for item in ChangedObject.between(change):
         if (item.new.group, item.new.kind) == (_GROUP, _KIND):
             yield from _compare(item.old, item.new)
