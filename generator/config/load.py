@@ -47,8 +47,8 @@ def load_platform(file: str | Path) -> Platform:
         file: the file. Its keys are in camelCase.
 
     Raises:
-        ConfigError: the file cannot be read, is not YAML, or is invalid. If it is a YAML mapping, the error has every
-            problem of its fields, each with line, column, path and fix.
+        ConfigError: the file cannot be read, is not YAML, is invalid, or holds a credential. If it is a YAML mapping,
+            the error has the problems of all fields, except problems whose text would repeat a credential.
     """
     file = Path(file)
     text = _read_text(file)
@@ -82,7 +82,7 @@ def _explain(error: ValidationError, data: dict[str, Any]) -> list[Mistake]:
 def hide_credentials(
     problems: Iterable[Problem], exposed: Sequence[Exposure], values: Iterable[str], file: str
 ) -> tuple[Problem, ...]:
-    """Add a problem for each exposed credential, and drop every problem whose text repeats a credential.
+    """Return the problems whose text repeats no credential, and one for each exposed credential, by line and column.
 
     Args:
         problems: the other problems of the file.
@@ -166,12 +166,12 @@ _STAND_INS: dict[str, Any] = {
 }
 """Required field → a valid value in place of an invalid one, so that pydantic checks the other fields of the entry."""
 _NOT_OF_LABELS = {"name", "nodes", "allocatable"}
-"""The fields of a pool that do not change its labels and taints."""
+"""Fields of a pool that do not change its labels and taints."""
 _NOT_OF_DEVICES = {
     *("name", "nics", "mtu", "vlan", "pkey", "rdma", "networks", "selectors", "gpuDirect", "fallback", "preflight"),
     "nodes",
 }
-"""The fields of a fabric that do not change the resources and addresses that pods get."""
+"""Fields of a fabric that do not change the resources and addresses that pods get."""
 _LONGEST_NAME = 63
 _ATTEMPTS = 6  # removing one invalid value can reveal another
 
@@ -244,7 +244,10 @@ def _salvage_entries(section: str, raw: object) -> _Entries:
 
 
 def _salvage_section(section: str, data: dict[str, Any]) -> _Kept:
-    """Return a section that is a mapping, such as `cluster`, with defaults in place of its invalid fields."""
+    """Return a section that is a mapping, such as `cluster`, without its invalid fields, which get their defaults.
+
+    Required fields get placeholders instead. The section is None for `gitops` if the file does not set it.
+    """
     raw = data.get(section, {})
     if section == "gitops" and data.get("gitops") is None:
         return _Kept(None, set(), [])
@@ -256,8 +259,8 @@ def _salvage_section(section: str, data: dict[str, Any]) -> _Kept:
 def _names_of(section: str, data: dict[str, Any]) -> tuple[str, ...]:
     """Return the names of all entries of a section, valid or not.
 
-    A missing or invalid name is `UNKNOWN_NAME`. If the entries are unknown (see `_is_declared`), the result is
-    `UNKNOWN_NAME` alone.
+    A name that is missing, or that messages cannot show, is `UNKNOWN_NAME`. If the entries are unknown (see
+    `_is_declared`), the result is `UNKNOWN_NAME` alone.
     """
     raw = data.get(section)
     raw_entries = raw if isinstance(raw, list) else []
@@ -265,7 +268,7 @@ def _names_of(section: str, data: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _is_shapeless(section: str, invalid: set[str]) -> bool:
-    """Return True if the resources of a pool or of a fabric are unknown, because one of these fields is invalid."""
+    """Return True if the resources of a pool or of a fabric are unknown, because an invalid field sets them."""
     if section == "fabrics":
         return bool(invalid - _NOT_OF_DEVICES)
     return section == "pools" and not invalid.isdisjoint({"allocatable", "fabric"})
@@ -282,8 +285,8 @@ def _named_lists(entry: BaseModel) -> dict[str, Any]:
 def _is_declared(section: str, data: dict[str, Any]) -> bool:
     """Return True if the entries of a section are known.
 
-    They are unknown if the section is not a list, if there are no pools, or if an unknown key of the file may be a
-    misspelling of the section.
+    They are unknown if the section is not a list, if there are no pools, or if the section is missing and an unknown
+    key of the file may be its misspelling.
     """
     if section in data or section == "pools":
         return isinstance(data.get(section), list) and bool(data[section] or section != "pools")
@@ -305,7 +308,7 @@ class _Kept(NamedTuple):
 
 
 def _remove_invalid(model: type[BaseModel], raw: dict[str, Any], path: Steps) -> _Kept:
-    """Remove invalid values, or replace required ones by placeholders, until the model accepts the rest.
+    """Remove invalid values at most 6 times, or put placeholders for required ones, until the model accepts the rest.
 
     Args:
         model: the model of the section.

@@ -162,7 +162,7 @@ _DESCRIPTIONS: Mapping[str, Callable[[ErrorDetails, Steps, type[BaseModel]], tup
 
 
 def _describe_field(model: type[BaseModel], path: Steps) -> str:
-    """Return a fix for a field without a value: `add it: …` with its description, or its removal if it is optional."""
+    """Return a fix for a field without a value. For a required field, the fix has its description."""
     parent = _model_at(model, path[:-1])
     for name, info in parent.model_fields.items() if parent else ():
         if path and path[-1] in (name, info.alias):

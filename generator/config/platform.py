@@ -1,6 +1,6 @@
 """Platform: a whole platform file as one frozen value, and its JSON Schema.
 
-Platforms are equal whatever the order of their lists.
+The order of entries in `pools`, `tenants` and other lists of named entries does not matter: a Platform sorts them.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ class Platform(Section):
 
     @cached_property
     def remote_cohorts(self) -> AbstractSet[str]:
-        """The names of the cohorts whose tenants run their jobs on other clusters."""
+        """The names of the cohorts in trees with tenants whose jobs run on other clusters."""
         return remote_cohorts(self.tenants, self.cohorts)
 
     def digest(self) -> str:

@@ -373,7 +373,8 @@ class _Reader:
         """Return the object of a variant, without recursion, because the chain of bases may be long.
 
         Raises:
-            _InvalidCaseError: a base does not exist, a chain of bases is a cycle, or a change does not fit the object.
+            _InvalidCaseError: a base does not exist, a chain of bases is a cycle, a change does not fit the object, or
+                a file does not hold exactly one object.
         """
         above: list[tuple[Variant, Steps]] = []
         seen: set[str] = set()

@@ -24,10 +24,10 @@ _SECTIONS = {section.__name__: section for section in Section.__subclasses__()}
 
 
 def run_platform_file(file: Path) -> dict[str, Any]:
-    """Run an mpigen_platform.py and return its module namespace. What it prints goes to standard error.
+    """Run an mpigen_platform.py and return its module namespace. The output of the file goes to standard error.
 
     Raises:
-        ConfigError: the file cannot be read, or its code fails; with the line in the user's own file.
+        ConfigError: the file cannot be read or holds a credential, or its code fails; then with the line in the file.
     """
     check_platform_file(file)
     if outside := find_exposures(read_file(file).decode("utf-8", "replace")):

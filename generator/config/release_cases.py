@@ -99,7 +99,7 @@ def _has(home: Manifest, needed: str) -> bool:
 
 
 def _parameter(home: Manifest, parameter: str) -> str:
-    """Return a label or an annotation of the Namespace."""
+    """Return the annotation of the Namespace for a parameter, else its label; '' if it has neither."""
     metadata, key = mapping(home.body, "metadata"), f"{PARAMETER}{parameter}"
     return str({**mapping(metadata, "labels"), **mapping(metadata, "annotations")}.get(key, ""))
 
@@ -136,7 +136,7 @@ def _bases(bases: Mapping[str, Body], home: Manifest, platform: str) -> Body:
 
 
 def _counted_job(home: Manifest) -> Body:
-    """Return a TrainJob that requests every resource of its runtime, at most as many devices as the namespace allows.
+    """Return a TrainJob that requests every resource of its runtime, and of a limited device the allowed number.
 
     The runtime has no device claims, because `resourcesPerNode` would drop them.
     """

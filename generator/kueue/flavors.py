@@ -24,7 +24,8 @@ def resource_flavor(pool: Pool) -> Body:
 
     It lists the taints of the nodes, so that Kueue checks that a pod tolerates them. It adds no tolerations, because
     they would replace the tolerations of the runtime (trainer v2.3.0 pkg/runtime/core/trainingruntime.go: `tolerations`
-    has no merge key). The annotations state the number of nodes and the resources of each node. Only mpigen reads them.
+    has no merge key). Two annotations, which only mpigen reads, have the number of nodes, and the resources that a node
+    offers to jobs.
     """
     return omit_none(
         {
@@ -123,7 +124,7 @@ def _admission_check(name: str, controller: str, kind: str) -> Body:
 
 
 def _provisioning_config(pool: Pool, provisioning: Provisioning) -> Body:
-    """Return the ProvisioningRequestConfig of a pool, for pods that request its accelerators, or all if it has none."""
+    """Return the ProvisioningRequestConfig of a pool: for pods that request its accelerator; in a CPU pool for all."""
     return omit_none(
         {
             "apiVersion": _API,

@@ -55,7 +55,7 @@ def resource_groups(holding: Holding, pools: Sequence[Supply]) -> list[Body]:
 
 
 def _quota(holding: Holding, pool: str, resource: str) -> Body:
-    """Return the quota of a resource in a flavor: zero if the pool lacks the resource, so that no job uses the pool."""
+    """Return the quota and the limits of a resource in a flavor. Amounts are zero if the pool lacks the resource."""
     return {
         "name": resource,
         "nominalQuota": _amount(holding.quota, pool, resource),
@@ -187,7 +187,7 @@ def _limit_every_pool(declared: Shares | None, platform: Platform) -> Amounts | 
 
 
 def slack_queue(platform: Platform) -> Body | None:
-    """Return a ClusterQueue that lends the resources of pools that are in no quota; None if there are none.
+    """Return the ClusterQueue that lends the resources that no quota covers; None if `slack` is empty.
 
     The ClusterQueue admits no job, because no namespace matches it.
     """
@@ -211,7 +211,7 @@ def slack_queue(platform: Platform) -> Body | None:
 
 
 def slack(platform: Platform) -> Amounts:
-    """Return pool → resource → the amount that is in no quota; empty if `queues.slack` is false.
+    """Return pool → resource → the amount that no quota covers; empty if `queues.slack` is false.
 
     Pools without such an amount are left out.
     """

@@ -33,7 +33,7 @@ _MCO_API_GROUP = "machineconfiguration.openshift.io"
 _LOWEST_PRIORITY = 99
 """The default that the webhook of the SR-IOV operator sets. Without the webhook, the default is 0, the highest."""
 _PLUGIN_REPOSITORY, _PLUGIN_VERSION = "nvcr.io/nvidia/mellanox", "network-operator-v26.4.1"
-"""The device plugins of NVIDIA's network operator, unless a fabric names others."""
+"""The default repository and version of the device plugins of NVIDIA's network operator."""
 _LONGEST_POLICY_NAME = 30  # characters: api/v1alpha1/validator/nicpolicy_webhook.go maxNicNodePolicyNameLength
 
 

@@ -156,7 +156,7 @@ def memlock_role() -> Body:
 
 
 def memlock_role_binding(tenant: Tenant) -> Body:
-    """Return the RoleBinding that lets the pods of a namespace use the SecurityContextConstraints with IPC_LOCK."""
+    """Return the RoleBinding that lets MPI pods of a namespace use the SecurityContextConstraints with IPC_LOCK."""
     return {
         "apiVersion": f"{RBAC}/v1",
         "kind": "RoleBinding",
@@ -179,7 +179,7 @@ Sources: scheduler-plugins v0.33.5 manifests/install/charts; volcano v1.12 insta
 
 
 def controller_groups(platform: Platform) -> list[str]:
-    """Return the ServiceAccount group of each namespace of controllers, and the group of kubelets, sorted.
+    """Return the group of kubelets, and then, sorted, the ServiceAccount group of each namespace of controllers.
 
     It omits network operators in namespaces of OpenShift, which `OPENSHIFT_GROUPS` covers.
     """

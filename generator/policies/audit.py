@@ -51,7 +51,10 @@ def audit(platform: Platform) -> Body:
 
 
 def audit_policy(controllers: Sequence[str], days: int) -> Body:
-    """Return an audit policy that logs the bodies of writes, but no content of Secrets and no reads by controllers.
+    """Return an audit policy that logs the bodies of writes to resources that mpigen generates or that users write.
+
+    It logs no reads by controllers, no events, leases and health checks, and only the metadata of all other requests,
+    such as requests with Secrets or tokens.
 
     Args:
         controllers: groups of the controllers' ServiceAccounts.

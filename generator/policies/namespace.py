@@ -68,7 +68,8 @@ def namespace(tenant: Tenant, team: str, platform: Platform) -> Body:
 def _pod_security_labels(tenant: Tenant, standard: str) -> dict[str, str]:
     """Return the labels of the enforced Pod Security level. For mpigen's own level `memlock`, it is `privileged`.
 
-    No other level allows IPC_LOCK. The admission rule `memlock` enforces all else that `restricted` requires.
+    No other level of Kubernetes allows IPC_LOCK. The admission rule `memlock` enforces all else that `restricted`
+    requires.
     """
     if tenant.pod_security == MEMLOCK:
         return {STANDARD: MEMLOCK, POD_SECURITY_ENFORCE: "privileged"}

@@ -1,8 +1,8 @@
 """The network policies of a team: NetworkPolicies, CiliumNetworkPolicies and AdminNetworkPolicies.
 
-NetworkPolicies are additive: one denies everything, and the others allow MPI and DNS. Their names start with `np-`,
-unlike TrainJobs: on OpenShift AI, Trainer writes a policy with the name of each TrainJob and replaces an existing one
-(opendatahub-io/trainer pkg/rhai/networkpolicy.go, `ReconcileNetworkPolicy`).
+NetworkPolicies are additive: one denies everything, and the others allow traffic such as MPI and DNS. Their names start
+with `np-`, unlike TrainJobs: on OpenShift AI, Trainer writes a policy with the name of each TrainJob and replaces an
+existing one (opendatahub-io/trainer pkg/rhai/networkpolicy.go, `ReconcileNetworkPolicy`).
 
 CiliumNetworkPolicies add DNS names and the API server, which a NetworkPolicy cannot name. Cilium learns the addresses
 of a name from answers that pass its DNS proxy, and a rule without `rules.dns` for the same port bypasses the proxy
@@ -87,7 +87,7 @@ def dns(tenant: Tenant, cluster: Cluster, cache: Address | None = None) -> Body:
 
 
 def mpi(tenant: Tenant) -> Body:
-    """Return the NetworkPolicy that allows MPI pods of a namespace to connect on all ports: MPI uses random ports."""
+    """Return the NetworkPolicy that lets MPI pods of a namespace connect to each other on all ports, as MPI needs."""
     return _network_policy(
         tenant,
         "np-mpi",
@@ -101,7 +101,7 @@ def mpi(tenant: Tenant) -> Body:
 
 
 def metrics(tenant: Tenant, metrics: Metrics) -> Body:
-    """Return the NetworkPolicy that lets Prometheus read the metrics of MPI pods."""
+    """Return the NetworkPolicy that lets all pods in the namespace of Prometheus read the metrics of MPI pods."""
     prometheus = {"namespaceSelector": {"matchLabels": {METADATA_NAME: metrics.namespace}}}
     ingress = [{"from": [prometheus], "ports": _ports(metrics.port, "TCP")}]
     spec: Body = {"podSelector": _MPI_PODS, "policyTypes": ["Ingress"], "ingress": ingress}

@@ -289,7 +289,7 @@ _RUN_MOUNTS: tuple[Body, ...] = (
 """The mounts of the files that the container `prepare` writes, and of the folders that programs write to."""
 _HOSTFILE_MOUNT: Body = {"name": "mpi-hostfile", "mountPath": MPI_FOLDER}
 _KEY_MOUNT: Body = {"name": "mpi-ssh-auth", "mountPath": f"{HOME}/.ssh"}
-"""The mounts of volumes that Trainer adds to every pod."""
+"""The mounts of two volumes that Trainer adds to the launcher pod."""
 
 
 def _volume_mounts(parts: PodParts, *, is_host: bool) -> list[Body]:

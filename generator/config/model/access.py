@@ -78,7 +78,7 @@ def _is_member(value: str) -> str:
 
 
 def _is_reader(value: str) -> str:
-    """Reject the subjects that `_is_member` rejects, except groups of all users or all ServiceAccounts."""
+    """Reject the subjects that `_is_member` rejects, except groups of all authenticated users or ServiceAccounts."""
     return value if meaning_of(value) in ("everyone", "accounts") else _is_member(value)
 
 
@@ -88,7 +88,7 @@ Reader = Annotated[Subject, AfterValidator(_is_reader)]
 
 
 def _is_grantable(value: str) -> str:
-    """Reject a pattern that team admins could use to bind a role to all users or to accounts of the cluster."""
+    """Reject a subject or a pattern for all users or for accounts of the cluster, and a pattern with several `*`."""
     kind, _, name = value.partition(":")
     if kind == "serviceaccount" or "*" not in value:
         return _is_member(_is_subject(value))
@@ -129,10 +129,10 @@ class Access(Section):
     view: SetOf[Reader] = ()
     """Viewers. They can read jobs, pods, logs, volume claims, runtimes and queues, but change nothing."""
     grantable: SetOf[Grantable] = ()
-    """The subjects to which team admins can grant a role, in addition to the subjects of the other fields, except
-    groups of all users or ServiceAccounts. One `*` in the name of a group or user stands for any characters, such as
-    `group:nlp-*` or `user:*@example.com`. The admission rule `subjects` rejects RoleBindings of other subjects.
-    Default: no more subjects."""
+    """Further subjects to which team admins can grant a role. They can always grant one to the subjects of the other
+    fields, except to groups of all users or ServiceAccounts in `view`. One `*` in the name of a group or user stands
+    for any characters, such as `group:nlp-*` or `user:*@example.com`. The admission rule `subjects` rejects
+    RoleBindings of other subjects. Default: no more subjects."""
 
 
 class PlatformAccess(Section):

@@ -1,4 +1,4 @@
-"""The addresses of a fabric: the network of each rail, the block of each node, and their number."""
+"""The addresses that pods get on a fabric: the network of each rail, the addresses of a node, and their numbers."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ class RailRange:
 
 
 def allocator(fabric: Fabric) -> Allocator:
-    """Return the IPAM plugin of a fabric."""
+    """Return the IPAM plugin of a fabric: `addresses.by`, or the default if the fabric does not set it."""
     default: Allocator = "nv-ipam" if fabric.operated == "nvidia" else "whereabouts"
     return (fabric.addresses.by if fabric.addresses else None) or default
 
 
 def addresses_per_node(fabric: Fabric) -> int:
-    """Return the number of addresses of each rail that a node needs: one for each NIC of each pod.
+    """Return the number of addresses of each rail that a node needs: one for each NIC of the rail in each pod.
 
-    nv-ipam assigns a block to each node, and reserves one address of a block for the router (nvidia-k8s-ipam 3ce4a34
-    README.md).
+    With nv-ipam and a router, a node needs one more address: nv-ipam assigns a block to each node, and reserves one
+    address of a block for the router (nvidia-k8s-ipam 3ce4a34 README.md).
     """
     needed = fabric.all_rails[0].count * fabric.pods_per_node
     has_router = allocator(fabric) == "nv-ipam" and fabric.addresses and fabric.addresses.gateway
@@ -62,7 +62,7 @@ def rail_ranges(fabric: Fabric, own: Network | None = None) -> tuple[RailRange, 
 
 
 def _gateway(fabric: Fabric, network: Network) -> Address | None:
-    """Return the address of a rail's router, at the position that `addresses.gateway` has in its network.
+    """Return the address of a rail's router, at the position that `addresses.gateway` has in `addresses.range`.
 
     The result is None if the fabric has no router.
 
@@ -79,12 +79,12 @@ def _gateway(fabric: Fabric, network: Network) -> Address | None:
 
 
 def _split(whole: Network, rails: int) -> Iterator[Network]:
-    """Yield one subnet per rail, of equal size, which is a power of two."""
+    """Yield one subnet of a network for each rail. All subnets have the same size."""
     return islice(whole.subnets((rails - 1).bit_length()), rails)
 
 
 def _within(network: Network, taken: Iterable[Network]) -> Iterator[Network]:
-    """Yield the intersection of a network with each network of `taken`.
+    """Yield the intersection of a network with each network of `taken` that overlaps it.
 
     If two networks overlap, one contains the other, so the intersection is the smaller one.
     """
@@ -107,13 +107,13 @@ def rail_supply(rail: RailRange, size: int, by: Allocator) -> Supply:
 
 
 def count_free_addresses(rail: RailRange, size: int, by: Allocator) -> int:
-    """Return the number of addresses of a rail that pods can get. With nv-ipam, only blocks of `size` count."""
+    """Return the number of free addresses of a rail. With nv-ipam, count the blocks of `size`, with their routers."""
     given = rail_supply(rail, size, by)
     return given.count if given.nodes is None else given.nodes * size
 
 
 def whereabouts_exclude(rail: RailRange) -> list[Network]:
-    """Return `exclude` of whereabouts. It contains the gateway, which whereabouts would otherwise assign to a pod."""
+    """Return the field `exclude` of whereabouts: `exclude` of the rail, and its gateway, which no pod must get."""
     return [*rail.exclude, *([ipaddress.ip_network(rail.gateway)] if rail.gateway else [])]
 
 
@@ -135,7 +135,7 @@ def ip_pool_exclusions(rail: RailRange, size: int) -> list[Span]:
 
 
 def count_addresses(fabric: Fabric, own: Network | None = None) -> int:
-    """Return the number of addresses for pods: the number of rails times the addresses of the smallest rail.
+    """Return the number of free addresses of a fabric: the number of rails times the fewest free addresses of a rail.
 
     The result is 0 if the fabric assigns no addresses.
 
@@ -153,5 +153,5 @@ def count_addresses(fabric: Fabric, own: Network | None = None) -> int:
 
 
 def count_needed_addresses(fabric: Fabric, nodes: int) -> int:
-    """Return the number of addresses that all NICs of all pods on these nodes need."""
+    """Return the number of addresses of all rails that a number of nodes needs, with nv-ipam also for routers."""
     return nodes * addresses_per_node(fabric) * len(fabric.all_rails)

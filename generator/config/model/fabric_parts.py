@@ -63,7 +63,7 @@ def _is_ascending(value: str) -> str:
 
 
 def _is_pkey(value: str) -> str:
-    """Return the lower 15 bits of a partition key. Reject 0, and 0x7fff, which is the default partition."""
+    """Return the lower 15 bits of a partition key, in hexadecimal. Reject other strings, 0, and the default, 0x7fff."""
     try:
         number = int(value, 16)
     except ValueError:
@@ -126,7 +126,10 @@ Range = Annotated[Network, AfterValidator(_has_hosts)]
 
 
 def _is_cel(value: str) -> str:
-    """Compile a CEL selector. The API server compiles it again, perhaps with functions of a newer Kubernetes."""
+    """Reject a CEL selector with a syntax error, or whose result is certainly no boolean.
+
+    Other errors of the compiler are ignored, because the API server may have functions that this compiler lacks.
+    """
     from cel_expr_python import cel  # type: ignore[import-untyped]
 
     from generator.simulate.policies.expression import error_messages
@@ -198,7 +201,7 @@ class Addresses(Section):
 class NodeSetup(Section):
     """Settings of the nodes of a fabric.
 
-    Most changes of these settings drain or restart the nodes, by default one at a time.
+    Changes of `memlock`, `numa`, `reservedCpus` and `isolatedCpus` restart the nodes.
     """
 
     max_unavailable: Count = 1
@@ -229,7 +232,7 @@ class NodeSetup(Section):
 
     @property
     def is_of_openshift(self) -> bool:
-        """Return True if any setting needs an operator of OpenShift."""
+        """Return True if `memlock`, `numa`, `reservedCpus` or `isolatedCpus` is set, which only OpenShift applies."""
         return bool(self.memlock or self.numa or self.reserved_cpus or self.isolated_cpus)
 
     def _contradictions(self) -> Iterator[Fault]:

@@ -36,7 +36,7 @@ def operator_namespace(fabric: Fabric, *, is_openshift: bool) -> str:
 
 
 def ip_pool_namespace(fabric: Fabric) -> str:
-    """Return the namespace in which nv-ipam reads its pools (`--ippools-namespace`)."""
+    """Return the namespace in which nv-ipam reads the IPPools of a fabric (`--ippools-namespace`)."""
     return fabric.operator_namespace if fabric.operated == "nvidia" and fabric.operator_namespace else _NVIDIA
 
 
@@ -62,7 +62,7 @@ _WORKER = "worker"
 
 @dataclass(frozen=True, slots=True)
 class MachineConfigPool:
-    """The node settings of one MachineConfigPool. Settings have the names of NodeSetup, and are empty by default."""
+    """The node settings of one MachineConfigPool. `reserved` and `isolated` are `reservedCpus` and `isolatedCpus`."""
 
     pool: str
     memlock: bool = False
@@ -94,7 +94,7 @@ def machine_config_pool(fabric: Fabric) -> MachineConfigPool:
 
 
 def _merge(one: MachineConfigPool, other: MachineConfigPool) -> MachineConfigPool:
-    """Merge the settings of two fabrics for one MachineConfigPool. Settings of `one` take precedence."""
+    """Merge the settings of two fabrics for one MachineConfigPool. Settings that `one` sets take precedence."""
     return replace(other, **{name: value for name, value in asdict(one).items() if value})
 
 
@@ -139,6 +139,8 @@ class Rail:
         network: the name of the NetworkAttachmentDefinition in every tenant's namespace; empty if there is none.
         resource: the extended resource of one NIC; empty if pods request no NIC of the rail.
         count: the number of NICs of the rail that a worker pod gets.
+        ports: the interface names of these NICs on the node; empty if the fabric does not list them.
+        addresses: the PCI addresses of these NICs; empty if the fabric does not list them.
     """
 
     index: int
@@ -181,10 +183,10 @@ class Fabric(Section):
     default installation."""
     resource: ExtendedResource | None = None
     """The extended resource of one NIC, or of the RDMA device that pods share, such as `openshift.io/ib_vf`. Default:
-    the value of `server`, else `vpc.amazonaws.com/efa` for EFA, else a prefix and the name of the fabric with `_` for
-    `-`. The prefix is `rdma/` for a device that pods share, `dra.net/` for `attach: dra`, `nvidia.com/` for NVIDIA's
-    operator, and else `openshift.io/`. If each of several NICs has a resource of its own (`rails`), mpigen appends the
-    rail, such as `_rail0`."""
+    the value of `server`, else `vpc.amazonaws.com/efa` for `attach: efa`, else a prefix and the name of the fabric with
+    `_` for `-`. The prefix is `rdma/` for a device that pods share, `dra.net/` for `attach: dra`, `nvidia.com/` for
+    NVIDIA's operator, and else `openshift.io/`. If each of several NICs has a resource of its own (`rails`), mpigen
+    appends the rail, such as `_rail0`."""
     per_node: Count = 1
     """The number of NICs of one node. Each worker pod gets all of these NICs. On a pool with MIG, it gets one of each
     resource. Default: the number of `server`, else 1."""
@@ -219,8 +221,9 @@ class Fabric(Section):
     rdma: Literal["exclusive", "shared"] | None = None
     """The RDMA devices that a pod can access. `exclusive`: only the devices of the pod. `shared`: all devices of the
     node. An SR-IOV operator sets this mode on the nodes, and a change restarts them. Without one, set the mode of the
-    nodes yourself. Default: `exclusive` for `attach: sriov` with an operator, else `shared`. Without effect for `efa`
-    and `dra`."""
+    nodes yourself. mpigen rejects this field for `type: ethernet`, and `exclusive` for `attach: rdma-shared`, `macvlan`
+    and `ipoib`. Default: `exclusive` for `attach: sriov` with an operator, else `shared`. Without effect for `efa` and
+    `dra`."""
     networks: Literal["nad", "operator"] = "nad"
     """The author of the NetworkAttachmentDefinitions in the tenants' namespaces. `nad`: mpigen writes them. `operator`:
     mpigen writes a SriovNetwork or SriovIBNetwork in each namespace, and the SR-IOV operator creates the
@@ -391,14 +394,14 @@ class Fabric(Section):
 
     @property
     def operated(self) -> Operator:
-        """Return the operator that sets up the nodes."""
+        """Return the value of `operator`, or its default."""
         if self.operator is None and self.type == "ethernet" and self.attached == "macvlan":
             return "none"
         return self.operator or _OPERATORS[self.attached][0]
 
     @property
     def has_rdma(self) -> bool:
-        """Return True if ranks use RDMA verbs or Amazon's SRD."""
+        """Return True if the fabric has RDMA verbs or Amazon's SRD: all fabrics except plain Ethernet."""
         return self.type != "ethernet"
 
     @property
@@ -408,7 +411,7 @@ class Fabric(Section):
 
     @property
     def is_exclusive(self) -> bool:
-        """Return True if the `rdma` CNI plugin limits a pod to its own RDMA devices."""
+        """Return True if `rdma` is `exclusive`, also by default: the CNI plugin `rdma` limits a pod to its devices."""
         is_default = self.attached == "sriov" and self.operated != "none" and self.has_rdma
         return self.rdma == "exclusive" if self.rdma else is_default
 
@@ -422,7 +425,7 @@ class Fabric(Section):
 
     @property
     def device(self) -> str:
-        """Return the extended resource of one NIC, or of the shared device; empty for macvlan on ethernet."""
+        """Return the resource by which Kueue counts a NIC or the shared device; empty for macvlan on Ethernet."""
         if self.type == "ethernet" and self.attached == "macvlan":
             return ""
         if self.attached == "efa":
@@ -471,14 +474,14 @@ class Fabric(Section):
 
     @property
     def requests(self) -> dict[str, int]:
-        """Return the devices that a worker pod requests: resource → number."""
+        """Return resource → the number of devices that a worker pod requests by default on a pool without MIG."""
         if self.shares_device:
             return {self.device: 1}
         return {rail.resource: rail.count for rail in self.all_rails if rail.resource}
 
     @property
     def offered(self) -> dict[str, Quantity]:
-        """Return the devices that a node offers to pods: resource → number."""
+        """Return resource → the number of devices of the fabric that a node offers to pods."""
         return {resource: Quantity(Fraction(count * self.pods_per_node)) for resource, count in self.requests.items()}
 
     @property

@@ -86,7 +86,11 @@ def invalid(message: str, fix: str) -> PydanticCustomError:
 
 
 def reject(faults: Iterable[Fault]) -> None:
-    """Reject a value for all of its faults, each at its own path. A value without faults is valid."""
+    """Reject a value for all of its faults, each at its own path. Do nothing if there are no faults.
+
+    Raises:
+        ValidationError: with an error for each fault.
+    """
     errors = [
         InitErrorDetails(
             type=PydanticCustomError(
@@ -191,7 +195,7 @@ SUBDOMAIN = r"(?=.{1,253}$)[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0
 
 
 def reject_reserved_labels(labels: dict[str, str]) -> dict[str, str]:
-    """Reject labels that mpigen or Kubernetes sets."""
+    """Reject labels whose keys have a prefix of mpigen, Kubernetes, Kueue or Kubeflow."""
     reject(
         Fault(f"{format_value(key)} belongs to mpigen or Kubernetes", "use a prefix of your own", (key, OF_KEY))
         for key in labels
@@ -249,8 +253,11 @@ Labels = MappingOf[LabelKey, LabelValue]
 def to_quantity(value: object, fix: str = "write it like 64, 500m or 256Gi") -> quantities.Quantity:
     """Return the quantity of a string or a number, such as `256Gi` or `64`.
 
-    Quantities with the same canonical text, such as `1000m` and `1`, become equal. `fix` says what to write instead of
-    a value that is not a quantity.
+    Quantities with the same canonical text, such as `1000m` and `1`, become equal.
+
+    Args:
+        value: the string, number or quantity.
+        fix: the fix in the error for a value that is not a quantity.
 
     Raises:
         PydanticCustomError: the value is not a quantity, or is below zero.
@@ -278,7 +285,7 @@ _GIB = 1024**3
 
 
 def check_amount(resource: str, amount: quantities.Quantity) -> Fault | None:
-    """Return the fault of an amount that is not plausible for its resource in any field; None if it is plausible.
+    """Return the fault of an amount that cannot be right, such as bytes without a unit; None for zero and all others.
 
     A Pod requests whole huge pages: kubernetes v1.34.2 pkg/apis/core/validation/validation.go.
     """
@@ -413,7 +420,7 @@ def canonical_duration(value: object) -> str:
 
 
 def between(least: str, most: str) -> AfterValidator:
-    """Return a validator for durations in a range."""
+    """Return a validator that rejects durations below `least` or above `most`."""
 
     def check(value: str) -> str:
         if to_seconds(value) < to_seconds(least):

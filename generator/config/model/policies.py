@@ -113,7 +113,7 @@ RuleName = Literal[
     "tokens",
     "subjects",
 ]
-"""The admission rules. The ValidatingAdmissionPolicy of a rule is named PLATFORM-RULE."""
+"""The admission rules whose action `policies.admission` sets. The policy of a rule is named PLATFORM-RULE."""
 
 
 class Admission(Section):
@@ -163,7 +163,7 @@ class Admission(Section):
         return {"anyOf": [{"type": "string", "enum": [*get_args(Action)]}, handler(core)]}
 
     def action(self, rule: str) -> Action:
-        """Return the action for requests that break this rule."""
+        """Return the action that `rules` sets for a rule, else `default`."""
         return next((action for name, action in self.rules.items() if name == rule), self.default)
 
 

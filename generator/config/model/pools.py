@@ -194,7 +194,7 @@ class Pool(Section):
                 yield Fault(message, fix, ("daemons", resource), ("allocatable",))
 
     def wired(self, fabrics: Iterable[Fabric]) -> Pool:
-        """Return a copy of the pool with its fabric and the devices of this fabric, or the pool itself without one."""
+        """Return a copy of the pool with its fabric and its devices; the pool itself if `fabrics` lacks its fabric."""
         wiring = next((fabric for fabric in fabrics if fabric.name == self.fabric), None)
         if wiring is None:
             return self
@@ -213,7 +213,7 @@ class Pool(Section):
 
     @property
     def neighbourhood(self) -> str:
-        """Return the narrowest topology level above a node; empty without a topology."""
+        """Return the narrowest topology level above a node, else the level of nodes; empty without a topology."""
         wider = [level for level in self.topology if level != HOSTNAME]
         return next(reversed(wider or self.topology), "")
 
@@ -226,7 +226,8 @@ class Pool(Section):
     def devices_per_host(self) -> Quantity:
         """Return the number of accelerators that a worker pod requests by default: all of the node, or one MIG slice.
 
-        The default is one MIG slice, because a process uses a single MIG slice even if its pod has several.
+        The result is zero for a CPU pool. The default is one MIG slice, because a process uses a single MIG slice even
+        if its pod has several.
         """
         return Quantity(Fraction(1)) if self.device == "nvidia-mig" else self.offered.get(self.accelerator, ZERO)
 

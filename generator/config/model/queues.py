@@ -1,4 +1,4 @@
-"""`queues`: the settings of Kueue itself. They are cluster-wide, and Kueue reads them when it starts.
+"""`queues`: the priorities, worker clusters and settings of Kueue for the whole cluster.
 
 The Red Hat build of Kueue sets the bounds of `waitForPodsReady` (openshift/kueue-operator at dc3b65774c45, types.go
 `ByWorkload` and `RequeuingStrategy` of pkg/apis/kueueoperator/v1). Kueue itself only rejects negative values

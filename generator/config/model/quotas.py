@@ -100,7 +100,7 @@ def quota_amounts(shares: Mapping[str, Share], pools: Sequence[Supply]) -> Amoun
     """Return the amounts of a quota or a limit for each pool: pool → resource → amount.
 
     Raises:
-        KeyError, ValueError: a resource is not of exactly one pool; never for a valid Platform.
+        KeyError, ValueError: not exactly one pool offers a resource, or a pool lacks one; never for a valid Platform.
     """
     by_name = {pool.name: pool for pool in pools}
     named: dict[str, dict[str, Quantity]] = {}
@@ -131,7 +131,7 @@ def sum_amounts(*parts: Amounts) -> Amounts:
 
 
 def node_amounts(pool: Supply, nodes: int | Fraction) -> dict[str, Quantity]:
-    """Return the resources of a number of nodes of a pool."""
+    """Return resource → the amount that a number of nodes of a pool offers to jobs."""
     return {resource: amount * nodes for resource, amount in pool.offered.items()}
 
 
@@ -146,5 +146,5 @@ def _of_resources(pool: Supply, resources: Mapping[str, Quantity]) -> dict[str, 
 
 
 def nodes_worth(pool: Supply, resource: str, amount: Quantity) -> Fraction:
-    """Return the number of nodes of the pool that together offer an amount of a resource."""
+    """Return the number of nodes of the pool that together offer an amount of a resource, as a fraction."""
     return amount.value / pool.offered[resource].value

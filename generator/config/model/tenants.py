@@ -313,7 +313,7 @@ def workers_cohort(platform: str) -> str:
 
 
 def remote_cohorts(tenants: Iterable[Tenant], cohorts: Iterable[Cohort]) -> AbstractSet[str]:
-    """Return the cohorts of tenants whose jobs run on other clusters, with their ancestors and descendants.
+    """Return the names of all cohorts in each tree that has a tenant whose jobs run on other clusters.
 
     Kueue counts the quota of such tenants on this cluster and lends it like any other (v0.19.2 pkg/cache/scheduler
     ignores admission checks of lenders). But this quota is for nodes of other clusters, so these tenants have a cohort

@@ -108,7 +108,7 @@ _REQUIRED: tuple[tuple[tuple[str, ...], str, str], ...] = (
 
 @rule
 def residency_of_nodes(platform: PartialPlatform) -> Iterator[Mistake]:
-    """Report pools and worker clusters that may be outside the places of `policies.residency`."""
+    """Report pools that are not in the places of `policies.residency`, and tenants with `multiKueue`."""
     residency = platform.policies.residency if platform.knows("policies.residency") else None
     if residency is None:
         return

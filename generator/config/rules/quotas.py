@@ -25,9 +25,9 @@ from generator.quantities import ZERO, Quantity
 
 @rule
 def unavailable_shares(platform: PartialPlatform) -> Iterator[Mistake]:
-    """Report invalid entries of `quota`, `borrow`, `lend` and `reservations`.
+    """Report invalid entries of `quota`, `borrow`, `lend` and `reservations` of tenants and cohorts.
 
-    Their pool or resource is missing or ambiguous, `queues` excludes the resource, or the amount exceeds the pool.
+    The pool or resource is missing or ambiguous, Kueue does not count the resource, or the amount exceeds the pool.
     """
     remote = remote_cohorts(platform.tenants.values(), platform.cohorts.values())
     for index, cohort in platform.cohorts.items():
@@ -155,9 +155,10 @@ def _check_capacity(path: Steps, resource: str, amount: Quantity, pool: Supply) 
 
 @rule
 def lending_beyond_quota(platform: PartialPlatform) -> Iterator[Mistake]:
-    """Report a lending limit above the nominal quota, which Kueue rejects.
+    """Report a lending limit above `quota`.
 
-    Source: kueue v0.19.2 pkg/webhooks/clusterqueue_webhook.go.
+    Kueue rejects a lending limit above the nominal quota (kueue v0.19.2 pkg/webhooks/clusterqueue_webhook.go), which is
+    `quota` alone after all reservations are removed.
     """
     pools = list(platform.supplies.values())
     for path, tenant in _tenants_with_valid_shares(platform):

@@ -78,7 +78,7 @@ def _references_of_tenants(platform: PartialPlatform) -> Iterator[tuple[Steps, s
 
 @rule
 def reserved_names(platform: PartialPlatform) -> Iterator[Mistake]:
-    """Report a name that mpigen gives to an object that it generates, such as the ClusterQueue `slack`."""
+    """Report a name that mpigen also gives to an object of its own, such as the ClusterQueue `slack`."""
     for index, tenant in platform.tenants.items():
         if tenant.name == "slack" and platform.may_have_slack:
             message = "mpigen creates a ClusterQueue named `slack`, which lends the nodes that no quota covers"
@@ -154,7 +154,7 @@ def cohort_cycles(platform: PartialPlatform) -> Iterator[Mistake]:
 
 @rule
 def mixed_cohorts(platform: PartialPlatform) -> Iterator[Mistake]:
-    """Report a cohort with tenants whose jobs run here and tenants whose jobs run on other clusters.
+    """Report tenants with `multiKueue` in a tree of cohorts that also has tenants without `multiKueue`.
 
     Kueue lends quota between these tenants (v0.19.2 pkg/cache/scheduler ignores the admission checks of the lender),
     but jobs on one cluster cannot use nodes of the other.
@@ -180,7 +180,7 @@ def mixed_cohorts(platform: PartialPlatform) -> Iterator[Mistake]:
 
 @rule
 def cohort_of_remote_tenants(platform: PartialPlatform) -> Iterator[Mistake]:
-    """Report a cohort with the name of the cohort that mpigen creates for tenants with `multiKueue`."""
+    """Report a cohort or a reference with the name of the cohort that mpigen creates for tenants with `multiKueue`."""
     if not any(tenant.multi_kueue for tenant in platform.tenants.values()):
         return
     taken = workers_cohort(platform.platform)

@@ -29,7 +29,7 @@ from generator.simulate.kueue.configuration import DEFAULT_COUNTING, Counting
 
 _RAIL = re.compile("_rail[0-9]+$")
 UNKNOWN_NAME = ""
-"""The name of an entry whose name is missing or invalid."""
+"""The name of an entry whose name is missing, or unusable in messages: not a string, too long or not printable."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class PartialPlatform:
         pools_without_nodes: the names of the pools whose `nodes` is invalid. Their Pool has a placeholder in `nodes`.
         fabrics_without_devices: name → fabric that `fabrics` lacks, because a field such as `attach` is invalid. Its
             `resource` is valid, or not set.
-        stand_in: the placeholder for invalid names; None if all names are valid.
+        stand_in: the placeholder for invalid names; None for a Platform, whose names are all valid.
     """
 
     platform: str

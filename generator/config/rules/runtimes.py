@@ -142,7 +142,7 @@ def _devices_per_numa_node(path: Steps, runtime: Runtime, pool: Pool) -> Iterato
     """Report pods that need devices of several sockets, on nodes whose kubelet only admits pods of one NUMA node.
 
     Source: kubernetes v1.34.2 pkg/kubelet/cm/topologymanager/policy_single_numa_node.go: the kubelet drops hints of
-    several NUMA nodes. A socket has one NUMA node or several. The rule needs a fabric whose server mpigen knows.
+    several NUMA nodes. A socket has one NUMA node or several. The rule needs a fabric with `server`.
     """
     fabric = pool.wiring
     if not fabric or fabric.nodes.numa != "single-numa-node" or not pool.accelerator:

@@ -81,7 +81,7 @@ def _other_fields(root: str) -> str:
 
 
 def _others(root: str, path: str, fields: Iterable[str]) -> str:
-    """Return CEL for the fields of an object, or of the objects of a list before `[]`, that the list lacks."""
+    """Return CEL for the fields that `fields` lacks, of the object at a path, or of each item of a list before `[]`."""
     array, _, rest = path.rpartition("[]")
     names = f".filter(key, !(key in {cel_list(fields)}))"
     if array:

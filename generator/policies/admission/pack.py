@@ -143,11 +143,11 @@ def _is_no_controller(platform: Platform) -> str:
 
 
 def _caller_constants(platform: Platform) -> dict[str, str]:
-    """Return the CEL expressions about callers that the rules in `_ABOUT_CALLERS` contain.
+    """Return the CEL expressions about callers that `job-isolation` and the rules in `_ABOUT_CALLERS` contain.
 
     - USER: no controller sends the request.
-    - MEMBER: a member of a team sends the request: a user outside `system:`, a ServiceAccount of the namespace, or a
-      ServiceAccount that the platform file declares for a team.
+    - MEMBER: a possible member of a team sends the request: a user outside `system:`, `system:anonymous`, a
+      ServiceAccount of the namespace, or a ServiceAccount that the platform file declares for a team.
     - JANITOR: a janitor sends the request.
     - IS_PLATFORM: the caller may update all Namespaces, which hold the parameters of all rules.
     - IS_DRAIN: the caller deletes or evicts a pod and may change all nodes, as `kubectl drain` and autoscalers do.

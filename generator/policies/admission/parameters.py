@@ -1,4 +1,6 @@
-"""The parameters of admission rules: annotations of a team's Namespace, each a string or a list with commas.
+"""The parameters of admission rules: annotations of a team's Namespace, each a string or a list.
+
+A comma separates the items of a list; in `subjects`, a line break.
 
 Team members cannot write these annotations: no role of a team allows writing namespaces, and the rule `generated`
 protects all generated objects.
@@ -82,7 +84,7 @@ def _resources(runtime: Body) -> dict[str, str]:
 
 
 def _fabric(jobs: Iterable[Body], fabrics: Mapping[str, Fabric]) -> Fabric | None:
-    """Return the fabric that an annotation of the jobs' pods names; None if no pod has the annotation."""
+    """Return the fabric that an annotation of the jobs' pods names; None if no annotation names one of `fabrics`."""
     names = (_pods(job).get("metadata", {}).get("annotations", {}).get(FABRIC, "") for job in jobs)
     return next((fabrics[name] for name in names if name in fabrics), None)
 
@@ -105,7 +107,7 @@ _TREE_PARAMETERS = ("queues", "runtimes", "fabrics", "fabric-variables", "reserv
 
 
 def namespace_parameters(home: Tenant, team: str, platform: Platform) -> dict[str, str]:
-    """Return the annotations of a namespace with the parameters that the platform file sets.
+    """Return the annotations of a namespace with the parameters that the platform file sets, without empty ones.
 
     `add_parameters_of_tree` adds the parameters that depend on rendered objects (`_TREE_PARAMETERS`).
     """
@@ -138,7 +140,10 @@ def namespace_parameters(home: Tenant, team: str, platform: Platform) -> dict[st
 
 
 def _grantable(home: Tenant) -> list[str]:
-    """Return the subjects to which team admins can give a role. Groups of all users are only declared for `view`."""
+    """Return the subjects to which team admins can give a role.
+
+    `view` may also list groups of all users or ServiceAccounts. The result lacks these groups.
+    """
     access = home.access
     declared = {*access.admin, *access.edit, *access.submit, *access.view, *access.grantable}
     return sorted(subject for subject in declared if not meaning_of(subject))
