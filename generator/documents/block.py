@@ -35,7 +35,7 @@ class _Line(NamedTuple):
     Attributes:
         dashes: the number of sequence items that it starts.
         key: the key; empty if the line has only a value.
-        has_value: False if the value is on the next lines, or absent.
+        has_value: False if the value is a mapping or sequence on the next lines, or absent.
         value: the scalar.
         opens: `|` or `|-` before a literal block, `{}` or `[]` for an empty collection; else empty.
     """

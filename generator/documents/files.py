@@ -62,7 +62,10 @@ def read_file(file: Path, limit: int = MAX_FILE) -> bytes:
 
 
 def find_read_problem(file: Path, limit: int = MAX_FILE) -> Problem | None:
-    """Return the problem that prevents reading a file, without opening it; None if there is none."""
+    """Return the problem that prevents reading a file, without opening it; None if there is none.
+
+    A lack of read permission shows only when a file is opened, so it is not found.
+    """
     try:
         status = file.stat()
     except OSError as error:

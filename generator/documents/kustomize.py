@@ -132,7 +132,7 @@ class Kustomizations:
     """Kustomizations by folder, with the files that each of them reads, directly or through others."""
 
     def __init__(self, files: Sequence[Path]) -> None:
-        """Read the kustomizations of these files, and the ones that they refer to."""
+        """Read the kustomizations among these files. Their references are read when a method needs them."""
         self._by_folder: dict[Path, Kustomization | None] = {}
         named = [self._at(file.parent) for file in files if file.name in NAMES]
         self.named = tuple(kustomization for kustomization in named if kustomization)
@@ -206,7 +206,8 @@ def render(folder: Path, renderer: Sequence[str]) -> bytes:
         renderer: the result of `find_renderer`.
 
     Raises:
-        InputError: kustomize rejects the folder; the message is its own.
+        InputError: kustomize rejects the folder, with a message of its own, or takes longer than `_SECONDS`.
+        EngineError: the program does not run.
     """
     command = [*renderer, os.fspath(folder)]
     try:

@@ -32,7 +32,8 @@ class Supply:
     """The addresses that a range has for pods.
 
     Attributes:
-        count: number of addresses for pods of all nodes together.
+        count: number of addresses for pods of all nodes together; with host-local, of each node, because all nodes use
+            the same addresses.
         per_node: number of addresses that a node gets for its pods; None if all nodes share the range.
         nodes: number of nodes that get addresses; None if all nodes share the range, or if each node has its own copy.
         short: (position in the order of allocation, number of addresses) of each node that gets fewer than `per_node`.
@@ -111,7 +112,8 @@ def whereabouts_slices(network: Network, prefix: int) -> Supply | None:
     With `node_slice_size`, whereabouts ignores `range_start`, `range_end` and `exclude`.
 
     Returns:
-        None if the range is IPv6, which DivideRangeBySize does not support, or if a slice is larger than the range.
+        None if the range is IPv6, which DivideRangeBySize does not support, or if `prefix` is not between the prefix of
+            the range and 32.
     """
     if network.version != 4 or not network.prefixlen <= prefix <= network.max_prefixlen:  # noqa: PLR2004
         return None
@@ -204,7 +206,8 @@ def cidr_pool_supply(
         gateway_index: `gatewayIndex`, the index of the gateway in the network of a node.
 
     Returns:
-        None if the network of a node would be larger than the pool. The webhook of nv-ipam rejects such a pool.
+        None if `prefix` is shorter than the prefix of the pool, or longer than an address. The webhook of nv-ipam
+            rejects such a pool.
     """
     if not network.prefixlen <= prefix <= network.max_prefixlen:
         return None

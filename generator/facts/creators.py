@@ -75,7 +75,7 @@ def _ownerless() -> tuple[Ownerless, ...]:
 
 
 def find_ownerless(kind: str, name: str) -> Ownerless | None:
-    """Return the objects of Kubernetes or OpenShift with a kind and a name; None if users choose such a name."""
+    """Return the row of creators.yaml about ownerless objects of a kind and name; None if the table has none."""
     return next((row for row in _ownerless() if row.kind == kind and re.fullmatch(row.names, name)), None)
 
 

@@ -113,7 +113,7 @@ class Defect:
 
     @property
     def link(self) -> str:
-        """Return the report in the short form of GitHub, such as `kubeflow/trainer#3779`; empty without a report."""
+        """Return the report, or else the fix, in the short form of GitHub, such as `kubeflow/trainer#3779`; else ''."""
         owner, _, rest = (self.report or self.fix).removeprefix("https://github.com/").partition("/")
         name, _, number = rest.partition("/")
         return f"{owner}/{name}#{number.rpartition('/')[2]}" if number else ""
@@ -130,7 +130,7 @@ class Defect:
 
     @property
     def update(self) -> str:
-        """Return the releases with the fix, such as `Kueue 0.18.5 or 0.19.1`; empty if there is none."""
+        """Return the releases of the first component with the fix, such as `Kueue 0.18.5 or 0.19.1`; else ''."""
         component, ranges = next(iter(self.affected.items()))
         fixed = [affected.fixed for affected in ranges if affected.fixed]
         return f"{_NAMES.get(component, component)} {' or '.join(fixed)}" if fixed else ""

@@ -102,7 +102,10 @@ def _find_fault_below_host(rest: str) -> tuple[str, str]:
             f"write {format_value(path.lower())}, if the registry has the image with this path",
         )
     if not re.fullmatch(_PATH, path, re.ASCII):
-        return "a part of its path is empty, or begins or ends with `.`, `_` or `-`", _WRITE
+        return (
+            "a part of its path is not lower-case letters and digits with single `.`, `_` or `-` between them",
+            _WRITE,
+        )
     if colon and not re.fullmatch(_TAG, tag, re.ASCII):
         return f"{format_value(tag)} is not a valid tag" if tag else "the tag after `:` is missing", _WRITE
     if at:

@@ -97,7 +97,7 @@ class Provider:
         path: the path of the resource name in the object.
         resource: the resource.
         source: the component that offers the resource.
-        link: the link type of its devices, `ib` or `eth`; empty if the object does not set it.
+        link: the link type of its devices, `ib` or `eth`; empty unless the object sets exactly one.
     """
 
     manifest: Manifest

@@ -32,7 +32,7 @@ class Attachment:
 
     Attributes:
         manifest: the object.
-        namespace: the namespace of the NetworkAttachmentDefinition; empty if the object does not set it.
+        namespace: the namespace of the NetworkAttachmentDefinition; empty if it is unknown.
         resource: the resource whose devices the network uses; None if the network needs no device.
         path: the path of the resource name in the object.
         plugins: the CNI configuration: the main plugin, then the chained plugins; empty if it cannot be parsed.

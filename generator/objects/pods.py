@@ -121,10 +121,10 @@ def _parse_short(item: str) -> NetworkRequest:
     wrong = next((part for part in (name, place) if part and not _LABEL.fullmatch(part)), None if name else name)
     if wrong is not None:
         message = f"`{wrong}` in `{text}` is not a valid name" if wrong else f"a name is missing in `{text}`"
-        raise _MalformedError(message, "write `[namespace/]name[@interface]`: lower-case letters, digits and `-`")
+        raise _MalformedError(message, "write `[namespace/]name[@interface]`: lower-case letters, digits and inner `-`")
     if at and (len(interface.encode()) > _LONGEST_INTERFACE or re.search(r"[\s/@]", interface)):
         raise _MalformedError(
-            f"`{interface}` is not a valid interface name", "use at most 15 characters, without spaces and `/`"
+            f"`{interface}` is not a valid interface name", "use at most 15 characters, without spaces, `/` and `@`"
         )
     return NetworkRequest(name, place, interface)
 
@@ -266,7 +266,7 @@ class Container:
 
     @property
     def has_gpus(self) -> bool:
-        """True if the container requests accelerators."""
+        """True if the container names an accelerator in its requests or limits, even with an amount of 0."""
         return any(map(is_accelerator, requested_devices(self.body)))
 
     def mount(self, path: str) -> Mapping[str, Any]:
@@ -336,7 +336,7 @@ class PodTemplate:
 
     @cached_property
     def devices(self) -> Mapping[str, int]:
-        """Extended resource → amount that all containers together request, without amounts of 0."""
+        """Extended resource → amount that all containers together request, without init containers and amounts of 0."""
         amounts: Counter[str] = Counter()
         for container in self.containers:
             amounts.update(requested_devices(container.body))

@@ -138,7 +138,7 @@ class Catalog:
 
     @property
     def modules(self) -> Sequence[Mapping[str, str]]:
-        """The Go modules of the schemas of all versions: name and minor of the component, module, version and sum."""
+        """The components of the schemas of all versions, with the fields of `Component`, such as `name` and `minor`."""
         return self._read["components"]
 
     @cached_property
@@ -153,7 +153,7 @@ class Catalog:
         }
 
     def find(self, api_version: str, kind: str) -> Path | None:
-        """Return the file of a kind's schema; None if there is no schema."""
+        """Return the file of the bundled schema of a kind; None if mpigen has no schema of the kind."""
         entry = self.entries.get((api_version, kind))
         return self.folder / entry.path if entry else None
 
@@ -163,7 +163,7 @@ class Catalog:
         return entry.scope if entry else None
 
     def is_custom(self, api_version: str, kind: str) -> bool:
-        """Return True if a CustomResourceDefinition defines the kind."""
+        """Return True if a CustomResourceDefinition of mpigen or of the user's repository defines the kind."""
         if self._local and self._local.find(api_version, kind):
             return True
         entry = self.entries.get((api_version, kind))

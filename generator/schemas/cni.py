@@ -98,7 +98,7 @@ _TYPE: Schema = {"type": "string", "minLength": 1}
 
 
 def find_violations(sort: str, name: str, body: object) -> list[Violation] | None:
-    """Return the unknown keys and the invalid values of a configuration; None if the configuration has no schema.
+    """Return the unknown keys, invalid values and missing keys of a configuration; None if it has no schema.
 
     Args:
         sort: `plugin`, `ipam` or `whole`.
@@ -114,7 +114,7 @@ def find_violations(sort: str, name: str, body: object) -> list[Violation] | Non
 
 
 def read_like_go(value: Any, schema: Schema) -> Any:
-    """Return a value as Go reads it into a struct: with the keys as the schema spells them, and without null."""
+    """Return a value as Go reads it into a struct: with keys as the schema spells them, and without keys of null."""
     schema = DEFINITIONS[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
     if isinstance(value, dict):
         fields = schema.get("properties", {})

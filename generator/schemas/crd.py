@@ -57,7 +57,7 @@ _WORTH_SHARING = 160  # characters; a reference costs about 40
 
 
 def share_repeats(properties: Schema) -> tuple[Schema, Schema]:
-    """Replace repeated subtrees of `properties` by references. Return the new properties and the definitions."""
+    """Replace long repeated subtrees of `properties` by references. Return the new properties and the definitions."""
     sharer = _Sharer()
     for name, schema in properties.items():
         sharer.count(name, schema)
@@ -321,7 +321,7 @@ def _portable(pattern: str) -> str:
     One deviation: `\PC` also excludes format and private-use characters, and its replacement only control characters.
 
     Raises:
-        EngineError: the pattern cannot have such a form.
+        EngineError: the pattern ignores case, and a character class has letters in other forms than `a-z`.
     """
     pattern = pattern.replace(r"\PC", r"[^\x00-\x1f\x7f-\x9f]")
     before, ignores_case, after = pattern.partition("(?i)")

@@ -93,7 +93,7 @@ class LocalSchemas:
         return self._kinds[key]
 
     def explain_unusable(self, api_version: str, kind: str) -> str:
-        """Return why the definition of a kind is unusable; empty if mpigen can use it, or without one."""
+        """Return why the definition of a kind is unusable; empty if mpigen can use it, or if the texts have none."""
         return "" if self.find(api_version, kind) else self._obstacles.get((api_version, kind), "")
 
     def _compile(self, texts: Sequence[bytes], group: str, version: str, kind: str) -> Iterator[Kind]:

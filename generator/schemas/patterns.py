@@ -106,7 +106,7 @@ WINDOWS_USER_LENGTH = r"^([^\\]{0,255}\\)?[^\\]{1,104}$"
 POLICY_VERSION = r"^(latest|v1\.(0|[1-9][0-9]*))$"
 
 _FORM = "at most 63 letters, digits and inner `-`, `_`, `.`"
-_PORT_FORM = "a port name: lower-case letters, digits and single inner hyphens"
+_PORT_FORM = "a port name: lower-case letters, digits and single inner hyphens, with at least one letter"
 MEANINGS = {
     LABEL_NAME: "a name of lower-case letters, digits and inner hyphens",
     SUBDOMAIN_NAME: "a name of lower-case letters, digits, and inner hyphens and dots",

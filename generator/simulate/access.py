@@ -71,7 +71,7 @@ class Kind:
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def is_named_by(self, rule: Mapping[str, object]) -> bool:
-        """Return True if `apiGroups` and `resources` of an admission rule contain the resource."""
+        """Return True if `apiGroups` and `resources` of an admission rule match this resource, by name or by `*`."""
         resources = {*strings(rule.get("resources"))} & {"*", "*/*", self.resource, f"{self.resource}/*"}
         return bool(resources) and bool({*strings(rule.get("apiGroups"))} & {"*", self.group})
 
@@ -92,7 +92,7 @@ def defined_kinds(definition: Manifest) -> Iterator[Kind]:
 
 
 def catalog_kinds(catalog: Catalog) -> Iterator[Kind]:
-    """Yield the kinds of a catalog of schemas."""
+    """Yield the kinds that have a schema in the target versions of a catalog, once for each version of their group."""
     for entry in catalog.entries.values():
         group, _, version = entry.api_version.rpartition("/")
         yield Kind(group, version, entry.kind, entry.plural, entry.scope == "Namespaced")
@@ -198,7 +198,8 @@ class Grant:
         namespace: the namespace of the grant; empty for all namespaces and cluster-scoped resources.
         subjects: the subjects of the binding.
         rules: the rules of the role.
-        gap: why the files lack rules of the role; empty if `rules` is complete.
+        gap: why the files lack the rules of the role; empty if they have the role, or if it is aggregated, at least one
+            ClusterRole whose rules it takes.
         file: the file of the binding.
     """
 
@@ -215,7 +216,7 @@ class Grant:
         return any(subject.matches(requester) for subject in self.subjects)
 
     def reason(self, requester: Requester) -> str:
-        """Return the reason that the API server gives when this grant allows a request."""
+        """Return the reason of the API server when this grant, which applies to the requester, allows a request."""
         subject = next(subject for subject in self.subjects if subject.matches(requester))
         kind, _, named = self.binding.partition(" ")
         binding = "/".join(reversed(named.split("/")))  # rule.go `roleBindingDescriber`
@@ -263,7 +264,8 @@ class Access:
     def gaps(self, requester: Requester, namespace: str = "") -> tuple[str, ...]:
         """Return why the files lack rights of a requester, such as `RoleBinding a/b: its role is not among the files`.
 
-        The result has a text for each binding of the requester whose role, or a part of it, is not in the files.
+        The result has a text for each binding of the requester whose role is not in the files, or aggregates only
+        ClusterRoles that are not in the files.
         """
         return tuple(
             dict.fromkeys(f"{grant.binding}: {grant.gap}" for grant in self.of(requester, namespace) if grant.gap)
@@ -361,7 +363,7 @@ def read_access(manifests: Iterable[Manifest]) -> Access:
     """Read the grants of all RoleBindings and ClusterRoleBindings in manifests.
 
     Raises:
-        SimulationError: two objects of the same name differ.
+        SimulationError: two RBAC objects of the same kind, namespace and name differ.
     """
     objects = _index(manifests)
     bindings = [manifest for manifest in objects.values() if manifest.kind.endswith("Binding")]

@@ -75,7 +75,7 @@ class Port(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Peer:
-    """Pods that no policy distinguishes, or addresses outside the pod network.
+    """Pods that mpigen evaluates together, such as the ranks of a namespace, or addresses outside the pod network.
 
     Attributes:
         name: the peer in messages.
@@ -175,7 +175,7 @@ def _match_network(network: Network, excluded: Sequence[Network], peer: Peer) ->
     """Return True if a network, without `excluded`, contains all addresses of a peer; False if it contains none.
 
     The result is a text with the reason if the answer is unknown: the network contains only a part of the addresses, or
-    no file has the addresses.
+    no file has the addresses. For the Internet, only IPv4 networks match.
     """
     if peer.is_internet:
         if network.prefixlen == 0 and network.version == 4:  # noqa: PLR2004 - IPv4
@@ -256,7 +256,7 @@ class _Policy:
         pods: the selector of pods; None for all.
         namespaces: the selector of namespaces; None for the namespace of a NetworkPolicy.
         priority: the priority of an AdminNetworkPolicy.
-        rules: `ingress` or `egress` → the rules; without an entry for a direction that the policy does not restrict.
+        rules: `ingress` or `egress` → the rules. A NetworkPolicy has no entry for directions that it leaves open.
     """
 
     manifest: Manifest
@@ -285,7 +285,7 @@ class _Policy:
 
 
 _HALF = "CNIs differ about a BaselineAdminNetworkPolicy for pods with NetworkPolicies for the other direction alone"
-"""kube-network-policies v1.1.0 ignores the BaselineAdminNetworkPolicy. OVN-Kubernetes isolates by direction."""
+"""For such pods, kube-network-policies v1.1.0 ignores the BaselineAdminNetworkPolicy, and OVN-Kubernetes applies it."""
 
 
 class _Step(NamedTuple):
@@ -317,7 +317,7 @@ class Policies:
         """Read the policies in manifests.
 
         Raises:
-            SimulationError: two objects of the same name differ.
+            SimulationError: two objects of the same kind, namespace and name have different specs.
         """
         objects: dict[tuple[str, str, str, str], Manifest] = {}
         for manifest in filter(is_network_policy, manifests):
@@ -381,7 +381,7 @@ class Policies:
         ]
 
     def networks(self, pods: Iterable[Peer]) -> list[Network]:
-        """Return the CIDRs in egress rules of NetworkPolicies that may select these pods, except 0.0.0.0/0 and ::/0."""
+        """Return each `cidr` in egress rules of NetworkPolicies that may select the pods, except 0.0.0.0/0 and ::/0."""
         networks = {
             entry.network
             for one in pods
@@ -489,7 +489,7 @@ class Policies:
                     return
 
     def _selecting(self, pods: Peer) -> Sequence[tuple[_Policy, Match]]:
-        """Return the policies that select pods, or may select them."""
+        """Return (policy, True or the reason of a doubt) for each policy that selects pods, or may select them."""
         if pods not in self._selected:
             policies = [*self.standard.get(pods.namespace, ()), *self.of_admins(pods.namespace_labels)]
             matches = ((policy, policy.selects(pods)) for policy in policies if pods.namespace)
@@ -497,7 +497,10 @@ class Policies:
         return self._selected[pods]
 
     def of_admins(self, labels: Labels) -> list[_Policy]:
-        """Return the admin policies, by priority, whose `subject` may select a namespace with these labels."""
+        """Return the admin policies, by priority, and then the baseline, for a namespace with these labels.
+
+        Policies are left out if the first label in `matchLabels` of their `subject` excludes the namespace.
+        """
         numbers = (
             {
                 number
@@ -558,7 +561,9 @@ def _applies(other: Manifest, direction: str, pods: Peer, peer: Peer) -> bool:
 
 
 def _has_deny(other: Manifest, direction: str) -> bool:
-    """Return True if a policy of Cilium has deny rules. Without them it only allows more than the NetworkPolicies do.
+    """Return True if a policy of Cilium has deny rules for a direction.
+
+    Without them it only allows more connections than the NetworkPolicies do.
 
     Source: cilium v1.18.4 Documentation/security/policy/deny.rst
     """
@@ -626,7 +631,7 @@ def _read_admin(manifest: Manifest) -> _Policy:
 
 
 def subject_namespaces(policy: Manifest) -> Body:
-    """Return the selector of the namespaces to which an AdminNetworkPolicy or its baseline applies."""
+    """Return the selector of the namespaces to which an AdminNetworkPolicy or BaselineAdminNetworkPolicy applies."""
     subject = mapping(policy.body, "spec", "subject")
     pods = mapping(subject, "pods")
     return mapping(pods, "namespaceSelector") if pods else mapping(subject, "namespaces")

@@ -126,7 +126,7 @@ class Cluster:
         ]
 
     def ranks(self, namespace: str, runtime: str = "") -> list[Peer]:
-        """Return peers for the launcher and worker pods of jobs in a namespace; empty if it has no runtime.
+        """Return peers for the launcher and worker pods of jobs in a namespace; empty if it can use no runtime.
 
         Pods that no policy distinguishes are one peer.
 
@@ -277,7 +277,10 @@ class Cluster:
         return self._candidates(to, INGRESS, is_certain=is_certain)
 
     def targets(self, source: str) -> Iterator[str]:
-        """Yield the namespaces of other teams to which the egress policies of a namespace allow connections."""
+        """Yield the namespaces of other teams to which the egress policies of a namespace may allow connections.
+
+        Rules with CIDRs are left out, as no file has the addresses of pods.
+        """
         return self._candidates(source, EGRESS, is_certain=True)
 
     def _candidates(self, namespace: str, direction: str, *, is_certain: bool) -> Iterator[str]:
@@ -295,7 +298,7 @@ class Cluster:
         yield from (name for name in others if name in names)
 
     def _matched(self, selector: Body | None) -> frozenset[str]:
-        """Return the namespaces of teams that a selector matches."""
+        """Return the namespaces of teams that a selector matches, or may match."""
         key = json.dumps(selector, sort_keys=True, default=str)
         if key not in self._matches:
             labels = {name: self.labels_of(name) for name in self.teams}
@@ -371,7 +374,8 @@ class Cluster:
             targets: component → minor version, for the pods of a TrainJob.
 
         Raises:
-            SimulationError: Trainer or JobSet rejects the TrainJob.
+            SimulationError: the runtime of the TrainJob is not among the manifests, or the API server or a controller
+                rejects the TrainJob.
             NotModelledError: the pods of the TrainJob are unknown.
         """
         peers: list[Peer] = []
@@ -386,7 +390,9 @@ class Cluster:
         """Yield the pod templates of a workload. Pods of a TrainJob that no policy distinguishes have one template.
 
         Raises:
-            SimulationError: the runtime of a TrainJob is not among the manifests.
+            SimulationError: the runtime of a TrainJob is not among the manifests, or the API server or a controller
+                rejects the TrainJob.
+            NotModelledError: the pods of the TrainJob are unknown.
         """
         if manifest.kind != "TrainJob":
             yield from pod_templates(manifest)

@@ -63,7 +63,7 @@ def _parts(one: Range, others: Sequence[Range]) -> Iterator[Range]:
 
 
 def format_ports(ranges: Iterable[Range | Span]) -> str:
-    """Format ports: `all ports`, `all TCP ports`, or `TCP 22, TCP 80-90`. Without ranges, return `none`."""
+    """Format ports: `TCP 22, TCP 80-90`, or `all TCP ports`; `all ports` for TCP and UDP; `none` without ranges."""
     known = list(ranges)
     whole = {one.protocol for one in known if (one.first, one.last) == (1, _LAST)}
     if whole >= set(_CONNECTED):
@@ -72,7 +72,7 @@ def format_ports(ranges: Iterable[Range | Span]) -> str:
 
 
 def list_ports(ranges: Iterable[Range | Span]) -> list[str]:
-    """Return the text of each range, such as `TCP 80-90`."""
+    """Return the text of each range, such as `TCP 80-90` or `all TCP ports`."""
     texts = []
     for one in ranges:
         ports = f"{one.first}-{one.last}" if one.last > one.first else f"{one.first}"

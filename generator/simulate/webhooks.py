@@ -27,6 +27,9 @@ _TOPOLOGIES = tuple(f"{_KUEUE}/podset-{kind}-topology" for kind in ("required", 
 _LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _LABEL_OR_DIGIT = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _LONGEST = 63
+_LABEL_FIX = (
+    f"write a lower-case letter, then lower-case letters, digits and inner hyphens: at most {_LONGEST} characters"
+)
 _SUBDOMAIN = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _INT32 = 2**31 - 1
 _RULE_NAME = re.compile(r"(?=.{1,128}$)[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
@@ -70,7 +73,10 @@ def find_topology_conflicts(compiled: Compiled, runtime: Manifest) -> Iterator[F
 
 
 def find_broken_objects(compiled: Compiled, runtime: Manifest) -> Iterator[Fault]:
-    """Yield the reasons why JobSet or the API server rejects the objects of a TrainJob."""
+    """Yield the reasons why JobSet or the API server rejects the objects of a TrainJob.
+
+    Topology annotations are left out: see `find_topology_conflicts`.
+    """
     spec, jobs = mapping(compiled.job_set, "spec"), mappings(mapping(compiled.job_set, "spec").get("replicatedJobs"))
     for path, message, _ in (*find_job_set_faults(spec), *find_unmounted_claims(spec)):
         yield Fault(Origin(runtime, (*JOB_SET, *path)), message, "use another runtime")
@@ -107,7 +113,7 @@ def find_job_set_faults(spec: Body) -> Iterator[tuple[Path, str, str]]:
     subdomain = string(mapping(spec, "network").get("subdomain"))
     if subdomain and not is_label(subdomain):
         message = f"the subdomain `{subdomain}` of the JobSet is not a DNS label"
-        yield ("network", "subdomain"), message, "write a letter, then letters, digits and hyphens in lower case"
+        yield ("network", "subdomain"), message, _LABEL_FIX
     if problem := find_manager_problem(spec.get("managedBy")):
         yield ("managedBy",), *problem
     for number, item in jobs:
@@ -141,7 +147,7 @@ def _find_faults_of_job(path: Path, item: Mapping[str, Any]) -> Iterator[tuple[P
     spec, replicas = mapping(item, "template", "spec"), integer(item.get("replicas"), 1)
     if (group := item.get("groupName", "default")) is not None and not is_label(str(group)):
         message = f"the group name `{group}` is not a DNS label"
-        yield (*path, "groupName"), message, "write a letter, then letters, digits and hyphens in lower case"
+        yield (*path, "groupName"), message, _LABEL_FIX
     if replicas * integer(spec.get("parallelism"), 1) > _INT32:
         yield (*path, "replicas"), f"`replicas` times `parallelism` exceeds {_INT32}", "set fewer replicas"
 
@@ -155,7 +161,7 @@ def _find_faults_of_claims(spec: Mapping[str, Any]) -> Iterator[tuple[Path, str,
             message = (
                 f"the name `{name}` of the claim is not a DNS name" if name else "the claim has no `metadata.name`"
             )
-            yield place, message, "write letters, digits, hyphens and dots in lower case"
+            yield place, message, "write lower-case letters, digits, and inner hyphens and dots"
         if name in used:
             yield place, f"another claim has the name `{name}` too", "rename or remove one of the claims"
         used.add(name)
@@ -223,7 +229,8 @@ def find_name_faults(spec: Body, name: str) -> Iterator[tuple[Path, str, str]]:
         if not is_label(longest):
             problem = f"exceed {_LONGEST} characters" if len(longest) > _LONGEST else "are not DNS labels"
             message = f"the names of the pods `{item.get('name')}`, such as `{longest}`, {problem}"
-            fix = "choose shorter names" if len(longest) > _LONGEST else "use lower-case letters, digits and hyphens"
+            letters = "use lower-case letters, digits and hyphens, and start the name of the JobSet with a letter"
+            fix = "choose shorter names" if len(longest) > _LONGEST else letters
             yield ("replicatedJobs", number, "name"), message, fix
 
 
@@ -243,7 +250,7 @@ def _find_faults_of_rules(spec: Mapping[str, Any]) -> Iterator[tuple[Path, str, 
         path: Path = ("failurePolicy", "rules", number)
         name = string(rule.get("name"), f"failurePolicyRule{number}")
         if not _RULE_NAME.fullmatch(name):
-            fix = "write a letter, then letters, digits and inner `_`, `,` and `:`, at most 128 characters"
+            fix = "write a letter, then letters, digits, `_`, and inner `,` and `:`, at most 128 characters"
             yield (*path, "name"), f"the rule has the invalid name `{name}`", fix
         elif name in used:
             yield (*path, "name"), f"another rule has the name `{name}` too", "rename one of the rules"
@@ -296,7 +303,7 @@ def _of_names(job: Manifest, item: Body) -> Iterator[Fault]:
         yield Fault(
             Origin(job, ("metadata", "name")),
             message,
-            "choose a shorter name" if len(longest) > _LONGEST else "rename it",
+            "choose a shorter name" if len(longest) > _LONGEST else "rename the TrainJob",
         )
 
 

@@ -125,7 +125,7 @@ def test_a_limit_range_rejects_a_job_within_quota(tree: list[Manifest], cluster:
     cluster.admin.create(narrow)
     (found,) = largest_jobs(read_queue_tree(tree), [*tree, Manifest(narrow, "narrow.yaml")])
     assert (found.idle, found.limit) == (0, Limit.LIMIT_RANGE)
-    assert "`narrow` allows a pod to request at most 4 cpu, and `node` requests 5" in found.reason
+    assert "`narrow` allows a pod to set at most 4 cpu, and `node` sets 5" in found.reason
     training = submitted(cluster.admin, 1)
     assert "LimitRange" in wait_for("Kueue says why not", lambda: training.obstacle(cluster.admin) or None)
     cluster.admin.delete(training.body)

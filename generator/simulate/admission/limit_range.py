@@ -57,7 +57,7 @@ class _Container:
 
 
 def find_limit_violations(pod: Body, ranges: Sequence[Manifest]) -> list[LimitViolation]:
-    """Return the bounds of LimitRanges that a pod breaks, sorted by path and resource.
+    """Return the bounds of LimitRanges that a pod breaks, and default limits below its requests, by path and resource.
 
     Args:
         pod: the pod, or a pod template.
@@ -117,7 +117,10 @@ def _find_inverted(container: _Container) -> Iterator[LimitViolation]:
 
 
 def _sum_up(spec: Body, containers: Sequence[_Container]) -> _Container:
-    """Return the amounts of a pod: the sum over its containers, or more if an init container needs more."""
+    """Return the amounts of a pod: the sum over its containers, or more if an init container needs more.
+
+    Amounts in `resources` of the pod itself replace the sums.
+    """
     requests, limits = (
         {**_sum(containers, amounts), **_of_pod(spec, key)}
         for key, amounts in (

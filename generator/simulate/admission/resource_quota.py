@@ -35,7 +35,8 @@ _RESOURCES: Mapping[tuple[str, str], str] = {
     ("kueue.x-k8s.io", "Workload"): "workloads.kueue.x-k8s.io",
     ("trainer.kubeflow.org", "TrainJob"): "trainjobs.trainer.kubeflow.org",
 }
-"""(group, kind) of the objects that a TrainJob creates → the name in keys such as `count/jobs.batch`."""
+"""(group, kind) of a TrainJob and of the objects that controllers create for it → the name in keys such as
+`count/jobs.batch`."""
 _ROOT_CERTIFICATES = "kube-root-ca.crt"
 """The ConfigMap that Kubernetes creates in each namespace (pkg/controller/certificates/rootcacertpublisher)."""
 
@@ -78,7 +79,7 @@ class Ledger:
     def charge(self, body: Body) -> Refusal | None:
         """Add a new object to the usage, and return None; or return why the API server rejects the object.
 
-        Objects of kinds without a quota are never rejected.
+        Kinds that `_RESOURCES` lacks are neither counted nor rejected.
 
         Raises:
             SimulationError: an amount is not a quantity, or the pod has resources that mpigen does not simulate.

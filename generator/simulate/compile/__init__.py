@@ -104,7 +104,7 @@ def compile_job(
         priorities: PriorityClass → its value, see `read_priorities`.
 
     Raises:
-        SimulationError: Trainer or JobSet rejects the TrainJob.
+        SimulationError: the API server, Trainer or Kueue rejects the TrainJob, or its runtime is invalid.
         NotModelledError: mpigen does not simulate a field of the TrainJob or its runtime, so the objects are unknown.
     """
     if faults := list(find_faults(job, runtime, targets)):
@@ -128,12 +128,13 @@ def compile_job(
 def read_priorities(manifests: Iterable[Manifest]) -> dict[str, int]:
     """Return PriorityClass → its value, with the two classes of Kubernetes itself.
 
-    The empty name has the priority of pods without a class.
+    The empty name has the priority of pods without a class. Of several default classes, the API server uses the lowest:
+    kubernetes v1.34.2 plugin/pkg/admission/priority/admission.go getDefaultPriorityClass.
     """
     classes = [manifest for manifest in manifests if manifest.kind == "PriorityClass"]
     default = [manifest.body.get("value", 0) for manifest in classes if manifest.body.get("globalDefault") is True]
     values = {manifest.name: manifest.body.get("value", 0) for manifest in classes}
-    return {**job_set.SYSTEM_PRIORITIES, **values, "": max(default, default=0)}
+    return {**job_set.SYSTEM_PRIORITIES, **values, "": min(default, default=0)}
 
 
 def find_runtime(job: Manifest, manifests: Iterable[Manifest]) -> Manifest | Fault:

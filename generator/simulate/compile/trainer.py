@@ -53,7 +53,7 @@ class Fault:
         origin: the field that causes it.
         message: the reason.
         fix: the fix, in the imperative.
-        is_unknown: True if mpigen does not simulate the field; False if Trainer or JobSet rejects it.
+        is_unknown: True if mpigen does not simulate the field; False if the API server or a controller rejects it.
         is_at_creation: True if a webhook rejects the request to create the TrainJob, which then takes no quota.
     """
 

@@ -92,6 +92,7 @@ def would_admit(
     Raises:
         NotModelledError: Kueue decides by rules that are not simulated, or the job needs a flavor with a topology of
             which some quota is in use: the nodes in use are unknown.
+        SimulationError: an amount of a node or pod in `nodes` is not a quantity.
     """
     used = {key.flavor for amounts in (usage or {}).values() for key, amount in amounts.items() if amount}
     simulation = _Simulation(tree, (), read_machines(nodes), used)

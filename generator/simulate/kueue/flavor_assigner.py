@@ -96,7 +96,8 @@ class Assignment:
 
     Attributes:
         podsets: PodSet → resource → flavor.
-        mode: NO_FIT if the job never fits, NO_CANDIDATES while other jobs use the quota, or FIT.
+        mode: FIT; NO_CANDIDATES while other jobs use the quota or the nodes; or NO_FIT if the job does not fit now, and
+            Kueue does not search jobs to preempt for it.
         usage: the quota that the job would use.
         rejections: reasons why flavors cannot hold the pods.
         shortages: flavors and resources with too little quota.

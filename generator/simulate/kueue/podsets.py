@@ -45,7 +45,7 @@ class Bound:
     def __str__(self) -> str:
         limit = "at most" if self.field == "max" else "at least"
         amount = format_amount(self.resource, self.amount)
-        return f"the LimitRange `{self.limit_range}` allows a {self.kind.lower()} to request {limit} {amount}"
+        return f"the LimitRange `{self.limit_range}` allows a {self.kind.lower()} to set {limit} {amount}"
 
 
 def read_bounds(manifest: Manifest) -> Iterator[Bound]:
@@ -273,7 +273,10 @@ def podsets(runtime: Body, nodes: int | None = None, context: PodContext = _NO_C
 
 @dataclass(frozen=True, slots=True)
 class BoundBreach:
-    """A bound of a LimitRange that a replicated job breaks: `amount` is the request of its pod or container."""
+    """A bound of a LimitRange that a replicated job breaks.
+
+    `amount` is the request of its pod, or the request or limit of a container.
+    """
 
     bound: Bound
     pods: str
@@ -281,7 +284,7 @@ class BoundBreach:
 
     def __str__(self) -> str:
         amount = format_amount(self.bound.resource, self.amount)
-        return f"{self.bound} {self.bound.resource}, and `{self.pods}` requests {amount}"
+        return f"{self.bound} {self.bound.resource}, and `{self.pods}` sets {amount}"
 
 
 def find_broken_bounds(runtime: Body, context: PodContext) -> Iterator[BoundBreach]:

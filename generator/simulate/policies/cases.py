@@ -105,7 +105,7 @@ class Rule:
         policy: the manifest of the policy.
         number: the index of the validation in the policy.
         rejecting: the cases whose request the validation rejects, without cases in which its evaluation fails.
-        accepting: the cases whose request the validation accepts.
+        accepting: the cases whose request the validation accepts, also without cases in which its evaluation fails.
     """
 
     policy: Manifest

@@ -107,7 +107,8 @@ class Expression:
 
     Attributes:
         text: the source text.
-        type: the type of the result, such as `bool`; empty after a compile error.
+        type: the type of the result, such as `bool`, even if the policy does not allow this type; empty after any other
+            compile error.
         problem: the compile error; empty if there is none.
         lacking: why mpigen cannot evaluate the expression, which the API server can evaluate; empty if mpigen can.
         reads: the variables of the policy that the expression reads.

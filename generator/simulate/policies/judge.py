@@ -215,7 +215,7 @@ class Decision:
 
     Attributes:
         policy: the name of the policy.
-        rule: the index of the validation in the policy; None if the policy failed before any validation.
+        rule: the index of the validation in the policy; None if the policy failed outside of its validations.
         holds: True if the validation accepts the request, or if its evaluation fails under `failurePolicy: Ignore`.
         actions: the actions that the binding takes if the validation rejects the request.
         message: the message of the rejection.
@@ -236,7 +236,10 @@ class Decision:
 
 
 def _reject_misconfigured(policy: Policy, message: str) -> Iterator[Decision]:
-    """Yield a decision that denies the request, whatever actions a binding has (dispatcher.go `addConfigError`)."""
+    """Yield a decision that denies the request, whatever actions a binding has; none with `failurePolicy: Ignore`.
+
+    Source: dispatcher.go `addConfigError`.
+    """
     if not policy.ignores_errors:
         yield Decision(policy.name, None, holds=False, actions=("Deny",), message=message, is_error=True)
 

@@ -38,7 +38,9 @@ class UserInfo:
 
     @property
     def all_groups(self) -> tuple[str, ...]:
-        """The groups, `system:authenticated`, and the groups that every ServiceAccount has if `groups` is empty.
+        """The groups and `system:authenticated`.
+
+        A ServiceAccount without `groups` also has the groups of every ServiceAccount.
 
         Source: pkg/endpoints/filters/impersonation.go `buildImpersonationRequests`; serviceaccount.MakeGroupNames.
         """
@@ -58,7 +60,7 @@ class Request:
         kind: the kind of the requested resource.
         object: the object after the operation; None for DELETE.
         old: the object before the operation; None for CREATE and CONNECT.
-        namespace: the namespace; empty for a cluster-scoped resource.
+        namespace: the namespace; for a Namespace its own name; empty for other cluster-scoped resources.
         subresource: such as `status`; empty for the object itself.
         is_dry_run: True for a dry run, in which the API server stores nothing.
         options: fields of `request.options`, such as `propagationPolicy` of a DELETE.

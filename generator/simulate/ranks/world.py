@@ -200,7 +200,10 @@ class Started:
         return self.slots * len(self.hosts) if self.reads_hosts(launch) else None
 
     def excess(self, launch: Launch) -> int:
-        """Return the number of processes that a launcher requests if it exceeds the slots of the hostfile; else 0."""
+        """Return the requested number of processes if it exceeds the slots of the hostfile; else 0.
+
+        The result is also 0 if the launcher may start more processes than slots, or if the slots are unknown.
+        """
         name, capacity, processes = launch.launcher.name, self.capacity(launch), launch.number("processes") or 0
         if name == "openmpi":
             processes = max(processes, (launch.per_host or 0) * len(self.hosts))

@@ -248,6 +248,7 @@ def test_pods_get_the_priority_of_their_class() -> None:
     chosen = cases("default")["mpi-plain"]
     classes = [
         Manifest({"kind": "PriorityClass", "metadata": {"name": "usual"}, "value": 7, "globalDefault": True}, "f"),
+        Manifest({"kind": "PriorityClass", "metadata": {"name": "more"}, "value": 8, "globalDefault": True}, "f"),
         Manifest({"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 9}, "f"),
     ]
     named = set_values(chosen.runtime.body, {f"spec.{NODE}.priorityClassName": "high"})

@@ -78,15 +78,15 @@ def limited(kind: str, **fields: dict[str, str]) -> Manifest:
     [
         (
             limited("Container", max={"cpu": "1"}),
-            "the LimitRange `small` allows a container to request at most 1 cpu, and `node` requests 2",
+            "the LimitRange `small` allows a container to set at most 1 cpu, and `node` sets 2",
         ),
         (
             limited("Pod", min={"memory": "8Gi"}),
-            "the LimitRange `small` allows a pod to request at least 8Gi memory, and `node` requests 4Gi",
+            "the LimitRange `small` allows a pod to set at least 8Gi memory, and `node` sets 4Gi",
         ),
         (
             limited("Container", default={"a.com/gpu": "4"}, max={"a.com/gpu": "2"}),
-            "the LimitRange `small` allows a container to request at most 2 a.com/gpu, and `node` requests 4",
+            "the LimitRange `small` allows a container to set at most 2 a.com/gpu, and `node` sets 4",
         ),
         (limited("Container", max={"cpu": "2"}), ""),
         (limited("Pod", min={"memory": "4Gi"}, max={"cpu": "2"}), ""),

@@ -411,7 +411,7 @@ def _profile_name(profile: object) -> str:
 
 
 def _are_equal_levels(expected_level: str, value: str) -> bool:
-    """Return True if two SELinux levels have the same categories, in any order."""
+    """Return True if two SELinux levels have the same sensitivity and the same categories, in any order."""
     first, second = expected_level.split(":", 1), value.split(":", 1)
     return (
         len(first) == len(second) == 2  # noqa: PLR2004 - sensitivity and categories
