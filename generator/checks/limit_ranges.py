@@ -36,11 +36,14 @@ def limit_range(objects: Objects) -> Iterator[Breach]:
         for pods in pod_templates(runtime):
             names = sorted(namespaces_of(pods, objects) | likely_namespaces(pods, objects))
             rejecting: list[tuple[str, LimitViolation]] = []
+            known: dict[str, list[LimitViolation]] = {}  # most namespaces of a release have equal LimitRanges
             for name in names:
                 ranges = ranges_of(name, objects)
-                job_set = mapping(runtime.body, "spec", "template")
-                violations = find_late_violations({"spec": pods.spec}, job_set, runtime, ranges, objects, name)
-                rejecting += [(name, violation) for violation in violations[:1]]
+                content = objects.view(_contents).get(name, "")
+                if content not in known:
+                    job_set = mapping(runtime.body, "spec", "template")
+                    known[content] = find_late_violations({"spec": pods.spec}, job_set, runtime, ranges, objects, name)
+                rejecting += [(name, violation) for violation in known[content][:1]]
             if rejecting:
                 name, violation = rejecting[0]
                 where = f"namespace `{name}`" if len(names) == 1 else f"{len(rejecting)} of {len(names)} namespaces"
@@ -70,6 +73,12 @@ def _ranges(objects: Objects) -> Mapping[str, list[Manifest]]:
     for item in objects.of("", "LimitRange"):
         ranges.setdefault(item.namespace, []).append(item)
     return ranges
+
+
+def _contents(objects: Objects) -> Mapping[str, str]:
+    """Return namespace → a text that is equal for namespaces with equal LimitRanges."""
+    ranges = objects.view(_ranges).items()
+    return {name: repr([(item.name, item.body.get("spec")) for item in items]) for name, items in ranges}
 
 
 def find_late_violations(

@@ -91,6 +91,11 @@ _TYPES = ("bool", "int", "uint", "double", "string", "bytes", "duration", "times
 _SELECTS = "Applying SELECT to non-message type"
 _SELECTS_OPTIONALLY = ("_?._(", "_[?_]")
 _HAS = re.compile(r"\bhas\s*\(")
+_HAS_LITERAL = re.compile(r"[\[{].*,|\b(duration|timestamp|matches|find|findAll)\s*\(", re.DOTALL)
+"""A list or mapping that can have several items, or a function with a literal of its own format."""
+_STRING = re.compile(r"'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\"")
+_OF_STRINGS = re.compile(r"\[\s*''(?:\s*,\s*'')*\s*\]")
+"""A list of strings, or a key of a mapping, after `_STRING` has removed the content of strings."""
 _UNSUPPORTED = ("Non-CEL value type", "Unimplemented type", TOO_MANY_DIGITS)
 
 
@@ -141,7 +146,9 @@ class Expression:
 
         The evaluation ignores the problem, because a policy with such a literal does not exist in a cluster.
         """
-        return "" if self.checked is None else find_literal_problem(read_checked(self.checked))
+        if self.checked is None or not _HAS_LITERAL.search(_OF_STRINGS.sub("''", _STRING.sub("''", self.text))):
+            return ""
+        return find_literal_problem(read_checked(self.checked))
 
     def evaluate(self, data: Mapping[str, Any], variables: Mapping[str, Any] | None = None) -> Any:
         """Return the result as plain data, or `Failed` if the evaluation fails.
