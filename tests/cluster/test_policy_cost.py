@@ -117,11 +117,13 @@ _FULL_POD: Body = {
 }
 """A pod with as many volumes, mounts and variables as the schema of a TrainJob allows."""
 _SECRET = {"valueFrom": {"secretKeyRef": {"name": "other", "key": "key"}}}
+_ARGUMENT = 50 * 1024
+"""Characters of an argument. Trainer 2.2 accepts at most 65536."""
 _LARGEST: dict[str, Body] = {
     "128 variables and 128 arguments": _job(
         trainer={"env": _environment(128), "args": [f"--option-{number}=value" for number in range(128)]}
     ),
-    "a script of 200 KiB": _job(trainer={"command": ["bash", "-c", "x" * 200 * 1024]}),
+    "arguments of 200 KiB": _job(trainer={"command": ["bash", "-c", *["x" * _ARGUMENT] * 4]}),
     "a script of 60 KiB that reads a variable of the fabric": _job(
         trainer={"command": ["bash", "-c", "x" * 60 * 1024 + ' echo "$UCX_TLS" -mca']}
     ),
@@ -147,14 +149,14 @@ _HOSTILE: dict[str, tuple[Body, str]] = {
     ),
     "10,000 resources": (
         _job(trainer={"resourcesPerNode": {"limits": {f"evil.com/{number}": "1" for number in range(10_000)}}}),
-        "lists over 256 resources",
+        "lists over 256 resources|each worker pod of",  # of the rule requests or fabric
     ),
     "10,000 finalizers": (
         _job(metadata={"finalizers": [f"evil.com/{number}" for number in range(10_000)]}),
         "adds over 256 finalizers",
     ),
-    "a script of 900 KiB": (
-        _job(trainer={"command": ["bash", "-c", "x" * 900 * 1024]}),
+    "arguments of 900 KiB": (
+        _job(trainer={"command": ["bash", "-c", *["x" * _ARGUMENT] * 18]}),
         "only in up to 65536; move the script",
     ),
     "1,500 pods with a node selector": (
