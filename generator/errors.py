@@ -2,7 +2,7 @@
 
 Invalid input is an `MpigenError` (exit code 2). A broken rule is a `Finding` (exit code 1 if its severity is at least
 the severity of `--fail-on`, by default error).
-Any other exception is a bug (exit code 3).
+Any other exception is a bug (exit code 3), except an invalid command line (2) and an interruption (130).
 """
 
 from __future__ import annotations
@@ -82,7 +82,10 @@ class MpigenError(Exception):
 
 
 class ConfigError(MpigenError):
-    """The platform file, the settings, a file of own checks, or the name of a Git revision is invalid."""
+    """The configuration is invalid: a file or a name that the user wrote, or the Git repository.
+
+    Examples are the platform file, the settings, a baseline, a file of own checks, and the name of a Git revision.
+    """
 
 
 class InputError(MpigenError):
@@ -90,15 +93,21 @@ class InputError(MpigenError):
 
 
 class DocumentError(MpigenError):
-    """A text is not YAML that the Kubernetes API server can read: a syntax error or a duplicate key."""
+    """A text is not YAML that the Kubernetes API server accepts, or has objects that the command does not accept.
+
+    Examples are a syntax error, a duplicate key, a Pod in a file of TrainJobs, and a closed standard input.
+    """
 
 
 class OutputError(MpigenError):
-    """A tree of manifests cannot be read, or writing it would lose files or edits."""
+    """A folder of manifests cannot be used, or a file cannot be written.
+
+    Examples are a path without manifests, a damaged `release.json`, and a release whose update would lose edits.
+    """
 
 
 class EngineError(MpigenError):
-    """A validation engine (the bundled schemas, kubeconform or Go) is missing or does not run."""
+    """A program or data that checks need (the bundled schemas, kubeconform or Go) is missing or does not work."""
 
 
 class SimulationError(MpigenError):

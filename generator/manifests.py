@@ -62,7 +62,7 @@ class Manifest:
 
     @cached_property
     def namespace(self) -> str:
-        """`metadata.namespace`; empty for cluster-scoped objects."""
+        """`metadata.namespace`; empty if absent, as in cluster-scoped objects."""
         return _text(self._metadata.get("namespace"))
 
     @property
@@ -124,7 +124,8 @@ def read(text: str | bytes, file: str) -> Iterator[Manifest]:
     A document that is not an object becomes a manifest with an empty body, and `instead` describes the document.
 
     Raises:
-        DocumentError: the text is not YAML; the error has file, line and column.
+        DocumentError: the text is not YAML that the API server accepts, or is too large or too deep. The error has
+            file, line and column.
     """
     try:
         for document in load(text):
@@ -171,7 +172,7 @@ def read_needed(text: bytes, file: str, is_needed: Needed) -> list[Manifest]:
         is_needed: returns False for an object to leave out. The function asks only about objects that it recognizes.
 
     Raises:
-        DocumentError: the text is not YAML; the error has file, line and column.
+        DocumentError: as for `read`, except errors in objects that are left out.
     """
     parts = text.removeprefix(b"---\n").split(b"\n---\n")
     is_split = text.count(b"\n---") == len(parts) - 1 and b"\n..." not in text

@@ -126,9 +126,9 @@ def synth(platform_file: Path, output: Path, choices: Choices) -> Synthesis:
 
 
 def _is_covered(check: str) -> bool:
-    """Return True if a waiver or baseline entry of a check is unused when `synth` has no finding for the entry.
+    """Return True if a waiver of a check is unused when `synth` has no finding for the waiver.
 
-    Findings of `change/` depend on the release that the new one replaces, so an entry can be needed again later.
+    Findings of `change/` depend on the release that the new one replaces, so a waiver can be needed again later.
     """
     return not check.startswith("change/")
 

@@ -91,7 +91,7 @@ def parse(text: str) -> Quantity:
     ('1', '2Ti', '1536Mi', '1k')
 
     Raises:
-        ValueError: the text is not a quantity; the message completes the sentence `VALUE is …`.
+        ValueError: the text is not a quantity, or is 8Ei or more. The message completes the sentence `VALUE is …`.
     """
     match = _FORM.fullmatch(text)
     if match is None:
@@ -110,7 +110,7 @@ def parse(text: str) -> Quantity:
 
 
 def amount_of(value: object) -> Fraction | None:
-    """Return the amount of a value, if it is a string such as `500m`, or a number; None if it is no quantity.
+    """Return the amount of a string such as `500m`, or of a number; None if the value is no quantity, or 8Ei or more.
 
     The API server ignores blanks around a quantity.
 

@@ -22,7 +22,7 @@ def _every(_check: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The objects, files and checks of a run. `Adoption.apply` needs them for waivers and baselines.
+    """The objects, files and checks of a run. `Adoption.apply` needs them for waivers and `changed`.
 
     Attributes:
         objects: the objects with the annotation `mpigen.dev/waive`.

@@ -1,4 +1,4 @@
-"""The two ways to report only new findings: a baseline file, and the files that changed since a Git revision."""
+"""Two ways to report fewer findings: leave out findings of a baseline file, or of files equal to a Git revision."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def new_findings(findings: Iterable[Finding], known: Counter[str], root: Path) -
 
 
 def write_baseline(file: Path, findings: Iterable[Finding], root: Path) -> int:
-    """Write the findings to a baseline, with file paths relative to `root`, and return their number.
+    """Write the findings to a baseline, with file paths relative to `root`, and return the number of findings.
 
     Raises:
         OutputError: the file cannot be written.

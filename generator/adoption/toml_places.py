@@ -28,7 +28,7 @@ class TomlPlaces:
         self._places = {path[len(prefix) :]: place for path, place in self._walk() if path[: len(prefix)] == prefix}
 
     def find(self, path: _Path) -> tuple[int, int]:
-        """Return the 1-based line and column of a key or table; for a missing key the place of its nearest table."""
+        """Return the 1-based line and column of a key or table; for a missing key, of its nearest table."""
         nearest = path
         while nearest and nearest not in self._places:
             nearest = nearest[:-1]

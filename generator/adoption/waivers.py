@@ -28,8 +28,8 @@ declare(
     text="""Report a waiver that matches no finding.
 
     A waiver accepts the findings of one check until a day. Either the finding was fixed, or the waiver has a typing
-    error. The waiver would hide the next finding of the check without review. Runs over single files do not report
-    unused waivers.
+    error. The waiver would hide the next finding of the check without review. `mpigen validate` does not report
+    unused waivers if all its PATHS are single files.
 
     Source: mpigen: Kubernetes has no waivers
     """,
@@ -37,7 +37,7 @@ declare(
 declare(
     EXPIRED,
     severity=WARNING,
-    text="""Report a waiver whose last day is in the past.
+    text="""Report a waiver that matches a finding, and whose last day is in the past.
 
     A waiver accepts the findings of one check until a day. After that day mpigen reports them again. Fix the findings
     and remove the waiver, or set a later last day.

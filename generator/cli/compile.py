@@ -95,7 +95,7 @@ def _chosen(manifests: Sequence[Manifest], name: str) -> list[Manifest]:
     """Return the TrainJobs that a name, `NAME` or `NAMESPACE/NAME`, selects; all if the name is empty.
 
     Raises:
-        SimulationError: no TrainJob has this name.
+        SimulationError: no TrainJob has this name, or the files have no TrainJob.
     """
     jobs = {f"{job.namespace}/{job.name}".removeprefix("/"): job for job in manifests if job.kind == "TrainJob"}
     chosen = [job for key, job in jobs.items() if name in ("", key, job.name)]

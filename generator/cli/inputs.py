@@ -25,7 +25,7 @@ _STDIN = Path("-")
 
 
 def read_manifests(paths: Sequence[Path]) -> list[Manifest]:
-    """Return all manifests at the paths; see `read_cluster`."""
+    """Return all manifests at the paths. A platform file is rendered. It raises the errors of `read_cluster`."""
     return read_cluster(paths)[0]
 
 
@@ -65,7 +65,7 @@ def read_cluster(
 
 
 def _at(path: Path, targets: set[Targets]) -> Iterator[Manifest | tuple[str, bytes]]:
-    """Yield the rendered manifests of a platform file, or (file, text) of each file at a path."""
+    """Yield the manifests of standard input or of a rendered platform file, or (file, text) of each file at a path."""
     from generator.checks.files import LOCK, by_release, manifest_files
     from generator.documents.files import read_file
     from generator.manifests import read
@@ -110,7 +110,7 @@ def read_stdin(fix: str, limit: int = MAX_STDIN) -> bytes:
 
 
 def _is_platform(text: bytes) -> bool:
-    """Return True if a text is a platform file: it has the key `platform`, and no `apiVersion` and `kind`."""
+    """Return True if a text is a platform file: a mapping with `platform`, and without `apiVersion` and `kind`."""
     from generator.documents.load import load
 
     try:

@@ -117,7 +117,7 @@ def _of_manifests(paths: Iterable[Path]) -> list[Path]:
 
 
 def _catalog(paths: Sequence[Path], targets: dict[str, str]) -> Catalog:
-    """Return the schemas for the targets of the release, if all paths belong to one release."""
+    """Return the schemas for `--target`, else for the targets of the releases if all have the same, else the newest."""
     from generator.checks.files import by_release, manifest_files
     from generator.schemas.catalog import Catalog
 

@@ -83,7 +83,7 @@ def app_in(defined: Mapping[str, Any], file: str) -> App:
         file: the file, for errors.
 
     Raises:
-        ConfigError: the file defines neither.
+        ConfigError: the file defines neither, or `app` is a plain `cdk8s.App`.
     """
     app, platform = defined.get("app"), defined.get("platform")
     if isinstance(app, App):

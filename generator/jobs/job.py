@@ -96,7 +96,7 @@ class Request:
         nodes: `numNodes`. Default: `nodes` of the runtime, at most the limit of the tenant. In a smoke test: 2, or 3 if
             the launcher runs ranks. In a benchmark: 2.
         queue: a LocalQueue other than the default.
-        command: the command of the launcher. Default: the example of the family.
+        command: the command of the launcher. Default: the test if `is_smoke`, else the example of the family.
         is_smoke: True for the smoke test of the family; with `fabric`, for the benchmark of the fabric.
         namespace: a namespace of the tenant. Default: the namespace with the tenant's name.
         priority: a priority of the platform. Without one, Kueue takes the priority of the pods' PriorityClass, else of
@@ -125,7 +125,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A TrainJob, with its tenant, its runtime, and notes for its owner."""
+    """The TrainJob of a request as `body`, with its tenant, its runtime, and notes for its owner."""
 
     body: Body
     tenant: Tenant
@@ -211,7 +211,7 @@ def _usual_name(runtime: Runtime, request: Request) -> str:
 
 
 def _usual_nodes(runtime: Runtime, tenant: Tenant, request: Request) -> int:
-    """Return the default of `numNodes`: two workers in a smoke test, else the runtime's, at most the tenant's limit."""
+    """Return the default of `numNodes`, as `Request.nodes` describes, for a job that is no benchmark."""
     if request.is_smoke:
         return smoke_nodes(runtime)
     return min(runtime.nodes or DEFAULT_HOSTS, tenant.limits.hosts_per_job or 2**31)

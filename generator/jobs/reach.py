@@ -153,15 +153,15 @@ def _queues(platform: Platform, tenants: Sequence[Tenant]) -> Iterator[Body]:
 
 
 class JobError(MpigenError):
-    """The requested job would not run on this platform."""
+    """The requested job would not run on this platform, or the request names no or several runtimes or tenants."""
 
 
 def runtime_for(platform: Platform, name: str, fabric: str) -> Runtime:
     """Return the runtime with a name; if the name is empty, the only runtime on the fabric.
 
     Raises:
-        JobError: no runtime has the name, or its ranks do not use the fabric. Without a name: no runtime, or several,
-            have ranks that use the fabric.
+        JobError: no fabric or no runtime has this name, or ranks of the runtime do not use the fabric. Without the name
+            of a runtime: no runtime, or several, have ranks that use the fabric.
     """
     if fabric and not name:
         return _only_runtime_on(platform, fabric)
@@ -204,7 +204,8 @@ def tenant_for(platform: Platform, runtime: Runtime, name: str) -> Tenant:
     """Return the tenant with a name; if the name is empty, the only tenant that can run a job on the runtime.
 
     Raises:
-        JobError: there is no such tenant, the runtime is not for this tenant, or several tenants can use the runtime.
+        JobError: there is no such tenant, or the runtime is not for this tenant. Without a name: no tenant, or several,
+            can use the runtime.
     """
     by_name = {tenant.name: tenant for tenant in platform.tenants}
     if name and name not in by_name:
@@ -250,7 +251,7 @@ def fewest_hosts(runtime: Runtime) -> int:
 
 
 def others_for(platform: Platform, tenant: Tenant) -> str:
-    """Return the fix for a runtime that a tenant cannot use: it lists the runtimes that the tenant can use."""
+    """Return the fix for a runtime that a tenant cannot use: the usable runtimes, or the advice to ask for one."""
     able = [runtime for runtime in platform.runtimes if is_for(runtime, tenant.name)]
     usable = [runtime.name for runtime in able if reach(platform, tenant, runtime).can_have(fewest_hosts(runtime))]
     if not usable:

@@ -35,8 +35,8 @@ class Folder:
         earlier: path → digest of each file that a lock of the earlier layout (a folder per version) lists, and of these
             locks.
         odd: problems: one per link, device or other special file.
-        unlocked: the problems of files without a readable lock.
-        edits: path of a generated file that was edited by hand → its problem.
+        unlocked: the problem of a folder with files but without a readable lock; else empty.
+        edits: path of a generated file that was edited or deleted by hand, or that has CRLF line ends → its problem.
     """
 
     path: Path
@@ -56,12 +56,12 @@ class Folder:
 
     @property
     def listed(self) -> dict[str, str]:
-        """Path → digest of each file that a lock lists."""
+        """Path → digest of each file that a lock lists, and of the locks of the earlier layout."""
         return {**self.earlier, **(self.lock.files if self.lock else {})}
 
     @property
     def ours(self) -> dict[str, str]:
-        """Path → digest of each file that a lock lists and that exists."""
+        """Path → digest on disk of each file in `listed` that exists."""
         return {path: self.digests[path] for path in self.listed if path in self.digests}
 
     @property

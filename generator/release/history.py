@@ -74,7 +74,7 @@ def find_replaced(home: Path, against: str = "") -> Tree | None:
         against: a folder, or else a Git revision. By default the release of HEAD; if HEAD has none, the one on disk.
 
     Raises:
-        ConfigError: there is no such revision, or git cannot be run.
+        ConfigError: there is no such revision, `home` is in no Git repository, or git cannot be run.
         OutputError: the release cannot be read, or its lock is damaged.
     """
     if against and Path(against).is_dir():

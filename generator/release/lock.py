@@ -73,7 +73,7 @@ class Lock:
 
     @property
     def versioned(self) -> Mapping[str, str]:
-        """The files that never change under one version: all but the Application, which names the applied version."""
+        """The files that never change under one version: all outside `argocd`, which names the applied version."""
         return {path: data for path, data in self.files.items() if not path.startswith(f"{ARGOCD_FOLDER}/")}
 
     def encode(self) -> bytes:

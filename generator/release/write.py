@@ -114,7 +114,7 @@ def write(release: Release, root: Path, *, discard_edits: bool = False) -> Writt
 
     Raises:
         OutputError: something would be lost, another process writes to the folder, or the system reports an error.
-            Nothing has changed.
+            Nothing has changed, unless the error occurred after the new folder replaced the old one.
         ValueError: the release itself is malformed.
     """
     lock, files = lock_and_files(release)

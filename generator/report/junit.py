@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 
 def render(result: Result) -> str:
-    """Render one test case per finding and problem. Only the test cases of findings below `fail_on` pass."""
+    """Render one test case for each finding and problem. Test cases of findings below `fail_on` pass.
+
+    Without findings and problems, one test case passes.
+    """
     cases = [*_cases(result)]
     counts = f'tests="{len(cases)}" failures="{len(result.failures)}" errors="{len(result.problems)}"'
     lines = [

@@ -34,7 +34,7 @@ def render(result: Result) -> str:
 
 
 def build_reports(verdicts: Iterable[Verdict], accepted: Accepted = MappingProxyType({})) -> list[Mapping[str, Any]]:
-    """Return a ClusterPolicyReport, and a PolicyReport for each namespace, sorted by namespace.
+    """Return a ClusterPolicyReport and a PolicyReport for each namespace, each only if its objects have results.
 
     Args:
         verdicts: the results of rules for objects.

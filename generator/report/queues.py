@@ -62,7 +62,12 @@ def _unreachable(tree: QueueTree) -> Iterator[str]:
         why = (
             "its namespaceSelector matches no namespace" if queue.namespaces is None else "no LocalQueue references it"
         )
-        yield f"ClusterQueue `{queue.name}` receives no jobs: {why}. Other queues can borrow its quota."
+        lent = (
+            f" Other queues of cohort `{queue.cohort}` can borrow its quota, up to `lendingLimit`."
+            if queue.cohort
+            else ""
+        )
+        yield f"ClusterQueue `{queue.name}` receives no jobs: {why}.{lent}"
     for name in dangling:
         yield f"LocalQueue `{name}` references a ClusterQueue that these files do not define."
 

@@ -120,10 +120,14 @@ def test_many_teams_fit_on_a_screen(mpigen: Run) -> None:
         ),
         (
             QUEUES.replace("clusterQueue: here", "clusterQueue: there"),
-            "ClusterQueue `here` receives no jobs: no LocalQueue",
+            "`here` receives no jobs: no LocalQueue references it. Other queues of cohort `NAMED` can borrow its quota",
+        ),
+        (
+            QUEUES.replace("clusterQueue: here", "clusterQueue: there").replace("  cohortName: NAMED\n", ""),
+            "ClusterQueue `here` receives no jobs: no LocalQueue references it.\n",
         ),
     ],
-    ids=["flavor", "circle", "in-circle", "astray", "closed"],
+    ids=["flavor", "circle", "in-circle", "astray", "closed", "closed-alone"],
 )
 def test_missing_flavors_queues_and_cohort_cycles_are_reported(
     text: str, told: str, mpigen: Run, tmp_path: Path
