@@ -23,7 +23,7 @@ https://kubernetes.io/docs/tasks/configure-pod-container/configure-service-accou
 """
 _READ = frozenset(("get", "list", "watch"))
 _SECRET = frozenset(("secrets", "*", "serviceaccounts/token", "pods/exec", "pods/attach", "pods/portforward"))
-"""Resources to which access is more than reading, even with the verb `get`."""
+"""Resources whose verb `get` reads a secret or opens a session. `*` includes them."""
 _CALLERS: dict[Meaning, str] = {
     "anyone": "every client that reaches the API server, even without authentication",
     "everyone": "every authenticated user of the cluster",
@@ -81,7 +81,7 @@ def _role(roles: Mapping[tuple[str, str, str], Manifest], binding: Manifest, ref
 
 
 def _only_reads(role: Manifest) -> bool:
-    """Return True if all rules of a role only allow reading, and no Secrets."""
+    """Return True if all rules of a role allow only `get`, `list` and `watch`, and no resource in `_SECRET`."""
     return all(
         {*strings(rule.get("verbs"))} <= _READ and not _SECRET & {*strings(rule.get("resources"))}
         for rule in mappings(role.body.get("rules"))

@@ -50,9 +50,10 @@ def pod_security(objects: Objects) -> Iterator[Breach]:
     Kueue does not read Pod Security. It admits a job on the runtime, the API server rejects the pods, and the job holds
     its quota without running. Only the events of the Job show the message of the API server.
 
-    The check reads the labels `pod-security.kubernetes.io/enforce` and `enforce-version` of Namespaces with TrainJobs
-    on the runtime, with the runtime in the annotation `mpigen.dev/runtimes`, or with quota for the runtime. The finding
-    is a warning if at least one of these Namespaces accepts the pods. On OpenShift, the SecurityContextConstraints set
+    The check reads the labels `pod-security.kubernetes.io/enforce` and `enforce-version` of the Namespace of a
+    TrainingRuntime. For a ClusterTrainingRuntime it reads the Namespaces with TrainJobs on the runtime, with the
+    runtime in the annotation `mpigen.dev/runtimes`, or with quota for the runtime. The finding is a warning if at least
+    one of these Namespaces accepts the pods. On OpenShift, the SecurityContextConstraints set
     absent fields before Pod Security reads the pods. `fabric/memlock` reports the capability IPC_LOCK.
 
     Source: k8s.io/pod-security-admission v0.34.2 policy/registry.go EvaluatePod
@@ -90,7 +91,7 @@ def _find_violations(body: Body, level: Level, minor: int, decision: PodDecision
 
 
 def _namespaces(pods: PodTemplate, objects: Objects) -> dict[str, Manifest]:
-    """Return name → Namespace, for the namespaces in which pods of a template run, or can run."""
+    """Return name → Namespace in the files, for the namespaces in which pods of a template run, or can run."""
     names = sorted(namespaces_of(pods, objects) | likely_namespaces(pods, objects))
     return {name: item for name in names if (item := objects.one("", "Namespace", name))}
 
@@ -107,7 +108,10 @@ def read_constraints(objects: Objects) -> Constraints | None:
 def _decide(
     pods: PodTemplate, namespaces: Mapping[str, Manifest], objects: Objects
 ) -> dict[str, tuple[Situation, PodDecision]]:
-    """Return Namespace → (situation, decision of OpenShift's SCCs about the pods there); empty on Kubernetes."""
+    """Return Namespace → (situation, decision of OpenShift's SCCs about the pods there).
+
+    The result is empty if `read_constraints` returns None, as it does on Kubernetes.
+    """
     constraints = objects.view(read_constraints)
     if constraints is None:
         return {}
@@ -250,7 +254,7 @@ class OwnAdmission:
 
     @classmethod
     def read(cls, objects: Objects) -> OwnAdmission | None:
-        """Return the policies and objects; None if no binding denies requests."""
+        """Return the policies and objects; None if the files have no policy, or no binding with the action `Deny`."""
         denying = (
             "Deny" in strings(mapping(item.body, "spec").get("validationActions"))
             for item in objects.of(_ADMISSION, "ValidatingAdmissionPolicyBinding")
@@ -265,7 +269,7 @@ class OwnAdmission:
     def account(self) -> UserInfo | None:
         """The ServiceAccount of Argo CD, which applies a release.
 
-        None unless the files bind the ClusterRole `mpigen-gitops` to exactly one subject.
+        None unless the files have the ClusterRoleBinding `mpigen-gitops`, and it has exactly one subject.
         """
         from generator.simulate.policies.request import UserInfo
 
@@ -291,10 +295,10 @@ class OwnAdmission:
                     yield from [item for item in decisions[:1] if item and all(decisions)]
 
     def _find_denial(self, policy: Policy, request: Request) -> Decision | None:
-        """Return the first decision of a policy that rejects a request; None if the policy may accept the request.
+        """Return the first decision by which a policy certainly rejects a request; None without such a decision.
 
-        If a parameter of the policy is in no file, only a complete release counts as a rejection: otherwise the cluster
-        may have the parameter.
+        If the files lack a parameter of the policy, a rejection is certain only in a complete release: otherwise the
+        cluster may have the parameter.
 
         Raises:
             SimulationError: mpigen cannot evaluate the policy.
@@ -393,7 +397,7 @@ class OwnAdmission:
         return rules
 
     def _request(self, manifest: Manifest, kind: Kind) -> Request:
-        """Return the request to create an object, after the webhook of Kueue for TrainJobs."""
+        """Return the request to create an object, with defaults, and with the queue that Kueue sets in a TrainJob."""
         from generator.simulate.policies.request import Request, UserInfo, as_stored, name_of
 
         body = as_stored(self._with_defaults(manifest), manifest.namespace, kind)
@@ -413,11 +417,12 @@ class OwnAdmission:
         return dict(normalize_built_in(manifest.body, schema))
 
     def _users(self, policy: Policy, manifest: Manifest) -> list[UserInfo]:
-        """Return the users who may create an object; empty if they are unknown and the policy reads the user.
+        """Return the users for whom to evaluate a policy; empty if the policy reads the user, but the user is unknown.
 
-        The owner of a TrainJob submits it. The groups of the owner are unknown, so the result has the owner without
-        groups, with each group that the policy names, and with all of them. The result is empty if the policy reads the
-        authorizer or parameters.
+        If the policy does not read the user, the result is any one user. The owner in the annotation of a TrainJob
+        submits the TrainJob, and Argo CD submits all other objects. The groups of the owner are unknown, so the result
+        has the owner without groups, with each group that the policy names, and with all of them. If the policy also
+        reads the authorizer or parameters, the result for a TrainJob with an owner is empty.
         """
         from generator.simulate.policies.request import UserInfo
         from generator.simulate.policies.syntax import find_strings
@@ -436,7 +441,10 @@ class OwnAdmission:
 
 
 def _is_of_user(reading: Reading) -> bool:
-    """Return True if a value that a policy reads depends only on the user and the kind, such as `request.userInfo`."""
+    """Return True if a value that a policy reads is equal for all new objects of one kind and one user.
+
+    An example is `request.userInfo`.
+    """
     if reading.root == "request":
         return reading.fields[:1] in (("userInfo",), ("operation",), ("kind",), ("resource",), ("subResource",))
     return reading.fields == _DELETED if reading.root == "object" else reading.root not in _OF_OBJECTS
@@ -457,8 +465,8 @@ def rejects_own_object(admission: OwnAdmission) -> Iterator[Breach]:
     object:
 
     - The ServiceAccount of Argo CD applies a release, if the release grants it the role `mpigen-gitops`.
-    - The owner in the annotation `mpigen.dev/owner` submits a TrainJob. The check reports the TrainJob if the policy
-      rejects it for every group of the owner.
+    - The owner in the annotation `mpigen.dev/owner` submits a TrainJob. The groups of the owner are unknown. The
+      check reports the TrainJob if the policy rejects it without groups, and with the groups that the policy names.
     - Without a known user, the check leaves out policies that read the user.
 
     The check leaves out objects whose Namespace is not in the files, and policies that read fields of built-in kinds
@@ -492,4 +500,4 @@ _KNOWN: Mapping[tuple[str, str], tuple[tuple[str, ...], ...]] = {
 }
 """(group, kind) of a built-in kind → the fields, as paths, below which the API server sets no values."""
 _QUEUED = {"Deployment", "Job", "JobSet", "LeaderWorkerSet", "Pod", "StatefulSet"}
-"""Kinds to which Kueue adds the label of the queue `default`."""
+"""Kinds to which Kueue adds the label of the LocalQueue `default`, if the namespace has this queue."""

@@ -53,7 +53,7 @@ def removed_version(manifest: Manifest, engine: Engine) -> Breach | None:
 
 
 def deprecation_breaches(manifest: Manifest, engine: Engine) -> Iterator[Breach]:
-    """Yield the deprecated version and the deprecated fields of an object whose kind has a schema."""
+    """Yield breaches for the deprecated version and the deprecated fields of an object whose kind has a schema."""
     row = find_version(manifest.api_version, manifest.kind)
     if row is not None and _is_replaceable(row, manifest, engine):
         yield from _deprecated_version(row, manifest, engine.targets.get(row.component, ""))

@@ -21,7 +21,7 @@ _SPECS: Mapping[str, Path] = {
     "ResourceClaim": ("spec", "devices"),
     "ResourceClaimTemplate": ("spec", "spec", "devices"),
 }
-"""Kind → the path of `requests` and `constraints`; for a DeviceClass, the path of `selectors`."""
+"""Kind → the path of the mapping with `requests` and `constraints`; for a DeviceClass, with `selectors`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Devices:
 
     Attributes:
         path: the path of `body`.
-        body: the requests of a claim, or the spec of a DeviceClass.
+        body: `devices` in the spec of a claim, or the spec of a DeviceClass.
         minor: the minor version of Kubernetes whose functions a new selector can use.
     """
 
@@ -92,7 +92,10 @@ def _find_rejected_selector(path: Path, text: str, minor: int) -> Iterator[Breac
 
 
 def _find_unknown_requests(devices: Devices) -> Iterator[Breach]:
-    """Yield the names in constraints and configurations that no request of the claim has."""
+    """Yield a breach for each name in a constraint or configuration that no request of the claim has.
+
+    Yield nothing if the claim lacks the field `requests`.
+    """
     names: list[str] = []
     for request in mappings(devices.body.get("requests")):
         names.append(str(request.get("name")))

@@ -42,7 +42,10 @@ class Origin:
     listed: frozenset[str] = field(default=frozenset(), compare=False)
 
     def is_complete(self, files: Iterable[Path]) -> bool:
-        """Return True if all files are in the folder of this release, and include every file that its lock lists."""
+        """Return True if all files are in the folder of this release, and include every manifest that its lock lists.
+
+        Without a folder, or if the lock lists no manifest, return False.
+        """
         if self.folder is None or not self.listed:
             return False
         paths = [file.absolute() for file in files]

@@ -36,7 +36,7 @@ _CONTROL = re.compile(rb"^\s*\{[{%]", re.MULTILINE)
 _TOP_KEY = re.compile(r"^([A-Za-z_]\w*)\s*:", re.MULTILINE)
 _EXPRESSION = b"{{"
 _PLACEHOLDER = re.compile(r"\{\{|\$[({]?[A-Za-z_]|__[A-Z][A-Z0-9_]*__|<[A-Za-z][\w-]*>")
-"""A part of a name that a tool replaces. No name in Kubernetes has one of these characters."""
+"""A part of a name that a tool replaces. A DNS name, which most kinds require as their name, has no such part."""
 _VARIABLE = re.compile(r"\$\{?[A-Z_][A-Z0-9_]*\}?")
 _OBJECT_LINE = re.compile(rb"^[\s{-]*[\"']?(?:apiVersion|kind)[\"']?\s*:", re.MULTILINE)
 _OBJECT_KEYS = frozenset({"name", "generateName", "namespace", "labels", "annotations"})
@@ -103,7 +103,7 @@ def _is_chart(folder: Path, known: dict[Path, bool]) -> bool:
 
 
 def _is_of_chart(path: Path) -> bool:
-    """Return True if a file of a chart is a template or values. Helm installs the files of `crds` as they are."""
+    """Return True if a file of a chart is a template, values or metadata. Helm installs files in `crds` unchanged."""
     return path.parts[0] == "templates" or _VALUES.fullmatch(path.as_posix()) is not None
 
 
@@ -117,7 +117,10 @@ def _references(files: Iterable[Path], kustomizations: Kustomizations) -> tuple[
 
 
 def recognize_text(text: bytes, file: str, engine: Engine) -> Skipped | None:
-    """Return why mpigen skips a file, according to its content; None for a file with manifests, even invalid ones."""
+    """Return why mpigen skips a file, according to its content.
+
+    Return None for a file with manifests, even invalid ones, and for a file without content.
+    """
     bodies: list[Any] = []
     try:
         bodies += (document.data for document in load(text))
@@ -152,7 +155,10 @@ def _is_encrypted(body: Mapping[str, Any]) -> bool:
 
 
 def _is_object(body: object) -> bool:
-    """Return True for a document that names its kind, or that has the metadata of an object."""
+    """Return True for a document with `kind`.
+
+    Also return True for `apiVersion` or the metadata of an object, unless the document has the keys of a tool.
+    """
     if not isinstance(body, dict):
         return False
     metadata = body.get("metadata")
@@ -161,7 +167,7 @@ def _is_object(body: object) -> bool:
 
 
 def _has_expression(body: object) -> bool:
-    """Return True if the kind, the name or the namespace of an object has a placeholder."""
+    """Return True if the apiVersion, kind, name or namespace of an object has a placeholder."""
     metadata = body.get("metadata") if isinstance(body, dict) else None
     values = [body.get("kind"), body.get("apiVersion")] if isinstance(body, dict) else []
     values += [metadata.get(key) for key in ("name", "namespace")] if isinstance(metadata, dict) else []

@@ -86,7 +86,7 @@ def find_late_violations(
 ) -> list[LimitViolation]:
     """Return the violations that only the API server finds, after Kueue has admitted the job.
 
-    The result is empty if Kueue itself never admits the job because of a LimitRange.
+    The result is empty if Kueue itself never admits the job because of a LimitRange, or if an amount is not a quantity.
 
     Args:
         pod: a pod of the job.

@@ -138,7 +138,10 @@ class NamedBySpec:
 
     @classmethod
     def of_manifest(cls, manifest: Manifest, _targets: Mapping[str, str]) -> NamedBySpec | None:
-        """Return the name of an APIService or CustomResourceDefinition; None for another kind."""
+        """Return the name of an APIService or CustomResourceDefinition.
+
+        Return None for another kind, an object without a name, and a field that is not a string.
+        """
         fields = _NAMED_BY_SPEC.get((manifest.group, manifest.kind), ())
         parts = [mapping(manifest.body, *map(str, path[:-1])).get(str(path[-1]), "") for path in fields]
         if not (manifest.name and fields and all(isinstance(part, str) for part in parts)):

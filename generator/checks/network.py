@@ -68,7 +68,7 @@ class Isolation:
             return None
 
     def namespaces(self) -> Iterator[tuple[str, Manifest]]:
-        """Yield the namespaces of tenants."""
+        """Yield (name, Namespace) of each namespace of a tenant."""
         for names in self.cluster.tenants.values():
             for name in names:
                 yield name, self.cluster.namespaces[name]
@@ -128,7 +128,7 @@ class _Blocked(NamedTuple):
 def _blocked_ports(cluster: Cluster, namespace: str, runtime: str) -> _Blocked | None:
     """Return the blocked TCP ports between two ranks of a job on a runtime; None if no ports are blocked.
 
-    Of all pairs of ranks, a pair without an open range of ports comes first.
+    If ports are blocked between several pairs of ranks, the result is of a pair without an open range of ports.
     """
     ranks = cluster.ranks(namespace, runtime)
     worst: _Blocked | None = None
@@ -199,7 +199,10 @@ def dns_blocked(isolation: Isolation) -> Iterator[Breach]:
 
 
 def _dns_cause(isolation: Isolation, namespace: str) -> Cause | None:
-    """Return the reason why ranks cannot send requests to the DNS pods of Kubernetes and of OpenShift."""
+    """Return the reason why ranks cannot send requests to the DNS pods of Kubernetes or of OpenShift.
+
+    Return None if they can, or may, send requests to the DNS pods of one of the two.
+    """
     for ranks in isolation.cluster.ranks(namespace):
         verdicts = [
             isolation.cluster.policies.decide(ranks, pods, "UDP", port) for pods, port in isolation.cluster.dns_pods

@@ -1,4 +1,4 @@
-"""Checks of admission policies, their bindings and their test cases: policy/*.
+"""Checks of admission policies, their bindings and test cases, and match conditions of webhooks: policy/*.
 
 The API server rejects invalid policies in kubernetes v1.34.2 pkg/apis/admissionregistration/validation/validation.go.
 """
@@ -84,7 +84,7 @@ def _compatible_minor(targets: Mapping[str, str]) -> int:
 
 
 def _condition_breaches(manifest: Manifest, targets: Mapping[str, str]) -> Iterator[Breach]:
-    """Yield the match conditions of webhooks that do not compile."""
+    """Yield breaches for the match conditions of webhooks that do not compile in the target version of Kubernetes."""
     for number, hook in indexed_mappings(manifest.body.get("webhooks")):
         for place, condition in indexed_mappings(hook.get("matchConditions")):
             text = string(condition.get("expression")).strip()

@@ -144,7 +144,7 @@ def _policy_breaches(policy: Manifest) -> Iterator[Breach]:
 
 
 def find_constants(policy: Manifest) -> Iterator[tuple[Path, str]]:
-    """Yield (path, text) of the expressions with which a policy accepts all requests.
+    """Yield (path, text) of the expressions of a policy whose result is the same for all requests.
 
     These are validations that are true for all requests, conditions that are false for all requests, and expressions
     that read nothing of the request.

@@ -160,7 +160,7 @@ def _find_forbidden(application: Manifest, project: Manifest) -> Iterator[Breach
             ("spec", "destination"),
             f"the AppProject `{project.name}` does not allow the namespace `{namespace}` of the cluster `{cluster}`",
             why,
-            f"correct the destination, or add it to `destinations` of AppProject `{project.name}`",
+            f"correct the destination, or add the destination to `destinations` of AppProject `{project.name}`",
             application,
             at_key=True,
         )

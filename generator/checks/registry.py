@@ -425,7 +425,8 @@ def _reject_invalid(breaches: Sequence[Breach]) -> None:
     """Reject breaches of a user's check that no report can show.
 
     Raises:
-        TypeError: a rule yields something else than a Breach, or a Breach with a field of a wrong type.
+        TypeError: a rule yields something else than a Breach, or a Breach with a field of a wrong type, or with a
+            `value` that is not JSON data.
     """
     for breach in breaches:
         if not isinstance(breach, Breach):

@@ -192,7 +192,7 @@ def judge(manifest: Manifest, targets: Mapping[str, str], suite: Suite = _OURS) 
 
 
 def is_read_together(manifest: Manifest) -> bool:
-    """Return True if a rule of mpigen over several objects reads the manifest. Admission policies read all objects."""
+    """Return True if `judge_together` gives the manifest to the rules of mpigen in `Objects.manifests`."""
     is_known = manifest.kind in _READ_TOGETHER or is_configuration(manifest) or is_namespace(manifest)
     return is_known or is_fabric_object(manifest) or is_isolation_object(manifest)
 
@@ -245,8 +245,8 @@ def judge_together(
 ) -> Iterator[Located]:
     """Yield the breaches of the rules that read several objects.
 
-    An object that is in no file may exist in the cluster. So no rule reports its absence as an error, except in a
-    complete release.
+    An object that is in no file may exist in the cluster. So most rules report its absence only as a warning, except in
+    a complete release.
 
     Args:
         manifests: the manifests of one release, or of no release, in any order. Kinds that no rule reads may be absent.
@@ -335,8 +335,8 @@ def _by_file(breaches: Iterable[Located]) -> Mapping[str, list[Located]]:
 
 
 def unreadable(*problems: Problem) -> Checked:
-    """Return a finding for each problem of a file that cannot be read or parsed."""
-    why = "mpigen checks no object of this file, so the file may contain any mistake"
+    """Return the result for a file that cannot be read or parsed, with a finding for each problem of the file."""
+    why = "mpigen does not check all objects of this file, so the file may contain any mistake"
     findings = [
         Finding(
             problem.file, problem.line, problem.column, "$", "yaml/unreadable", "", problem.message, why, problem.fix
@@ -349,12 +349,12 @@ def unreadable(*problems: Problem) -> Checked:
 declare(
     "yaml/unreadable",
     severity=ERROR,
-    text="""Report a file that cannot be read, or whose text is not YAML.
+    text="""Report a file that cannot be read, or whose text cannot be parsed.
 
-    The text has a syntax error, a duplicate key, or an alias without an anchor. kubectl keeps the last of two equal
-    keys silently, and kustomize rejects the file. Or mpigen does not read the file: the file is a dangling link, a
-    pipe, a socket or a device, you have no permission, or the file exceeds 10,000,000 bytes. The limit of standard
-    input is 50,000,000 bytes.
+    The text has, for example, a syntax error, a duplicate key, or an alias without an anchor. kubectl keeps the last of
+    two equal keys silently, and kustomize rejects the file. mpigen checks the documents before the error. Or mpigen
+    does not read the file: the file is a dangling link, a pipe, a socket or a device, you have no permission, or the
+    file exceeds 10,000,000 bytes. The limit of standard input is 50,000,000 bytes.
 
     Source: sigs.k8s.io/yaml v1.6.0 yaml.go YAMLToJSON, which kubectl calls, does not reject duplicate keys
     """,

@@ -27,7 +27,7 @@ _NODE_LABEL = "alpha.jobset.sigs.k8s.io/namespaced-job"
 
 @check("runtime/failed-job-reruns", severity=ERROR, needs=TrainingRuntime)
 def failed_job_reruns(runtime: TrainingRuntime) -> Iterator[Breach]:
-    """Report a failed TrainJob that Trainer runs again without quota.
+    """Report a runtime whose failed TrainJobs Trainer runs again without quota.
 
     With `ttlSecondsAfterFinished` JobSet deletes a failed JobSet after that time. Trainer 2.2 and 2.3 then create the
     failed JobSet again, with all its restarts and without quota. Trainer does not create a completed JobSet again.

@@ -114,7 +114,10 @@ REPORTED: Mapping[str, str] = {
 
 
 def _rule_breaches(manifest: Manifest, engine: Engine, violations: Sequence[Violation]) -> Iterator[Breach]:
-    """Yield the breaches of the CEL rules of a custom kind, except rules about values that `violations` report."""
+    """Yield the breaches of the CEL rules of a custom kind.
+
+    Rules about values that `violations` report are left out, and the rules in `REPORTED`.
+    """
     wrong = [violation.path for violation in violations]
     rules = [rule for rule in engine.rules(manifest.body) if rule.message not in REPORTED]
     rules = [rule for rule in rules if not any(path[: len(rule.path)] == rule.path for path in wrong)]

@@ -72,7 +72,7 @@ def _find_block_breaches(path: Path, block: Mapping[str, Any]) -> Iterator[Breac
         hole = parse_network(text) if isinstance(text, str) else None
         if hole is None or hole.version != network.version or not _is_smaller(hole, network):
             message = f"`except` has {format_value(text)}, which is not a smaller block inside `{cidr}`"
-            fix = f"list only blocks inside `{cidr}`"
+            fix = f"list only blocks inside `{cidr}` that are smaller than `{cidr}`"
             yield Breach((*path, "except", number), message, _REJECTED, fix, value=text)
 
 
@@ -125,10 +125,11 @@ _OF_LOAD_BALANCERS = ("allocateLoadBalancerNodePorts", "loadBalancerClass", "loa
 
 @check("network/service", severity=ERROR, needs=Service)
 def service(service: Service) -> Iterator[Breach]:
-    """Report a Service with a field that its type does not have, or with duplicate ports.
+    """Report a Service with a field that its type does not have, without a required field, or with duplicate ports.
 
-    The API server rejects such a Service. Only the types `NodePort` and `LoadBalancer` have node ports and an
-    `externalTrafficPolicy`. Two ports must have different names, and ports of one protocol different node ports.
+    The API server rejects such a Service. Only the types `NodePort` and `LoadBalancer` have node ports. Only these
+    types, and Services with `externalIPs`, have an `externalTrafficPolicy`. Two ports must have different names, and
+    ports of one protocol different node ports. `ipFamilies` must list each family once.
 
     Source: kubernetes v1.34.2 pkg/apis/core/validation/validation.go validateService, validateServicePort,
     validateServiceExternalTrafficPolicy, ValidateServiceClusterIPsRelatedFields

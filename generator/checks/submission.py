@@ -119,7 +119,8 @@ def read_jobs(texts: Mapping[str, bytes], namespace: str) -> list[Manifest]:
         namespace: the namespace of TrainJobs that set none.
 
     Raises:
-        DocumentError: a text is not YAML, or has an object that is not a TrainJob; or two TrainJobs have the same name.
+        DocumentError: a text cannot be parsed, has no TrainJob, or has an object that is not a TrainJob; or two
+            TrainJobs have the same name and namespace.
     """
     fix = "name files with TrainJobs only, and all other objects with --release"
     problems: list[Problem] = []
@@ -348,7 +349,7 @@ class _Ledgers:
             submission.is_clear = False
 
     def charge_pods(self, submission: Submission) -> None:
-        """Report a ResourceQuota that rejects pods of an admitted TrainJob."""
+        """Report a LimitRange that rejects pods of a TrainJob; if Kueue admits the TrainJob, also a ResourceQuota."""
         state = submission.outcome.state if submission.outcome else None
         rejected = [breach for breach in submission.located if breach[1].check == "trainjob/rejected"]
         if not (submission.compiled and submission.is_created) or rejected or state is State.NEVER:
@@ -370,7 +371,7 @@ class _Ledgers:
             submission.of_pods.append(_refused(refusals[0], subject, _NO_PODS))
 
     def _find_exceeded_limit(self, compiled: Compiled) -> Breach | None:
-        """Return why the LimitRanges of the namespace reject the pods; None if they accept the pods."""
+        """Return the breach if the LimitRanges of the namespace reject pods; None if they accept all pods."""
         ranges = self._ranges_of(compiled.job.namespace)
         for number, pod in sorted(dict(reversed(compiled.pods)).items()) if ranges else ():
             try:
@@ -489,7 +490,10 @@ def _compile(submission: Submission, request: Request, destination: Destination,
 def _find_broken_pods(
     submission: Submission, destination: Destination, targets: Mapping[str, str], constraints: Constraints | None
 ) -> Iterator[Breach]:
-    """Yield the reasons why the API server rejects the pods of a TrainJob that Kueue admits."""
+    """Yield the reasons why the API server rejects the pods of a TrainJob that Kueue admits.
+
+    Also yield the questions about these pods that mpigen cannot answer.
+    """
     compiled = submission.compiled
     if compiled is None:
         return
@@ -587,7 +591,7 @@ def _fault(fault: Fault, job: Manifest) -> Breach:
     return Breach(path, fault.message, why, fault.fix, check="trainjob/rejected")
 
 
-_DRY_RUN = "test it on a cluster: `kubectl create --dry-run=server`"
+_DRY_RUN = "test the TrainJob on a cluster: `kubectl create --dry-run=server`"
 _UNKNOWN = "mpigen makes no prediction here: only the cluster shows the result"
 
 
@@ -688,7 +692,9 @@ def _describe_closed(
     name = queue_of(job)
     if local is None:
         others = sorted(name for namespace, name in queues if namespace == job.namespace)
-        fix = f"set the label to one of: {', '.join(others)}" if others else "use a namespace with a LocalQueue"
+        fix = (
+            f"set the label `{QUEUE}` to one of: {', '.join(others)}" if others else "use a namespace with a LocalQueue"
+        )
         return f"the namespace `{job.namespace}` has no LocalQueue `{name}`", fix
     return f"the LocalQueue `{name}` has `stopPolicy: {local.stop_policy}`", "use another queue, or remove `stopPolicy`"
 
@@ -714,7 +720,7 @@ def _job(submission: Submission, job_set: Body, world: Sequence[Manifest], tree:
     """Return the workload that Kueue creates for a TrainJob.
 
     Raises:
-        SimulationError: an amount is not a quantity.
+        SimulationError: an amount is not a quantity, or no file has the WorkloadPriorityClass of the TrainJob.
         NotModelledError: Kueue's configuration has a setting that mpigen does not simulate.
     """
     job = submission.job
@@ -730,6 +736,9 @@ def _priority(job: Manifest, job_set: Body, world: Sequence[Manifest]) -> int:
     """Return the priority of a workload: of its WorkloadPriorityClass, else of the PriorityClass of its first pods.
 
     Source: kueue v0.19.2 pkg/controller/jobframework/reconciler.go extractPriority, extractPriorityFromPodSets
+
+    Raises:
+        SimulationError: no file has the WorkloadPriorityClass that the TrainJob names.
     """
     if name := mapping(job.body, "metadata", "labels").get(_PRIORITY):
         classes = _priority_classes(str(name), world)

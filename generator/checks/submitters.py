@@ -46,7 +46,9 @@ def reject_all(policy: Policy, request: Request, cluster: PolicyCluster) -> Deci
 
 
 def _find_users(policy: Policy, request: Request, cluster: PolicyCluster) -> Sequence[UserInfo]:
-    """Return the users who may create the TrainJob, each with some groups; empty if the files do not show them.
+    """Return the users who may create the TrainJob, each with some groups.
+
+    The result is empty if the files do not show these users, or if the policy reads parameters.
 
     If the TrainJob has an owner in its annotation, only the owner submits it. Otherwise the result has each user to
     whom the files grant `create` on `trainjobs`. For members of granted groups, whose names no file shows, the result

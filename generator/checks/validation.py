@@ -63,7 +63,7 @@ class Part:
         return self.texts[file] if file in self.texts else read_file(Path(file))
 
     def recognize(self, file: str, text: bytes, engine: Engine) -> Skipped | None:
-        """Return why mpigen skips a file; None for a file with manifests."""
+        """Return why mpigen skips a file; None for a file with manifests, and for a file that mpigen never skips."""
         is_certain = file in self.texts or Path(file) in self.strict
         return None if is_certain else recognize_text(text, file, engine)
 

@@ -71,7 +71,10 @@ class JobSpec:
 
     @property
     def completions(self) -> int | None:
-        """The number of completions; None if the field is missing, or if Trainer sets it."""
+        """The number of completions; 1 if neither this field nor `parallelism` is set.
+
+        None if only `parallelism` is set, if the number is invalid, or if Trainer sets it.
+        """
         if self.manifest.kind in RUNTIMES:
             return None
         default = 1 if self.spec.get("parallelism") is None else -1
@@ -242,7 +245,9 @@ def _find_success_policy_breaches(job: JobSpec) -> Iterator[Breach]:
 
 
 def count_indexes(text: str, completions: int) -> int | None:
-    """Return the number of indexes in a list such as `0,2-4`; None if the API server cannot parse it.
+    """Return the number of indexes in a list such as `0,2-4`; None if the API server rejects the list.
+
+    Each index must be below `completions`, and the indexes must be in ascending order.
 
     Source: kubernetes v1.34.2 pkg/apis/batch/validation/validation.go validateIndexesFormat, parseIndexInterval
     """
@@ -279,6 +284,8 @@ def _labels_of(spec: Mapping[str, Any]) -> Mapping[str, str]:
 
 def created_name(manifest: Manifest) -> str:
     """Return the name of an object, or the longest name that the API server generates from its `generateName`.
+
+    The result is empty if the object has neither.
 
     Source: k8s.io/apiserver v0.34.2 pkg/storage/names/generate.go GenerateName
     """
@@ -467,8 +474,8 @@ def rollout(replicas: Replicas) -> Iterator[Breach]:
     """Report an update strategy that can never replace a pod, or whose fields contradict each other.
 
     `maxSurge` and `maxUnavailable` of a Deployment must not both be 0. In a DaemonSet, exactly one of them must be
-    above 0, and `maxUnavailable` is 1 by default. `progressDeadlineSeconds`, 600 by default, must exceed
-    `minReadySeconds`.
+    above 0, and `maxUnavailable` is 1 by default. `progressDeadlineSeconds` of a Deployment, 600 by default, must
+    exceed `minReadySeconds`. A StatefulSet with the type `OnDelete` must not set `rollingUpdate`.
 
     Source: kubernetes v1.34.2 pkg/apis/apps/validation/validation.go ValidateRollingUpdateDeployment,
     ValidateRollingUpdateDaemonSet, ValidateDeploymentSpec, ValidateStatefulSetSpec; pkg/apis/apps/v1/defaults.go

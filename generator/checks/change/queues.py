@@ -49,7 +49,11 @@ class ChangedQueues:
 
     @classmethod
     def between(cls, change: Change) -> Sequence[ChangedQueues]:
-        """Return the queues before and after; empty if the update changes none, or if mpigen cannot read a tree."""
+        """Return the queues before and after, as one item.
+
+        The result is empty if the update changes no ClusterQueue, Cohort or ResourceFlavor, or if mpigen cannot read
+        the queues of a tree.
+        """
         return change.view(cls._read)
 
     @classmethod
@@ -98,7 +102,8 @@ def queue_removed(change: Change) -> Iterator[Breach]:
 
     Kueue keeps a removed ClusterQueue, with a finalizer, until its running jobs end, and admits no jobs meanwhile.
     Pending jobs stay suspended. Running jobs of a removed LocalQueue do not start again after an eviction. If the
-    update also removes the ClusterQueue of a LocalQueue, the check reports only the ClusterQueue.
+    update also removes the ClusterQueue of a LocalQueue, the check reports only the ClusterQueue. If the old files have
+    no LocalQueue at all, the check reports every removed ClusterQueue.
 
     Source: kueue v0.19.2 pkg/controller/core/clusterqueue_controller.go Reconcile,
     pkg/controller/core/workload_controller.go reconcileOnLocalQueueActiveState
@@ -286,9 +291,10 @@ def _lower_limit(before: Queues, after: Queues, queue: str, keys: Iterable[Flavo
 
 
 def _lender(before: Queues, after: Queues, key: FlavorResource) -> tuple[Manifest, Path] | None:
-    """Return the queue or Cohort whose lending falls most, and the path of its limit; None if no lending falls.
+    """Return the queue or Cohort whose lending falls most, and the path of its `lendingLimit` or `nominalQuota`.
 
-    If the update removes this queue or Cohort, return the old object.
+    If the update removes this queue or Cohort, return the old object and the path of its name. If no queue or Cohort
+    lends less than before, return None.
     """
     old, new = _lending(before, key), _lending(after, key)
     lost = {holder: amount - new.get(holder, 0) for holder, amount in old.items() if amount > new.get(holder, 0)}

@@ -375,13 +375,16 @@ def _changed_fields(old: Manifest, new: Manifest, kind: _Kind) -> Iterator[tuple
 
 
 def _affects_nodes(manifest: Manifest, kind: _Kind) -> bool:
-    """Return True if the object sets a field whose change drains or restarts nodes."""
+    """Return True if the addition or removal of an object drains or restarts nodes.
+
+    This holds if every field of the kind has this effect, or if the object sets such a field other than a selector.
+    """
     spec = mapping(manifest.body, "spec")
     return not kind.fields or any(spec.get(field) for field in kind.fields if field not in _SELECTORS)
 
 
 def _effect(manifest: Manifest, kind: _Kind) -> str:
-    """Describe the effect of an object on nodes: by its annotation, or else by its kind and its node selector."""
+    """Describe the effect of an object on nodes: by its annotation, or else by its kind and the nodes it selects."""
     if effect := string(mapping(manifest.body, "metadata", "annotations").get(REBOOTS)):
         return effect
     spec = mapping(manifest.body, "spec")

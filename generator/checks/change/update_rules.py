@@ -37,7 +37,7 @@ class Difference:
         was: the stored value; None if absent.
         now: the new value; None if absent.
         field: the length of the path of the field with the rule. `path` can continue inside this field.
-        rule: the name of the rule in updates.yaml.
+        rule: the name of the rule in updates.yaml; `immutable` for a rule in CEL.
     """
 
     path: Path
@@ -270,7 +270,7 @@ def replaced(value: Any, path: Steps, convert: Callable[[Any], Any]) -> Any:
 
 
 def without_empty(value: Any, kept: Iterable[Steps] = ()) -> Any:
-    """Return a value without empty strings and lists, which Go treats like absent ones.
+    """Return a value whose mappings lack null, empty strings and empty lists, which Go treats like absent values.
 
     Args:
         value: the value.

@@ -37,7 +37,7 @@ def read_export(texts: Mapping[str, bytes]) -> tuple[list[Manifest], int]:
 
 
 def _find_fault(item: Manifest) -> str:
-    """Return why a document is no object of a cluster; empty if it is one."""
+    """Return why a document is not an object of a cluster; empty if it has an apiVersion, a kind and a name."""
     if item.instead:
         return f"the export has {item.instead}, which is not an object"
     fields = {"apiVersion": item.api_version, "kind": item.kind, "metadata.name": item.name}
@@ -54,7 +54,8 @@ def audit_objects(export: Sequence[Manifest], release: Sequence[Manifest], catal
         catalog: the schemas of the target versions.
 
     Raises:
-        OutputError: neither the release nor the export has a bound policy, or the export has no objects.
+        OutputError: the release, or without a release the export, has no bound policy; or the export has no objects
+            except policies and bindings.
     """
     inventory = Inventory(export, release)
     judge = Judge(inventory, catalog)
@@ -64,7 +65,9 @@ def audit_objects(export: Sequence[Manifest], release: Sequence[Manifest], catal
         fix = "name a release with policies" if release else "name the release with `--release`, such as output/prod"
         raise OutputError((Problem(message, fix),))
     if not judge.objects:
-        raise OutputError((Problem("the export has no objects", f"export objects, for example: `{_EXPORT}`"),))
+        raise OutputError(
+            (Problem("the export has no objects except policies", f"export objects, for example: `{_EXPORT}`"),)
+        )
     result = Audit(policies=len(judge.rules), objects=len(judge.objects), notes=[*_notes(inventory)])
     unjudged: dict[str, list[str]] = {}
     for manifest in judge.objects:
@@ -91,7 +94,7 @@ def audit_objects(export: Sequence[Manifest], release: Sequence[Manifest], catal
 
 
 def _notes(inventory: Inventory) -> Iterator[str]:
-    """Yield sentences about values that the export lacks."""
+    """Yield notes about a missing release, missing Workloads, and Namespaces that differ from the release."""
     if not inventory.release:
         yield (
             "without `--release`, objects with the labels of mpigen count as objects of the release, and users can set "

@@ -21,7 +21,7 @@ class Creator(StrEnum):
         MEMBER: a user, who can be a platform admin: no field of the object shows the difference.
         CONTROLLER: a controller, which its owner reference names.
         PLATFORM: Kubernetes, OpenShift, or the release.
-        UNKNOWN: the object names a controlling owner that the export lacks.
+        UNKNOWN: the object names a controlling owner, but the export has no owner of this name and UID.
     """
 
     MEMBER = "user"
@@ -45,7 +45,7 @@ class Inventory:
         self.kinds = {(item.group, item.kind) for item in export}
 
     def find_creator(self, manifest: Manifest) -> Creator:
-        """Return the creator of an object."""
+        """Return the creator of an object. The owner counts only if objects of its kind create objects of this kind."""
         if _is_of_kubernetes(manifest) or self._is_of_release(manifest):
             return Creator.PLATFORM
         owner = next((item for item in _owners(manifest) if item.get("controller") is True), None)
@@ -61,7 +61,10 @@ class Inventory:
         return Creator.CONTROLLER
 
     def _is_of_release(self, manifest: Manifest) -> bool:
-        """Return True if an object has all values of the object in the release. Without one, its labels decide."""
+        """Return True if an object has all values of the object of the same name in the release.
+
+        Without a release, return True if the object has the labels of mpigen.
+        """
         if not self.release:
             labels = manifest.labels
             return all(labels.get(name) == value for name, value in MANAGED_BY.items())
@@ -89,7 +92,8 @@ class Inventory:
         """Return a TrainJob without the values that Kueue wrote when it admitted the job.
 
         Kueue writes them into the patch of its own manager, and its webhook adds this patch to each job. If the export
-        has Workloads, the Workload of the job must be admitted, and the values must be values of its flavors.
+        has Workloads, the values stay unless the Workload of the job is admitted and its flavors have the values. The
+        values of a finished job without a Workload do not stay.
 
         Source: kueue v0.19.2 pkg/controller/jobs/trainjob/trainjob_controller.go RunWithPodSetsInfo
         """

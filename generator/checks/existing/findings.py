@@ -10,7 +10,7 @@ from generator.checks.registry import ERROR, INFO, WARNING, Breach, complete, de
 
 
 def find_breaches(audit: Audit) -> Iterator[Located]:
-    """Yield the breaches of existing objects, and one for each rule with unknown results."""
+    """Yield the breaches of existing objects, and one for each rule and reason of unknown results."""
     unknown: dict[tuple[str, str], list[Verdict]] = {}
     for verdict in audit.verdicts:
         if verdict.answer in (Answer.UNKNOWN, Answer.ERROR):
@@ -19,13 +19,17 @@ def find_breaches(audit: Audit) -> Iterator[Located]:
             yield complete(_breach(verdict), verdict.manifest)
     for (rule, message), verdicts in unknown.items():
         resources = [verdict.manifest.resource for verdict in verdicts]
+        why, fix = "the object alone does not show the answer", "look up the creator in the audit log of the API server"
+        if verdicts[0].answer is Answer.ERROR:
+            why = "the audit has no result of this rule for the object"
+            fix = "compare the object with the rule yourself"
         subject = f"{len(resources)} objects, such as {resources[0]}" if len(resources) > 1 else "this object"
         yield complete(
             Breach(
                 ("metadata", "name"),
                 f"mpigen cannot decide if the rule `{rule}` rejects {subject}: {message}",
-                "the object alone does not show the answer",
-                "look up the creator in the audit log of the API server",
+                why,
+                fix,
                 severity=INFO,
                 check="audit/unknown",
             ),
@@ -78,8 +82,9 @@ declare(
     a member of the team to create it:
 
     - The values that the API server and controllers wrote later are left out.
-    - An object with a controlling owner is the work of a controller. Policies that read the user do not judge it. The
-      owner must be in the export, with the UID in the reference.
+    - An object with a controlling owner is the work of a controller, if controllers create objects of this kind for
+      such an owner. Policies that read the user do not judge it. The owner must be in the export, with the UID in the
+      reference.
     - An object of the release with equal values is the work of the platform, and so are the objects that Kubernetes
       creates in each namespace.
 

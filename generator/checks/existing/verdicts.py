@@ -1,4 +1,4 @@
-"""The judge of existing objects: each is the request of a member of the team to create it."""
+"""The evaluation of policies for existing objects, as if a member of the team sent a request to create each object."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class Answer(StrEnum):
         PASS: the rule accepts the object.
         FAIL: the rule rejects the object, and a binding has the action `Deny`.
         WARN: the rule rejects the object, and the API server would only warn or log.
-        UNKNOWN: the result depends on the user, or on the creator.
-        ERROR: the evaluation fails, or mpigen cannot evaluate the rule.
+        UNKNOWN: the result depends on the user, or on an owner that the export lacks.
+        ERROR: mpigen cannot evaluate the policy.
     """
 
     PASS = "pass"  # noqa: S105 - no password
@@ -56,11 +56,12 @@ class Verdict:
     Attributes:
         manifest: the object.
         policy: the name of the policy, or `PodSecurity`.
-        rule: the validation, such as `mpigen-queue #2`; for `PodSecurity` the level.
+        rule: the validation, such as `mpigen-queue #2`; the name of the policy if it has one validation, or if no
+            single validation has the result; for `PodSecurity` the level.
         answer: the result.
         message: the message of the rejection, or why the result is unknown; empty for PASS.
         actions: the actions of the binding.
-        path: the field that the rule rejects.
+        path: the first field that Pod Security rejects; for a policy `metadata.name`.
     """
 
     manifest: Manifest
@@ -90,7 +91,7 @@ class Audit:
         objects: the number of objects in the export, without policies and bindings.
         exempt: creator → the number of its objects that only policies about users match.
         outside: the number of objects to which no policy and no Pod Security level applies.
-        unjudged: the objects without a Namespace or a known kind.
+        unjudged: the objects whose kind or Namespace is unknown.
         notes: sentences about the export that limit the result.
     """
 
@@ -141,7 +142,7 @@ class _Reads:
 
 @dataclass(frozen=True)
 class _Rules:
-    """A bound policy with its requirements.
+    """A bound policy with the names of its validations.
 
     Attributes:
         policy: the policy.
@@ -178,7 +179,8 @@ class Judge:
         """Select the policies and the objects that they read.
 
         Args:
-            inventory: the objects of the export and of the release. The release has the policies, if there is one.
+            inventory: the objects of the export and of the release. If there is a release,
+                only its policies count.
             catalog: the schemas of the target versions.
         """
         self.inventory = inventory
@@ -257,7 +259,10 @@ class Judge:
             yield Verdict(manifest, policy.name, rule, answer, message, decision.actions)
 
     def _decide(self, rules: _Rules, request: Request) -> list[Decision] | SimulationError:
-        """Return the decisions of a policy. Requests with equal values for all its expressions share them."""
+        """Return the decisions of a policy; an error if mpigen cannot evaluate the policy.
+
+        The results are cached: requests whose values are equal for all expressions get the same result.
+        """
         key = _key(rules.reads, request)
         if key is None:
             return self._evaluate(rules.policy, request)

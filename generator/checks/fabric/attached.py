@@ -35,7 +35,7 @@ def not_attached(objects: Objects) -> Iterator[Breach]:
     - An annotation that Multus cannot parse.
     - A network that is not in the namespace that the annotation names. If the annotation names no namespace, the
       network must be in the namespace of the pods.
-    - On OpenShift, a network of another namespace than that of the pods, `default` and a few system namespaces.
+    - On OpenShift, a network of another namespace, unless this is `default` or one of a few system namespaces.
 
     Pods of a ClusterTrainingRuntime run in the namespaces of its TrainJobs, and in Namespaces whose annotation
     `mpigen.dev/runtimes` lists the runtime. The finding is a warning for a Namespace without this annotation whose
@@ -136,7 +136,7 @@ def _target(network: Attachment) -> str:
 
 @check("fabric/claim", severity=ERROR, needs=Objects)
 def claim(objects: Objects) -> Iterator[Breach]:
-    """Report a device claim (DRA) of pods that does not exist.
+    """Report pods with a device claim (DRA) whose ResourceClaimTemplate does not exist.
 
     Pods stay Pending while their ResourceClaimTemplate is not in their namespace. The finding is a warning if no file
     defines the template, or if it is not certain that pods run in the namespace. If the files define no

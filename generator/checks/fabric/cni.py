@@ -83,7 +83,7 @@ def _sriov_mistakes(config: Mapping[str, Any]) -> Iterator[_Mistake]:
     for key, defaults in (("vlanQoS", (0,)), ("vlanProto", ("802.1q", "802.1Q"))):
         value = config.get(key)
         if value is not None and ("vlan" not in config or (not config["vlan"] and value not in defaults)):
-            yield _Mistake((key,), f"`{key}` needs a `vlan`", f"set `vlan`, or remove `{key}`")
+            yield _Mistake((key,), f"`{key}` needs a `vlan`", f"set `vlan` to 1 or more, or remove `{key}`")
     least, most = config.get("min_tx_rate"), config.get("max_tx_rate")
     if isinstance(least, int) and isinstance(most, int) and 0 < most < least:
         message = f"`min_tx_rate` is {least}, which exceeds the `max_tx_rate` of {most}"
@@ -123,7 +123,7 @@ def _read_chain(text: str) -> Any:
     """Parse `metaPlugins`: JSON objects separated by commas, which an operator puts into brackets.
 
     Raises:
-        JsonTextError: the text is not such a list, or begins with a bracket.
+        JsonTextError: the text in brackets is not JSON, or the text begins with `[`.
     """
     if text.strip().startswith("["):
         raise _BracketsError("`metaPlugins` starts with `[`, but the operator itself adds the brackets")
@@ -168,7 +168,7 @@ class JsonFields:
 
     @classmethod
     def of_manifest(cls, manifest: Manifest, _targets: object) -> JsonFields | None:
-        """Read the JSON fields of an object; None if its kind has none. Fields that are no strings are skipped."""
+        """Read the JSON fields of an object; None if its kind has none. Skip empty fields and fields of other types."""
         fields = _FIELDS.get((manifest.group, manifest.kind))
         if not fields:
             return None

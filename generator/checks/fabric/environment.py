@@ -64,7 +64,7 @@ def _nccl_gid_index(value: str, workload: Workload) -> Advice | None:
 
 
 def _nccl_hca(value: str, workload: Workload) -> Advice | None:
-    """Return advice against a device name that is a prefix of other names; None if the value has none.
+    """Return advice against a device name that NCCL uses as the prefix of other names; None for other values.
 
     Source: NVIDIA/nccl docs/userguide/source/env.rst NCCL_IB_HCA: names are prefixes unless the value starts with `=`
     """
@@ -81,7 +81,7 @@ def _nccl_hca(value: str, workload: Workload) -> Advice | None:
 
 
 def _nccl_socket(value: str, workload: Workload) -> Advice | None:
-    """Return advice if NCCL's bootstrap would use a second network; None if the workload has no RDMA device.
+    """Return advice if a workload with an RDMA device selects a second network for NCCL's bootstrap; else None.
 
     Source: NVIDIA/nccl docs/userguide/source/env.rst NCCL_SOCKET_IFNAME: with RDMA, only the bootstrap uses it
     """
@@ -102,7 +102,7 @@ def _nccl_disable(value: str, workload: Workload) -> Advice | None:
 
 
 def _nccl_net(value: str, workload: Workload) -> Advice | None:
-    """Return advice against the value `Socket`; None for other values.
+    """Return advice against `Socket` in a workload with an RDMA device; else None.
 
     Source: NVIDIA/nccl docs/userguide/source/env.rst NCCL_NET
     """
@@ -155,7 +155,7 @@ def _intel_fabrics(value: str, workload: Workload) -> Advice | None:
 
 
 def _openmpi_pml(value: str, workload: Workload) -> Advice | None:
-    """Return advice against `ob1`, which sends over BTLs; None for other values.
+    """Return advice against `ob1`, which sends over BTLs, if only MPI can use the RDMA device; else None.
 
     Source: open-mpi/ompi: Open MPI 5.0 removed openib, the BTL for InfiniBand
     """
@@ -166,7 +166,7 @@ def _openmpi_pml(value: str, workload: Workload) -> Advice | None:
 
 
 def _horovod_operations(value: str, workload: Workload) -> Advice | None:
-    """Return advice against Gloo, which Horovod uses for data on CPUs; None for other values, and with GPUs.
+    """Return advice against Gloo, which sends data of CPUs over TCP, for pods with an RDMA device and no GPU.
 
     Source: horovod 0.28.1 horovod/common/utils/env_parser.cc ParseCPUOpsFromEnv
     """
@@ -369,7 +369,10 @@ def _passes_environment(containers: Iterable[Container]) -> bool:
 
 
 def _withheld_variables(container: Container, host: Container | None) -> list[str]:
-    """Return the variables of a launcher that its `mpirun` does not forward; empty if the command starts no ranks."""
+    """Return the variables for NCCL, UCX, MPI and so on that the `mpirun` of a launcher does not forward.
+
+    The result is empty if the command starts no ranks, or passes its environment by other means.
+    """
     text = container.text
     if not _STARTS.search(text) or "mca_base_env_list" in text or _PASSES_ENVIRONMENT.search(text):
         return []

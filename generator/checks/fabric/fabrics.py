@@ -398,7 +398,7 @@ class FlavorNodes:
         return self.labels.items() <= mapping(pods.spec, "nodeSelector").items()
 
     def pods_per_node(self, pods: PodTemplate) -> int:
-        """Return how many of the pods fit on a node, according to the devices of the node; at least 1."""
+        """Return how many of the pods fit on a node, by the extended resources of the node alone; at least 1."""
         fitting = [self.devices[name] // amount for name, amount in pods.devices.items() if name in self.devices]
         return max(1, min(fitting, default=1))
 

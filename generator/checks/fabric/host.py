@@ -237,7 +237,7 @@ def _unknown_limit(workload: Workload) -> Iterator[Breach]:
 
 
 def lifts_limit(manifest: Manifest) -> bool:
-    """Return True if a file or a systemd unit of a MachineConfig contains `memlock`, in plain text or encoded."""
+    """Return True if a MachineConfig has `memlock` in the path or content of a file, or in a systemd unit."""
     config = mapping(manifest.body, "spec", "config")
     texts = [
         f"{file.get('path')} {_content(mapping(file, 'contents').get('source'))}"
@@ -249,7 +249,7 @@ def lifts_limit(manifest: Manifest) -> bool:
 
 
 def _content(source: object) -> str:
-    """Return the decoded content of a data URL (RFC 2397); empty for other values."""
+    """Return the decoded content of a data URL (RFC 2397); empty for other values and invalid base64."""
     if not isinstance(source, str) or not source.startswith("data:"):
         return ""
     head, _, data = source.partition(",")

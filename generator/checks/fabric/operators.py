@@ -131,8 +131,11 @@ def _port_ranges(policy: Manifest, spec: Mapping[str, Any]) -> Iterator[Breach]:
         elif last < first:
             message, fix = f"the range of functions in `{name}` ends before it starts", f"write `#{last}-{first}`"
         elif isinstance(count, int) and last >= count:
-            message = f"`{name}` selects function {last}, but `numVfs: {count}` creates functions 0 to {count - 1}"
-            fix = f"write at most `#{first}-{count - 1}`, or increase `numVfs`"
+            created = f"only functions 0 to {count - 1}" if count > 0 else "no function"
+            message = f"`{name}` selects function {last}, but `numVfs: {count}` creates {created}"
+            fix = f"set `numVfs` to at least {last + 1}"
+            if first < count:
+                fix = f"write at most `#{first}-{count - 1}`, or {fix}"
         else:
             continue
         yield Breach(("spec", "nicSelector", "pfNames", index), message, _NEVER_WORKS, fix, policy, value=name)
@@ -277,7 +280,7 @@ def _misnamed_settings(objects: Objects) -> Iterator[Breach]:
                     ("metadata", "name"),
                     f"the {kind} is called `{manifest.name}`, but the operator reads only `{name}`",
                     "the operator ignores the object",
-                    f"rename it to `{name}`",
+                    f"rename the object to `{name}`",
                     manifest,
                     value=manifest.name,
                 )
@@ -547,8 +550,8 @@ def link_type(fabrics: Fabrics) -> Iterator[Breach]:
 
     The plugin fails, and the pods stay in ContainerCreating. The check reports:
 
-    - `sriov` (SriovNetwork) with virtual functions that a SriovNetworkNodePolicy offers on InfiniBand, and `ib-sriov`
-      (SriovIBNetwork) with virtual functions on Ethernet.
+    - `sriov` (SriovNetwork) and `ovs` (OVSNetwork) with virtual functions that a SriovNetworkNodePolicy offers on
+      InfiniBand, and `ib-sriov` (SriovIBNetwork) with virtual functions on Ethernet.
     - `macvlan` and `ipvlan` on an InfiniBand interface, and `ipoib` on an Ethernet interface. Linux rejects them.
     - The IPAM plugin `dhcp` in a network of type `ib-sriov` or `ipoib`.
 

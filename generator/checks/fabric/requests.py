@@ -195,6 +195,8 @@ def device_count(objects: Objects) -> Iterator[Breach]:
 def _unequal_counts(fabrics: Fabrics, pods: PodTemplate, objects: Objects) -> Iterator[Breach]:
     """Yield devices whose requested number differs from the number of attached networks that use them.
 
+    Also yield devices of networks that the pods do not attach, if all requested networks are in the files.
+
     Source: network-resources-injector 61d01b9 README.md; SriovOperatorConfig `enableInjector`
     """
     requested = _requested_networks(fabrics, pods, objects)

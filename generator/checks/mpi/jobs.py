@@ -206,12 +206,13 @@ def replicas(runtime: MpiRuntime) -> Iterator[Breach]:
             continue
         path, message = (*job.path, "replicas"), f"the job `{job.name}` has `{count}` replicas"
         if job.step == TRAINER:
-            yield Breach(
-                path, message, "Trainer rejects a runtime with several launchers", "set `replicas: 1`", value=count
-            )
+            why = f"Trainer's webhook rejects the runtime: a job with the label `{STEP}: {TRAINER}` needs 1 replica"
+            yield Breach(path, message, why, "set `replicas: 1`", value=count)
         else:
-            why = f"a TrainJob gets {count} times the worker pods that it requests"
-            fix = "set `replicas: 1`, and set the default number of worker pods in `parallelism` of the Job template"
+            why = f"JobSet creates {count} Jobs, so a TrainJob gets {count} times the pods of the job `{job.name}`"
+            fix = "set `replicas: 1`"
+            if job.name == NODE:
+                fix += ", and set the default number of worker pods in `parallelism` of the Job template"
             yield Breach(path, message, why, fix, severity=WARNING, value=count)
 
 
@@ -279,7 +280,7 @@ def job_order(runtime: MpiRuntime) -> Iterator[Breach]:
                     f"JobSet accepts only dependencies on jobs that are listed earlier, so {_NO_PODS}",
                     f"remove the dependency, or list `{name}` before `{job.name}`"
                     if is_job
-                    else f"set a job that is listed before `{job.name}`",
+                    else f"remove the dependency, or set a job that is listed before `{job.name}`",
                     value=name,
                 )
 

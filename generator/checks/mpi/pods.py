@@ -158,10 +158,10 @@ def overridden_variable(runtime: MpiRuntime) -> Iterator[Breach]:
 
 @check("mpi/launcher-resources", severity=ERROR, needs=MpiRuntime)
 def launcher_resources(runtime: MpiRuntime) -> Iterator[Breach]:
-    """Report a launcher with ranks whose devices differ from a worker pod's, or that has less CPU or memory.
+    """Report a launcher with ranks whose devices differ from a worker pod's, or that has less of another resource.
 
     With `runLauncherAsNode: true` the launcher runs as many ranks as each worker pod. If the launcher has fewer
-    devices, some ranks have no device. Less CPU or memory is a warning.
+    devices, some ranks have no device. Less of another resource, such as CPU or memory, is a warning.
 
     Source: trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go buildHostFileConfigMap
     """

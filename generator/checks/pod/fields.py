@@ -77,7 +77,10 @@ def _violations(template: PodTemplate, engine: Engine) -> Iterator[tuple[Path, V
 
 
 def _is_of_pod(template: PodTemplate, violation: Violation) -> bool:
-    """Return True if `pod/field` reports a violation: no other check reports it, and no TrainJob can correct it."""
+    """Return True if `pod/field` reports a violation.
+
+    The field must be known, no other check may report the violation, and no TrainJob may set the field later.
+    """
     if violation.path[-1:] == ("restartPolicy",) and violation.value in ("Always", _DEFAULT_POLICY):
         return False  # pod/restart-policy
     if "completions" in (violation.expected, *violation.path[-1:]) and violation.keyword in ("required", "type"):

@@ -38,5 +38,5 @@ def probe(pods: Pods) -> Iterator[Breach]:
             if isinstance(seconds, int) and not 0 <= seconds <= grace:
                 path = (*container.path, "lifecycle", hook, "sleep", "seconds")
                 message = f"`{hook}` sleeps {seconds} seconds, but the pods have {grace} seconds to stop"
-                fix = "sleep a shorter time, or raise `terminationGracePeriodSeconds`"
+                fix = f"set 0 to {grace} seconds, or raise `terminationGracePeriodSeconds`"
                 yield report(template, path, message, fix, seconds)

@@ -62,7 +62,10 @@ def resources(pods: Pods) -> Iterator[Breach]:
 
 
 def _amounts(values: object) -> dict[str, Fraction]:
-    """Return resource → amount in units, rounded up to milli units as the API server does."""
+    """Return resource → amount in units, rounded up to milli units as the API server does.
+
+    Negative amounts, and values that are not quantities, are left out.
+    """
     read = {name: amount_of(value) for name, value in mapping(values).items() if isinstance(name, str)}
     sound = {name: value for name, value in read.items() if value is not None and value >= 0}
     return {name: Fraction(math.ceil(value * 1000), 1000) for name, value in sound.items()}

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
-from math import ceil
+from math import ceil, floor
 from typing import Any
 
 from generator.checks.registry import ERROR, Breach, check
@@ -66,8 +66,10 @@ class Amounts:
 def amount(amounts: Amounts) -> Iterator[Breach]:
     """Report an amount in a ResourceQuota or LimitRange that the API server rejects.
 
-    A ResourceQuota must limit objects and devices in whole numbers. In a LimitRange, `min`, `defaultRequest`, `default`
-    and `max` must be in ascending order. For devices and huge pages, `default` and `defaultRequest` must be equal.
+    A ResourceQuota must limit objects in whole numbers, and also devices whose key does not start with `requests.`. In
+    a LimitRange, `min`, `defaultRequest`, `default` and `max` must be in ascending order. For devices and huge pages,
+    `default` and `defaultRequest` must be equal. `maxLimitRequestRatio` must be at least 1, and at most `max` divided
+    by `min`. Two limits must not have the same `type`, and a limit of claims needs `min` or `max` of `storage`.
 
     Source: kubernetes v1.34.2 pkg/apis/core/validation/validation.go ValidateResourceQuantityValue, ValidateLimitRange;
     pkg/apis/core/v1/defaults.go SetDefaults_LimitRangeItem
@@ -138,7 +140,7 @@ def _compare(path: Path, name: str, limit: Mapping[str, Any]) -> Iterator[Breach
         yield Breach((*path, _RATIO, name), message, _REJECTED, "set 1 or more", value=value)
     elif least and most is not None and ratio > most / least:
         message = f"`{_RATIO}` of `{name}` is `{value}`, more than `max` divided by `min`"
-        fix = f"set at most {float(most / least):g}, or remove `{_RATIO}`"
+        fix = f"set at most {floor(most / least * 1000) / 1000:.10g}, or remove `{_RATIO}`"
         yield Breach((*path, _RATIO, name), message, _REJECTED, fix, value=value)
 
 

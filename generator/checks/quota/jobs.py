@@ -1,7 +1,7 @@
 """quota/*: jobs that a queue never admits, or that lose tolerations when Kueue admits them.
 
-Every namespace can use every ClusterTrainingRuntime. The rules skip such a runtime for a queue that does not cover its
-devices, or that has no flavor for its nodes. They count no requests if Kueue's configuration has `multiplyBy`,
+Every namespace can use every ClusterTrainingRuntime. The rules skip such a runtime for a queue that covers none of
+its devices, or that has no flavor for its nodes. They count no requests if Kueue's configuration has `multiplyBy`,
 negative factors or `IgnoreUndeclared`.
 """
 

@@ -67,7 +67,10 @@ def quota_rows(manifest: Manifest) -> Iterator[QuotaRow]:
 
 
 def quota_path(manifest: Manifest, keys: Collection[FlavorResource], field: str) -> Path:
-    """Return the path of a field, such as `borrowingLimit`, in the first of these quotas, even if it is unset."""
+    """Return the path of a field, such as `borrowingLimit`, in the first of these quotas, even if the field is unset.
+
+    If the object has none of these quotas, return the path of `resourceGroups`.
+    """
     return next(((*row.path, field) for row in quota_rows(manifest) if row.key in keys), ("spec", "resourceGroups"))
 
 
