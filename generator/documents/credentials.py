@@ -220,7 +220,9 @@ class Exposure:
 
 
 def find_exposures(text: str, known: Iterable[str] = ()) -> list[Exposure]:
-    """Return the credentials of a YAML or Python file, in the order of their lines.
+    """Return the credentials with a known form, and the named credentials in comments, of a YAML or Python file.
+
+    They are in the order of their lines. `find_credentials` finds credentials by the name of their field.
 
     Args:
         text: the file.

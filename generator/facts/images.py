@@ -31,7 +31,7 @@ _WRITE = "write HOST/PATH:TAG or HOST/PATH@sha256:DIGEST, such as quay.io/acme/o
 def image_fault(image: str) -> tuple[str, str]:
     """Return (why a text is not an image reference, what to write instead); ('', '') if it is an image reference."""
     if len(image) > _LONGEST_TEXT:
-        return "it is longer than any image reference", "write HOST/PATH:TAG"
+        return "it is longer than any image reference", "write a shorter HOST/PATH:TAG"
     if re.fullmatch("[a-f0-9]{64}", image):
         return "it is only a digest", f"write the image before the digest: HOST/PATH@sha256:{image}"
     domain, rest = _split(image)

@@ -39,7 +39,8 @@ class Target:
 
     Attributes:
         kind: the kind, as in the table.
-        scope: `namespace`, `cluster`, or `any` if the object is in a namespace of its own.
+        scope: `namespace` for an object in the namespace of the reference, `cluster` for a cluster-scoped object, `any`
+            for an object in any namespace.
         check: the check that reports an absent object; empty if no check does.
         absent: the severity of an absent object in a complete release.
         compared: True if a check reports an absent object only if the files have another object of the kind.

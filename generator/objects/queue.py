@@ -30,13 +30,15 @@ class FlavorResource(NamedTuple):
 
 Amounts = dict[FlavorResource, int]
 Requests = Mapping[str, int]
-"""Resource → amount."""
+"""Resource → amount, in the units of `parse_amount`."""
 
 _BYTES = ("memory", "ephemeral-storage", "storage")
 
 
 def parse_amount(resource: str, value: object, place: str) -> int:
-    """Parse an amount of a resource. `place` names its object and field in the error.
+    """Parse an amount of a resource, in thousandths for `cpu`, else in whole units, rounded up.
+
+    `place` names the object and the field of the amount in the error.
 
     Raises:
         SimulationError: the value is not a quantity.
@@ -61,7 +63,9 @@ def _round_up(text: str, *, is_cpu: bool) -> int:
 
 
 def parse_amounts(resources: object, place: str) -> dict[str, int]:
-    """Parse the amounts of a resource list, such as `requests`. `place` names the list in the error.
+    """Parse the amounts of a resource list, such as `requests`, in the units of `parse_amount`.
+
+    `place` names the list in the error.
 
     Raises:
         SimulationError: an amount is not a quantity.
@@ -71,7 +75,7 @@ def parse_amounts(resources: object, place: str) -> dict[str, int]:
 
 
 def format_amount(resource: str, amount: int) -> str:
-    """Format an amount of a resource as a quantity.
+    """Format an amount of a resource, in the units of `parse_amount`, as a quantity.
 
     >>> format_amount("cpu", 57500), format_amount("memory", 2 * 1024**3), format_amount("nvidia.com/gpu", 8)
     ('57500m', '2Gi', '8')

@@ -175,7 +175,7 @@ class Violation:
 
     @property
     def fix(self) -> str:
-        """Return the change to make, in the imperative."""
+        """Return the change to make, in the imperative, or a question: did you mean `spec`?"""
         match self.keyword:
             case "additionalProperties":
                 return _suggest(self.path[-1], self.candidates) or "remove the field"

@@ -92,7 +92,7 @@ def defined_kinds(definition: Manifest) -> Iterator[Kind]:
 
 
 def catalog_kinds(catalog: Catalog) -> Iterator[Kind]:
-    """Yield the kinds that have a schema in the target versions of a catalog, once for each version of their group."""
+    """Yield the kinds with a schema in the target versions of a catalog, once for each of their API versions."""
     for entry in catalog.entries.values():
         group, _, version = entry.api_version.rpartition("/")
         yield Kind(group, version, entry.kind, entry.plural, entry.scope == "Namespaced")

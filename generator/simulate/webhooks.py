@@ -290,8 +290,8 @@ def find_manager_problem(value: object) -> tuple[str, str] | None:
     """
     if not isinstance(value, str) or (_DOMAIN_PATH.fullmatch(value) and len(value) <= _LONGEST):
         return None
-    fix = f"write a domain and a path, such as `kueue.x-k8s.io/multikueue`, in at most {_LONGEST} characters"
-    return f"`managedBy` is `{value}`, which is not a domain and a path", fix
+    message = f"`managedBy` is `{value}`, which is not a domain and a path in at most {_LONGEST} characters"
+    return message, "write a domain and a path, such as `kueue.x-k8s.io/multikueue`"
 
 
 def _of_names(job: Manifest, item: Body) -> Iterator[Fault]:

@@ -84,8 +84,10 @@ def _of_patches(job: Manifest) -> Iterator[Fault]:
     for number, patch in indexed_mappings(mapping(job.body, "spec").get("runtimePatches")):
         base: Path = ("spec", "runtimePatches", number)
         if not _PREFIXED.fullmatch(string(patch.get("manager"))):
-            message = f"`manager` of the patch is `{patch.get('manager')}`, which has no domain"
-            yield _rejection(Origin(job, (*base, "manager")), message, "write a domain and a name: `example.com/name`")
+            message = f"`manager` of the patch is `{patch.get('manager')}`, which is not a domain and a name"
+            yield _rejection(
+                Origin(job, (*base, "manager")), message, "write a domain in lower case and a name: `example.com/name`"
+            )
         base = (*base, "trainingRuntimeSpec", "template", "spec", "replicatedJobs")
         jobs = mapping(patch, *map(str, base[3:-1])).get("replicatedJobs")
         for place, item in indexed_mappings(jobs):
@@ -103,7 +105,7 @@ def _of_kueue(job: Manifest) -> Iterator[Fault]:
         yield _wrong_queue(job, queue)
     key = f"{_KUEUE}/max-exec-time-seconds"
     if key in labels and not re.fullmatch(r"\+?0*[1-9]\d{0,17}", str(labels[key])):
-        message = f"the label `{key}` is `{labels[key]}`, not a positive number"
+        message = f"the label `{key}` is `{labels[key]}`, not a positive integer"
         yield _rejection(Origin(job, ("metadata", "labels", key)), message, "set the seconds, such as `3600`")
     key = f"{_KUEUE}/elastic-job"
     if annotations.get(key) == "true":

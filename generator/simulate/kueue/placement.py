@@ -309,7 +309,9 @@ class Sites:
         return tuple(occupancies)
 
     def most(self, flavor: str, pods: PodSet) -> int:
-        """Return an upper bound of the pods of a PodSet that the domains of a flavor hold while they are idle.
+        """Return an upper bound of the pods of a PodSet that the idle domains of a flavor hold.
+
+        If the PodSet requires a level, the result is a bound for the largest domain of this level.
 
         Raises:
             NotModelledError: the result depends on unknown nodes.
@@ -356,7 +358,7 @@ class Sites:
         """
         if not flavor.levels:
             message = f"the Topology of flavor `{flavor.name}` is in no file, or has no levels"
-            raise NotModelledError((Problem(message, "add the Topology"),))
+            raise NotModelledError((Problem(message, "add the Topology with its levels"),))
         if flavor.name not in self._trees:
             given = [machine for machine in self._machines if is_of_flavor(machine, flavor)]
             self._trees[flavor.name] = TopologyTree(
