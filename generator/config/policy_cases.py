@@ -143,7 +143,7 @@ class DeleteOptions(Section):
 
 
 class Expect(Section):
-    """The expected outcome of a request. `expect: accepted` expects that no policy rejects it."""
+    """The expected outcome of a request. `expect: accepted` expects that the request violates no policy."""
 
     rejected: Names | None = None
     """The names of the policies that the request violates. Their bindings may deny, warn or audit."""
@@ -154,9 +154,9 @@ class Expect(Section):
     audited: Names | None = None
     """The names of the policies that write the request to the audit log."""
     message: Pattern | None = None
-    """A regular expression that matches the message of a policy."""
+    """A regular expression that matches at least one message of these policies."""
     error: Annotated[bool, Field(strict=True)] = False
-    """If true, the policies reject the request because their evaluation fails. If false, a validation rejects it."""
+    """If true, at least one policy rejects the request because its evaluation fails. If false, none does."""
 
     @model_validator(mode="after")
     def _is_once(self) -> Self:

@@ -110,7 +110,7 @@ def _partition(fabric: Fabric, share: FabricShare | None) -> Body:
 
 
 def network_attachments(fabric: Fabric, tenant: Tenant, namespace: str) -> Iterator[Body]:
-    """Yield the network object of each rail of a fabric, in one namespace of a team."""
+    """Yield the network object of each rail of a fabric, in one namespace of a team; none if pods get no interface."""
     share = next((entry for entry in tenant.fabrics if entry.name == fabric.name), None)
     if not fabric.has_networks:
         return

@@ -165,7 +165,7 @@ LIMITS = {
         TENANT + ", volumes: [{name: a, size: VALUE}]}]",
         "1Mi",
         "1048575",
-        "`1048575` is a number of bytes without a unit",
+        "`1048575` is less than 1Mi: the unit is missing or too small",
     ),
     "the length of a reason": (
         TENANT + ", relax: [{rule: images, reason: VALUE, until: '9999-12-31'}]}]",

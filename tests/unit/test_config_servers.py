@@ -70,7 +70,7 @@ def test_measured_bandwidth_is_near_the_speed_of_the_links(server: Server) -> No
 
 
 def test_a_network_per_nic_requires_interface_names() -> None:
-    with pytest.raises(ValidationError, match="mpigen needs the name of each NIC") as refused:
+    with pytest.raises(ValidationError, match="mpigen needs the name or the PCI address of each NIC") as refused:
         built(SERVERS["hgx-spectrum-x"], **OWN)
     assert refused.value.errors()[0]["ctx"]["fix"] == "list the NICs in `nics.ports`"
 

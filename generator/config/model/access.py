@@ -18,7 +18,12 @@ SUPERUSERS = "system:masters"
 _SUBJECT_FIX = "write group:NAME, user:NAME or serviceaccount:NAMESPACE/NAME"
 _NAMESPACE = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
 _ACCOUNT = re.compile(r"[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?")
-_EVERYBODY = ("system:authenticated", "system:unauthenticated", "system:anonymous", "system:serviceaccounts")
+_EVERYBODY = {
+    "system:authenticated": "includes every authenticated user",
+    "system:unauthenticated": "includes every user without authentication",
+    "system:anonymous": "is every user without authentication",
+    "system:serviceaccounts": "includes every ServiceAccount of the cluster",
+}
 _OF_A_NAMESPACE = re.compile(r"system:serviceaccounts?:(?P<namespace>[^:]+)(?::.*)?")
 _REASONS: Mapping[Meaning, str] = {
     "everyone": "includes every authenticated user",
@@ -182,7 +187,7 @@ def explain_impersonation(subject: str, namespaces: Collection[str]) -> str:
     callers = to_callers([subject])
     for name in (*callers.users, *callers.groups):
         if name in _EVERYBODY:
-            return f"{format_value(name)} includes every user"
+            return f"{format_value(name)} {_EVERYBODY[name]}"
         account = _OF_A_NAMESPACE.fullmatch(name)
         if account and account["namespace"] in namespaces:
             return f"users that submit jobs in namespace `{account['namespace']}` can run pods as {format_value(name)}"

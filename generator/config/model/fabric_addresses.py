@@ -74,7 +74,8 @@ def _gateway(fabric: Fabric, network: Network) -> Address | None:
         return None
     place = int(addresses.gateway) - int(addresses.range.network_address)
     if place >= network.num_addresses:
-        raise ValueError(f"the gateway is address {place} of each rail, and a rail ({network}) has fewer addresses")
+        position = f"the gateway is at position {place} of each rail, counted from 0"
+        raise ValueError(f"{position}, but a rail ({network}) has {network.num_addresses} addresses")
     return network[place]
 
 

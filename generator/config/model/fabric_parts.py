@@ -169,7 +169,7 @@ class Nics(Section):
     @field_validator("ports", "addresses")
     @classmethod
     def _reject_duplicates(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        reject(duplicates(value, "name each port once"))
+        reject(duplicates(value, "list each NIC once"))
         return value
 
 

@@ -335,8 +335,9 @@ class Fabric(Section):
             message = f"`attach: {self.attached}` needs interfaces of the node"
             yield Fault(message, "list them in `nics.ports`", ("nics", "ports"))
         elif self.is_separate and not names and is_configured:
-            message = "each NIC has its own network, so mpigen needs the name of each NIC"
-            yield Fault(message, "list the NICs in `nics.ports`", ("nics", "ports"))
+            message = "each NIC has its own network, so mpigen needs the name or the PCI address of each NIC"
+            field = "addresses" if (self.operated, self.attached) == ("nvidia", "host-device") else "ports"
+            yield Fault(message, f"list the NICs in `nics.{field}`", ("nics", "ports"))
         elif self.operated != "none" and self.nics == Nics():
             yield Fault(f"the operator `{self.operated}` needs the NICs of the nodes", "list them in `nics`", ("nics",))
 

@@ -197,7 +197,11 @@ SUBDOMAIN = r"(?=.{1,253}$)[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0
 def reject_reserved_labels(labels: dict[str, str]) -> dict[str, str]:
     """Reject labels whose keys have a prefix of mpigen, Kubernetes, Kueue or Kubeflow."""
     reject(
-        Fault(f"{format_value(key)} belongs to mpigen or Kubernetes", "use a prefix of your own", (key, OF_KEY))
+        Fault(
+            f"{format_value(key)} has a prefix of mpigen, Kubernetes, Kueue or Kubeflow",
+            "use a prefix of your own",
+            (key, OF_KEY),
+        )
         for key in labels
         if re.search(r"(^|\.)(mpigen\.dev|kubernetes\.io|k8s\.io|kueue\.x-k8s\.io|kubeflow\.org)/", key)
     )
@@ -314,7 +318,8 @@ def _check_bytes(subject: str, amount: quantities.Quantity, smallest: Fraction) 
     if amount.value.denominator != 1:
         return Fault(f"{subject} is a fraction of a byte: `m` means thousandths", _suggest_unit(amount * 1000))
     if amount.value < smallest:
-        return Fault(f"{subject} is a number of bytes without a unit", _suggest_unit(amount))
+        least = quantities.Quantity(smallest, is_binary=True)
+        return Fault(f"{subject} is less than {least}: the unit is missing or too small", _suggest_unit(amount))
     return None
 
 
@@ -323,7 +328,7 @@ def _check_cores(subject: str, resource: str, amount: quantities.Quantity, small
         fix = f"write cores, such as 40 or 500m; if you mean memory, write `memory: {amount}`"
         return Fault(f"{subject} is an amount of bytes, but {resource} is counted in cores", fix)
     if (amount.value / smallest).denominator != 1:
-        message = f"{subject} is less than a thousandth of a core, the smallest unit of Kubernetes"
+        message = f"{subject} is not a multiple of 1m, a thousandth of a core, which is the smallest unit of Kubernetes"
         return Fault(message, "write cores, such as 40 or 500m")
     return None
 
@@ -367,7 +372,7 @@ def faults_of_amounts(
         is_counted = "/" in resource or resource.startswith(_PAGES)
         if is_counted and amount.value.denominator != 1:
             message = f"`{amount}` of {resource} is not an integer"
-            yield Fault(message, "write an integer: devices cannot be divided", (resource,))
+            yield Fault(message, "write an integer: devices and huge pages cannot be divided", (resource,))
         elif fault := check(resource, amount):
             yield fault._replace(path=(resource,))
 

@@ -73,7 +73,7 @@ def _is_rejected_later(value: object) -> object:
 
 def _is_free(value: str) -> str:
     if value in _TAKEN_NAMES:
-        raise invalid(f"`{value}` is the name of a volume that mpigen adds to every pod", "choose another name")
+        raise invalid(f"`{value}` is the name of a volume that mpigen or Trainer adds to pods", "choose another name")
     return value
 
 

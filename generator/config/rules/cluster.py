@@ -42,7 +42,7 @@ def defects_of_versions(platform: PartialPlatform) -> Iterator[Mistake]:
 def explain_defect(field: str, cluster: Cluster) -> tuple[str, str] | None:
     """Return the message and the fix for a field that an upstream defect makes unusable.
 
-    The result is None if no version of the cluster has such a defect.
+    The result is None if no component has such a defect at its version.
 
     Args:
         field: the path in the platform file with `[]` for any index, such as `pools[].topology`.
@@ -68,7 +68,7 @@ def _quote(minor: str) -> str:
 
 @rule
 def impersonable_admins(platform: PartialPlatform) -> Iterator[Mistake]:
-    """Report platform admins and CI accounts that a tenant can impersonate, or that are unfit.
+    """Report admins, janitors and CI accounts of `access` that a tenant can impersonate, or that are unfit.
 
     Unfit subjects are groups of all users or of all ServiceAccounts, `system:masters`, and accounts of the cluster.
     """
@@ -84,7 +84,7 @@ def impersonable_admins(platform: PartialPlatform) -> Iterator[Mistake]:
 
 @rule
 def unenforceable_isolation(platform: PartialPlatform) -> Iterator[Mistake]:
-    """Report settings of `isolation` that the network of the cluster cannot enforce."""
+    """Report settings of `isolation` that the network of the cluster cannot enforce, or that lack addresses."""
     isolation, cluster = platform.isolation, platform.cluster
     if not platform.knows("cluster.network"):
         return
@@ -162,8 +162,8 @@ def gitops_account(platform: PartialPlatform) -> Iterator[Mistake]:
     """Report an account of Argo CD that is unknown, or that a tenant can impersonate.
 
     The admission rule `generated` allows only Argo CD and platform admins to change generated objects. If a platform
-    declares neither, mpigen leaves the rule out, and every editor can change them. With the profile `regulated`, such a
-    platform is also a mistake.
+    declares neither, mpigen leaves the rule out, and RBAC alone limits such changes. With the profile `regulated`, such
+    a platform is also a mistake.
     """
     if platform.gitops is None:
         if platform.policies.profile == "regulated" and not platform.access.admin and platform.knows("access.admin"):

@@ -64,7 +64,7 @@ def claims_that_kueue_counts(platform: PartialPlatform) -> Iterator[Mistake]:
             continue
         if fabric.device.startswith(counting.excluded) or fabric.device in counting.transformations:
             message = f"Kueue always counts `{fabric.device}`, because pods get this device through a ResourceClaim"
-            fix = f"remove `{fabric.device}` from `queues`, or set a different `resource`"
+            fix = f"remove the entry of `queues` for `{fabric.device}`, or set a different `resource`"
             yield Mistake(("fabrics", index, "resource"), message, fix)
 
 

@@ -105,7 +105,7 @@ def _check_spelling(
     if not meant and (prefix := misspelt_prefix(name)):
         meant = f"{prefix}/{name.partition('/')[2]}"
     if meant:
-        message = f"no device plugin offers `{name}`, so pods that request it stay Pending"
+        message = f"no known device plugin offers `{name}`, so pods that request it stay Pending"
         fix = f"did you mean `{meant}`? If the name is right, add it to `cluster.resources`"
         yield Mistake(path, message, fix, is_of_key)
 

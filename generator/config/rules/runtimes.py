@@ -231,5 +231,5 @@ def _one_process_for_many_gpus(path: Steps, runtime: Runtime, pool: Pool) -> Ite
     """
     devices = {**pool.offered, **runtime.resources}.get(pool.accelerator, ZERO)
     if runtime.processes_per_node == 1 and "gpu" in pool.accelerator.lower() and devices.value > 1:
-        message = f"Trainer replaces `1` by {devices}, one process for each {pool.accelerator} of the node"
+        message = f"Trainer replaces `1` by {devices}, one process for each {pool.accelerator} of the pod"
         yield Mistake((*path, "processesPerNode"), message, "request one device in `resources`, or remove this field")

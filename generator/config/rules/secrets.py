@@ -75,7 +75,9 @@ def _writable(workloads: Workloads, path: Steps) -> Iterator[Mistake]:
 
 
 def _prefix(tenant: Tenant, stand_in: str | None) -> str:
-    """Return the beginning of the keys that a team may read; empty if it is unknown or the login of its store counts.
+    """Return the beginning of the keys that a team may read; empty if there is none.
+
+    A team with a store of its own needs no prefix, and a team with an invalid name has no known default.
 
     Args:
         tenant: the team.
