@@ -45,7 +45,7 @@ class Problem:
         file: the file as the user named it; empty if there is none.
         line: the 1-based line; 0 if unknown.
         column: the 1-based column; 0 if unknown.
-        path: the field, such as `tenants[2].quota.h100`; empty for the whole document.
+        path: the field, such as `tenants[2].quota.h100`, or the option, such as `--priority`; empty if there is none.
     """
 
     message: str

@@ -43,8 +43,8 @@ class Effect:
         details: further sentences, which a short report folds.
         causes: the added, changed or removed objects that have the effect. Objects without any effect appear in the
             topic `other`.
-        before: the value before the update as JSON data, for programs; None if there was none.
-        after: the value after the update; None if there is none.
+        before: the value before the update as JSON data, for programs; None or empty if there was none.
+        after: the value after the update; None or empty if there is none.
     """
 
     topic: str

@@ -176,7 +176,7 @@ def _without_effect(policies: Sequence[Manifest], removed: AbstractSet[tuple[str
     denying = [item for item in policies if item.identity in removed and _denies(item)]
     if denying:
         text = (
-            f"{_names(denying)} {conjugate('is', len(denying))} removed, so only NetworkPolicies deny these connections"
+            f"{_names(denying)} {conjugate('is', len(denying))} removed, so only other policies deny these connections"
         )
         yield Effect(_TOPIC, Risk.MEDIUM, "connections", text, causes=tuple(denying))
     others = [item for item in policies if item not in denying]
