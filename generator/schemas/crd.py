@@ -316,7 +316,7 @@ def _within(limits: Schema, demanded: Schema) -> Schema:
 
 
 def _portable(pattern: str) -> str:
-    r"""Return a Go pattern in a form that Python and JavaScript also support, without `(?i)` in mid-pattern and `\PC`.
+    r"""Return a Go pattern in a form that Python and JavaScript also support, without `(?i)` and `\PC`.
 
     One deviation: `\PC` also excludes format and private-use characters, and its replacement only control characters.
 

@@ -110,7 +110,7 @@ def read_ledger(manifests: Iterable[Manifest], namespace: str) -> Ledger:
     """Return the ResourceQuotas of a namespace, with the objects in files as their usage.
 
     Raises:
-        SimulationError: an amount is not a quantity.
+        SimulationError: an amount is not a quantity, or a pod has resources that mpigen does not simulate.
     """
     everything = [item for item in manifests if item.namespace in ("", namespace)]
     near = [item for item in everything if item.namespace]

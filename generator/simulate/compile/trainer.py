@@ -205,7 +205,10 @@ def build(training: Training) -> None:
 
 
 def metadata_of(training: Training) -> dict[str, dict[str, str]]:
-    """Return the labels and annotations of the JobSet, without empty mappings (core newRuntimeInfo)."""
+    """Return the labels and annotations of the JobSet: of the runtime, overridden by the patches of the TrainJob.
+
+    Empty mappings are left out. Source: core newRuntimeInfo.
+    """
     templates = [mapping(training.runtime.body, "spec", "template"), *training.patches]
     kinds = ("labels", "annotations")
     merged = {kind: [mapping(template, "metadata", kind) for template in templates] for kind in kinds}
@@ -414,7 +417,7 @@ def _enforce_torch(training: Training) -> None:
 
 
 def _with_port(ports: Sequence[Body]) -> list[Body]:
-    """Return ports with the port of torchrun, which replaces the first port without a name.
+    """Return ports with the port of torchrun, which replaces the first port with its number or without a name.
 
     Source: pkg/apply/apply.go UpsertPort, which equates ports without names.
     """
@@ -435,7 +438,7 @@ def _hosts(training: Training) -> Iterator[str]:
 
 
 def _initialize(training: Training) -> None:
-    """Set the variables of the initializers (builder Initializer)."""
+    """Set `env` and `envFrom` of the initializers (builder Initializer)."""
     for key, name in INITIALIZERS.items():
         requested, base = mapping(training.job.body, "spec", "initializer", key), ("spec", "initializer", key)
         for job in training.jobs(name):

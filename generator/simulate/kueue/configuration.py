@@ -238,7 +238,10 @@ def _read_classes(resources: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _read_transformation(body: Body) -> Transformation | None:
-    """Read a transformation; None if it multiplies or subtracts resources, where Kueue 0.18 and 0.19 differ."""
+    """Read a transformation; None if it multiplies or subtracts resources, or if an amount is not a quantity.
+
+    Kueue 0.18 and 0.19 multiply and subtract differently.
+    """
     outputs: dict[str, Fraction] = {}
     for name, factor in mapping(body, "outputs").items():
         try:

@@ -190,6 +190,8 @@ def sum_containers(pod: Body, amounts_of: Callable[[Body], Requests]) -> dict[st
 def broken_bounds(pod: Body, context: PodContext, place: str) -> Iterator[tuple[Bound, int]]:
     """Yield the bounds that a pod `spec` breaks, each with the first amount that breaks it (`ValidatePodSpec`).
 
+    The amounts are the requests and limits of each container, or the requests of the whole pod.
+
     Raises:
         SimulationError: an amount is not a quantity.
     """

@@ -149,7 +149,8 @@ def read_queue_tree(manifests: Iterable[Manifest], kueue: str = "") -> QueueTree
         kueue: the minor version of Kueue; empty for the newest.
 
     Raises:
-        SimulationError: an amount is not a quantity, or two objects of the same name differ.
+        SimulationError: an amount or a weight is not a quantity, an annotation of mpigen is malformed, or two objects
+            of the same kind and name have different specs.
     """
     objects = list(manifests)
     kinds = index_objects(objects)
@@ -182,7 +183,7 @@ def index_objects(manifests: Iterable[Manifest]) -> Mapping[str, Mapping[str, Ma
     Objects without a name are left out: no other object can refer to them.
 
     Raises:
-        SimulationError: two objects of the same name differ.
+        SimulationError: two objects of the same kind and name have different specs.
     """
     kinds: dict[str, dict[str, Manifest]] = {}
     for manifest in manifests:

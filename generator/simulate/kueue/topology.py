@@ -35,7 +35,8 @@ class TopologyRequest:
 
     Attributes:
         mode: required, preferred or unconstrained.
-        level: the node label whose value the nodes of all pods share; empty if unconstrained.
+        level: the node label whose value the nodes of all pods must share, or with `preferred` should share; empty if
+            unconstrained.
         group: the name of the PodSet group, which gets one flavor and one domain; empty without a group.
         is_sliced: True for a request of slices, which are not simulated.
     """
