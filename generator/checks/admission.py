@@ -97,7 +97,7 @@ def _namespaces(pods: PodTemplate, objects: Objects) -> dict[str, Manifest]:
 
 
 def read_constraints(objects: Objects) -> Constraints | None:
-    """Return the SCCs of a cluster; None if it is not OpenShift, or if objects of the same name differ."""
+    """Return the SCCs of a cluster; None on Kubernetes, or if RBAC objects of one name differ."""
     if not is_openshift(objects.manifests):
         return None
     with suppress(SimulationError):

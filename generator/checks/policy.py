@@ -270,10 +270,12 @@ def _minimal_requests(policy: Policy) -> Iterator[Request]:
 
 
 def failures(outcomes: Iterable[Outcome]) -> Iterator[Finding]:
-    """Yield a finding for each test case of a policy whose outcome is not the expected one."""
+    """Yield a finding for each test case whose outcome is not the expected one, or is unknown."""
     for outcome in outcomes:
         if outcome.complaint:
             case, why = outcome.case, "the API server would decide as mpigen does, so a policy or the case is wrong"
+            if not outcome.is_evaluated:
+                why = "the case does not show how the API server decides"
             message = f"{case.name}: {outcome.complaint}"
             yield Finding(case.file, case.line, 0, "$", "policy/case", "", message, why, outcome.fix)
 
@@ -387,7 +389,8 @@ declare(
     text="""Report a test case of a policy whose outcome is not the expected one.
 
     The API server would decide as mpigen does, so a policy or the [case](../../tasks/test-policies.md) is wrong.
-    A case also fails if mpigen cannot evaluate the policy. Only `mpigen policy test` runs this check.
+    The check also reports a case whose outcome is unknown, because mpigen cannot evaluate the policies. Only
+    `mpigen policy test` runs this check.
 
     Source: mpigen: policies have no test cases of their own in Kubernetes
     """,

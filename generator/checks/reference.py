@@ -27,7 +27,8 @@ def service_account(graph: Graph) -> Iterator[Breach]:
 
     The API server rejects the pods: `error looking up service account`. The event is on the Job, not on a pod. Pods of
     a ClusterTrainingRuntime need the ServiceAccount in each namespace whose jobs use the runtime. An absent
-    ServiceAccount among the subjects of a binding is an info, because the binding then grants nothing.
+    ServiceAccount among the subjects of a binding is an info, because the binding then grants nothing. Outside of a
+    complete release of mpigen, the finding is a warning.
 
     Source: kubernetes v1.34.2 plugin/pkg/admission/serviceaccount/admission.go Admit
     """
@@ -54,7 +55,8 @@ def config_map(graph: Graph) -> Iterator[Breach]:
 
     The pods stay in ContainerCreating, or the container in CreateContainerConfigError. If the ConfigMap has the
     parameters of an admission policy, the API server rejects requests. The finding is a warning for TrainJobs and
-    ClusterTrainingRuntimes, whose users can create the ConfigMap. The check ignores references with `optional: true`.
+    ClusterTrainingRuntimes, whose users can create the ConfigMap, and outside of a complete release of mpigen. The
+    check ignores references with `optional: true`.
 
     Source: kubernetes v1.34.2 pkg/kubelet/kubelet_pods.go makeEnvironmentVariables, pkg/volume/configmap/configmap.go
     SetUpAt
@@ -67,7 +69,8 @@ def claim(graph: Graph) -> Iterator[Breach]:
     """Report a PersistentVolumeClaim or ResourceClaim that is in no file.
 
     The pods stay Pending: `persistentvolumeclaim not found`. The check does not report the claims that a StatefulSet
-    creates. The finding is a warning for TrainJobs and ClusterTrainingRuntimes, whose users can create the claim.
+    creates. The finding is a warning for TrainJobs and ClusterTrainingRuntimes, whose users can create the claim,
+    and outside of a complete release of mpigen.
 
     Source: kubernetes v1.34.2 pkg/scheduler/framework/plugins/volumebinding/volume_binding.go podHasPVCs
     """
@@ -80,7 +83,8 @@ def role(graph: Graph) -> Iterator[Breach]:
 
     The binding grants nothing until the role exists, and its users get `403 Forbidden`. Every cluster has the
     ClusterRoles `admin`, `cluster-admin`, `edit`, `view` and `system:*`. Operators install further ClusterRoles. So the
-    check reports an absent ClusterRole only if the files have another ClusterRole, and only as a warning.
+    check reports an absent ClusterRole only if the files have another ClusterRole, and only as a warning. An absent
+    Role is an error in a complete release of mpigen, and a warning in other files.
 
     Source: kubernetes v1.34.2 pkg/registry/rbac/validation/rule.go VisitRulesFor
     """
@@ -91,7 +95,8 @@ def role(graph: Graph) -> Iterator[Breach]:
 def policy(graph: Graph) -> Iterator[Breach]:
     """Report an admission policy that a binding names, but that is in no file.
 
-    The API server enforces nothing until the policy exists, and reports no error.
+    The API server enforces nothing until the policy exists, and reports no error. Outside of a complete release of
+    mpigen, the finding is a warning.
 
     Source: k8s.io/apiserver v0.34.2 pkg/admission/plugin/policy/generic/policy_source.go calculatePolicyData
     """
@@ -104,7 +109,8 @@ def store(graph: Graph) -> Iterator[Breach]:
 
     External Secrets creates no Secret until the store exists: SecretSyncedError. A ClusterSecretStore may exist in the
     cluster without a file. So the check reports the name of an absent ClusterSecretStore only if a ClusterSecretStore
-    in the files has a similar name, and only as an info.
+    in the files has a similar name, and only as an info. An absent SecretStore is an error in a complete release of
+    mpigen, and a warning in other files.
 
     Source: external-secrets v1.3.2 pkg/controllers/secretstore/client_manager.go getStore
     """
@@ -229,10 +235,11 @@ def path(graph: Graph) -> Iterator[Breach]:
 
 @check("reference/admission-check", severity=ERROR, needs=Graph)
 def admission_check(graph: Graph) -> Iterator[Breach]:
-    """Report an AdmissionCheck, or the object with its parameters, that is in no file.
+    """Report an AdmissionCheck, its parameters, or a MultiKueueCluster that is in no file.
 
-    The ClusterQueue with the AdmissionCheck is inactive until both objects exist: Kueue admits none of its jobs. The
-    check reports an AdmissionCheck only if the files have another AdmissionCheck.
+    The ClusterQueue with the AdmissionCheck is inactive until the AdmissionCheck and its parameters exist: Kueue admits
+    none of its jobs. Kueue sends no job to an absent MultiKueueCluster. The check reports an object only if the files
+    have another object of its kind. Outside of a complete release of mpigen, the finding is a warning.
 
     Source: kueue v0.19.2 pkg/cache/scheduler/clusterqueue.go inactiveReason
     """

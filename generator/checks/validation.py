@@ -176,8 +176,8 @@ def _check_releases(alone: Checked, part: Part, today: dt.date | None, suite: Su
 def combine_engines(first: Checked, second: Checked | None = None) -> Checked:
     """Return the findings of one or two engines.
 
-    The findings of the second engine are left out for objects in which the first engine has a finding, and for files
-    that the first engine cannot parse.
+    The findings of the second engine are left out for objects in which the first engine has a finding. A finding of the
+    second engine without an object is left out for a file that the first engine cannot parse.
     """
     reported = {
         (finding.file, finding.resource)

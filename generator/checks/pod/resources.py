@@ -101,7 +101,7 @@ def _requirements(
             yield report(template, place, message, f"set the limit of `{name}` to the same amount")
     names = {*limits, *requests}
     if any(name.startswith(_HUGE) for name in names) and not names.intersection(_OF_PODS):
-        message = "the container requests huge pages, but neither cpu nor memory"
+        message = f"`{'overhead' if keys else 'resources'}` has huge pages, but neither cpu nor memory"
         yield report(template, path, message, "set a limit of `memory` and of `cpu`")
 
 

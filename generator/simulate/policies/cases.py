@@ -89,12 +89,14 @@ class Outcome:
         decisions: the decisions of all policies.
         complaint: how the decisions differ from the expected outcome; empty if they do not.
         fix: what to change in the case or in the policy.
+        is_evaluated: False if mpigen cannot evaluate the policies.
     """
 
     case: Case
     decisions: tuple[Decision, ...]
     complaint: str = ""
     fix: str = ""
+    is_evaluated: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +162,7 @@ def run_case(case: Case, cluster: PolicyCluster) -> Outcome:
     except SimulationError as error:
         problem = error.problems[0]
         message = f"mpigen cannot evaluate the policies: {problem.message}"
-        return Outcome(case, (), message, problem.fix or "test the case on a cluster")
+        return Outcome(case, (), message, problem.fix or "test the case on a cluster", is_evaluated=False)
     return Outcome(case, decisions, *_compare(case.expected, [item for item in decisions if not item.holds]))
 
 
