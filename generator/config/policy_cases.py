@@ -277,7 +277,7 @@ def _document(file: Path, text: bytes) -> Document:
     documents = _documents(file, text)
     if len(documents) != 1 or not isinstance(documents[0].data, dict):
         raise ConfigError(
-            (Problem("the file has no policy cases", "write `cases:` with a list of cases", str(file), 1, 1),)
+            (Problem("the file is not one document with policy cases", "write one `cases:` list", str(file), 1, 1),)
         )
     return documents[0]
 

@@ -56,7 +56,7 @@ def training_runtimes(  # noqa: PLR0913 - parts of several sections of the platf
         pool: the pool of the runtime.
         cluster: the cluster of the pool.
         namespaces: namespaces of the runtime's tenants. Default: the names of the tenants.
-        variables: environment variables of the launcher and the ranks, in addition to the variables of the runtime.
+        variables: environment variables of the launcher and the ranks. They override the variables of the runtime.
         volumes: volumes of all pods, in addition to the volumes of the runtime.
         patience: seconds that a launcher pod, started by a gang scheduler, waits for the worker pods.
         residency: key of the node label for the location of all pods; empty if the platform sets none.
@@ -168,7 +168,10 @@ def _failure_policy(runtime: Runtime) -> Body | None:
 
 
 def _node_job(parts: PodParts) -> Body:
-    """Return the job `node`, with the default number of worker pods, which a TrainJob overrides."""
+    """Return the job `node`, with the default number of its pods, which a TrainJob overrides.
+
+    A launcher that runs ranks is one of the hosts, but not a pod of this job.
+    """
     hosts = parts.runtime.nodes or DEFAULT_HOSTS
     pods = hosts if parts.runtime.has_separate_launcher else hosts - 1
     return {

@@ -226,7 +226,7 @@ CONTRADICTIONS: dict[str, tuple[Change, str]] = {
     ),
     "a core too many": (
         lambda data: data["tenants"][0].update(quota={"cpu": {"cpu": "635001m"}}),
-        "`635001m` is more than the 635 cpu of pool `cpu`",
+        "`635001m` is more than the 635 cpu that pool `cpu` offers to jobs",
     ),
     "a device too many": (
         lambda data: data["tenants"][1].update(quota={"nvidia.com/gpu": 17}),
@@ -234,7 +234,7 @@ CONTRADICTIONS: dict[str, tuple[Change, str]] = {
     ),
     "a byte too many": (
         lambda data: data["runtimes"][1].update(resources={"memory": str(250 * 2**30 + 1)}),
-        "`268435456001` is more than the 250Gi that a node of pool `cpu` has",
+        "`268435456001` is more than the 250Gi that a node of pool `cpu` offers to jobs",
     ),
     "pools without a difference": (
         lambda data: data["pools"][0].update(labels={}, taints=[]),

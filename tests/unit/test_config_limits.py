@@ -75,7 +75,7 @@ LIMITS = {
         "tenants: [{name: team-a, quota: {nvidia.com/gpu: 'VALUE'}}]",
         "32",
         "33",
-        "`33` is more than the 32 nvidia.com/gpu of pool `gpu`",
+        "`33` is more than the 32 nvidia.com/gpu that pool `gpu` offers to jobs",
     ),
     "lent quota": (
         TENANT + ", lend: {cpu: VALUE}}]",

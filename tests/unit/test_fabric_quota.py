@@ -72,7 +72,7 @@ def test_the_quota_of_devices_limits_a_job(fabric: dict[str, Any], device: str, 
 
 
 def test_a_quota_above_the_existing_devices_is_rejected() -> None:
-    with pytest.raises(ValidationError, match=r"`40` is more than the 32 openshift\.io/fast of pool `gpu`"):
+    with pytest.raises(ValidationError, match=r"`40` is more than the 32 openshift\.io/fast that pool `gpu` offers"):
         _platform(_WHOLE, {"gpu": _NODES | {"openshift.io/fast": 40}})
 
 

@@ -46,7 +46,7 @@ def rail_ranges(fabric: Fabric, own: Network | None = None) -> tuple[RailRange, 
 
     Args:
         fabric: the fabric.
-        own: the team's own network, if it has one, instead of the network of the fabric.
+        own: the team's own network, if it has one, instead of the network and `exclude` of the fabric.
 
     Raises:
         ValueError: the network is too small for the rails or the router; never for a valid Platform.

@@ -289,8 +289,9 @@ class Allowances(Section):
     `policies.labels` and `app.kubernetes.io/` labels. `runtimePatches` may add only labels of this list to pods."""
     annotations: SetOf[KeyOrPrefix] = ()
     """Annotations that TrainJobs and their pods may have, such as `example.com/note`, or `example.com/` for all
-    annotations with this prefix. TrainJobs may always have annotations without a prefix, and pods the annotations by
-    which Kueue places them. Do not allow annotations that select networks, devices or security profiles."""
+    annotations with this prefix. TrainJobs may always have annotations without a prefix, of an owner, of waivers, of
+    kubectl and of Argo CD, and pods the annotations by which Kueue places them. Do not allow annotations that select
+    networks, devices or security profiles."""
     node_labels: SetOf[LabelKey] = ()
     """Node labels by which TrainJobs may select nodes, such as `example.com/rack`. The label of `policies.residency` is
     always allowed, with the values of `policies.residency`. Do not allow `kubernetes.io/hostname`: Kueue does not

@@ -138,7 +138,7 @@ def node_amounts(pool: Supply, nodes: int | Fraction) -> dict[str, Quantity]:
 def _of_resources(pool: Supply, resources: Mapping[str, Quantity]) -> dict[str, Quantity]:
     """Return amounts of some resources of a pool, with the pool's other resources for the same number of nodes.
 
-    If the given amounts are worth different numbers of nodes, the largest number counts.
+    If the given amounts need different numbers of nodes, the largest number counts. The other amounts are rounded down.
     """
     nodes = max(nodes_worth(pool, resource, amount) for resource, amount in resources.items())
     whole = {resource: amount.floor() for resource, amount in node_amounts(pool, nodes).items()}

@@ -149,7 +149,7 @@ def _uncounted_resource(path: Steps, resource: str, pool: Supply) -> Mistake:
 def _check_capacity(path: Steps, resource: str, amount: Quantity, pool: Supply) -> Iterator[Mistake]:
     capacity = pool.offered[resource] * pool.nodes
     if amount.value > capacity.value:
-        message = f"`{amount}` is more than the {capacity} {resource} of pool `{pool.name}`"
+        message = f"`{amount}` is more than the {capacity} {resource} that pool `{pool.name}` offers to jobs"
         yield Mistake(path, message, f"write at most {capacity}")
 
 

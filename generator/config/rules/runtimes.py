@@ -93,7 +93,7 @@ def _requests_on_node(path: Steps, runtime: Runtime, pool: Pool) -> Iterator[Mis
                 message = f"nodes of pool `{pool.name}` have no {resource}"
                 yield Mistake((*path, field, resource), message, fix, is_of_key=True)
             elif amount.value > offered.value:
-                message = f"`{amount}` is more than the {offered} that a node of pool `{pool.name}` has"
+                message = f"`{amount}` is more than the {offered} that a node of pool `{pool.name}` offers to jobs"
                 yield Mistake((*path, field, resource), message, f"write at most {offered}")
 
 
