@@ -73,7 +73,7 @@ class Catalog:
         return catalog
 
     def read_local_schemas(self, texts: Mapping[str, bytes], locations: Sequence[str]) -> LocalSchemas | None:
-        """Return the schemas of a repository; None if it has none.
+        """Return the schemas of a repository; None without texts and locations.
 
         Args:
             texts: name → a text with manifests, such as CustomResourceDefinitions.

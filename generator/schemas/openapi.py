@@ -139,7 +139,7 @@ class BuiltIns:
         """Read the OpenAPI documents of `folder`, and the enums of the Go source.
 
         Raises:
-            EngineError: two types have the same name.
+            EngineError: two documents define the types of one name differently.
         """
         self._types: dict[str, Schema] = {}
         self._paths: dict[str, Any] = {}

@@ -563,7 +563,7 @@ def _applies(other: Manifest, direction: str, pods: Peer, peer: Peer) -> bool:
 def _has_deny(other: Manifest, direction: str) -> bool:
     """Return True if a policy of Cilium has deny rules for a direction.
 
-    Without them it only allows more connections than the NetworkPolicies do.
+    Without deny rules, the policy only allows further connections.
 
     Source: cilium v1.18.4 Documentation/security/policy/deny.rst
     """

@@ -208,12 +208,12 @@ class _Search:
         return domains
 
     def _sort(self, domains: Iterable[Domain]) -> list[Domain]:
-        """Sort domains by room for worker pods (`sortedDomains`)."""
+        """Sort domains by room for worker pods: the most first, or for `unconstrained` the least (`sortedDomains`)."""
         sign = -1 if self._is_tight else 1
         return sorted(domains, key=lambda domain: (sign * self._room[domain].pods, domain.values))
 
     def _sort_leader_first(self, domains: Iterable[Domain]) -> list[Domain]:
-        """Sort domains by room for the leader, then for worker pods (`sortedDomainsWithLeader`)."""
+        """Sort domains: with room for the leader first, then by room for worker pods (`sortedDomainsWithLeader`)."""
         sign = -1 if self._is_tight else 1
         rooms = self._room
         return sorted(domains, key=lambda item: (-rooms[item].leaders, sign * rooms[item].led_pods, item.values))

@@ -168,7 +168,7 @@ def find_launches(commands: Sequence[Command], own: Mapping[str, object]) -> Lau
 
 
 def python_file(command: Command) -> str:
-    """Return the file that a command runs with Python; empty for another command."""
+    """Return the file with the ending `.py` that a command runs with Python; empty for any other command."""
     words = list(command.words[1:]) if _PYTHON.fullmatch(command.program) else []
     while words and _PYTHON_FLAGS.fullmatch(words[0]):
         words.pop(0)
