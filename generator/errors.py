@@ -121,7 +121,8 @@ class NotModelledError(SimulationError):
 def suggest(word: str, known: Iterable[str]) -> str:
     """Return the fix for an unknown name: `did you mean …?` if a known name resembles it, else the known names.
 
-    With more than 100 known names, the fix names one of them. Without any, it is `declare it first`.
+    With more than 100 known names, only names with the same first two letters can resemble it, and else the fix has
+    one of all names. Without known names, the fix is `declare it first`.
     """
     names = sorted({name for name in known if name})
     word = word[:_LONGEST_WORD]

@@ -243,6 +243,7 @@ def plan(source: Path, output: Path, against: str) -> Planned:
         ConfigError: the platform file is invalid, or there is no Git revision `against`.
         OutputError: a folder is not a release, or its lock is damaged.
         DocumentError: a file of a release is not YAML.
+        InputError: a file cannot be read.
     """
     from generator.checks.objects import Change
     from generator.plan.topics import find_effects

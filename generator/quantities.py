@@ -134,7 +134,7 @@ _NANO = 9
 def scaled_value(text: str, scale: int) -> int:
     """Return the amount of a quantity as an int64 in units of 10 to the power of `scale`, as Kubernetes computes it.
 
-    The result is rounded up. An amount that is too large overflows, and no error reports it: the result of
+    A positive result is rounded up. An amount that is too large overflows, and no error reports it: the result of
     `scaled_value("9223372036854776", -3)` is negative.
 
     Source: k8s.io/apimachinery v0.34.2 pkg/api/resource/quantity.go `ParseQuantity`, `ScaledValue`; amount.go
@@ -163,7 +163,10 @@ def scaled_value(text: str, scale: int) -> int:
 
 
 def _scale_integer(value: int, own: int, scale: int) -> int:
-    """Return a value in units of 10 to the power of `own` in other units. A product of one step can overflow."""
+    """Convert a value from units of 10 to the power of `own` to 10 to the power of `scale`, rounded away from zero.
+
+    If the result does not fit into an int64, common factors wrap around, and all others give 0.
+    """
     if own < scale:
         divisor: int = 10 ** (scale - own)
         return -(-value // divisor) if value > 0 else value // divisor

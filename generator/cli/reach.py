@@ -155,7 +155,7 @@ def _peers(text: str, cluster: Cluster, targets: dict[str, str]) -> list[Peer]:
 
 
 def _notes(manifests: Iterable[Manifest]) -> Iterator[str]:
-    """Yield notes on RDMA, secondary networks and MultiNetworkPolicies in these objects: mpigen evaluates none of them."""
+    """Yield notes on RDMA, secondary networks and MultiNetworkPolicies in manifests: mpigen evaluates none of them."""
     from generator.objects.pods import pod_templates
 
     objects = list(manifests)

@@ -153,7 +153,7 @@ def _queues(platform: Platform, tenants: Sequence[Tenant]) -> Iterator[Body]:
 
 
 class JobError(MpigenError):
-    """The requested job would not run on this platform, or the request names no or several runtimes or tenants."""
+    """The requested job would not run on this platform, or the platform has no or several defaults for the request."""
 
 
 def runtime_for(platform: Platform, name: str, fabric: str) -> Runtime:

@@ -52,7 +52,7 @@ def smoke_command(runtime: Runtime, pool: Pool, nodes: int) -> list[str]:
 
 
 def python_command(runtime: Runtime, pool: Pool, nodes: int, verdict: str, *more: str, header: str = "") -> list[str]:
-    """Return a command that runs a Python program on every rank. It starts the framework, and checks and prints a sum.
+    """Return a command that runs a Python program on every rank. It checks the sum of an allreduce.
 
     Args:
         runtime: the runtime of the ranks.

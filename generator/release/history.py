@@ -143,7 +143,7 @@ def read_update(home: Path, against: str = "") -> Update:
         against: a folder, or else a Git revision, with the release before the update. Default: `HEAD`.
 
     Raises:
-        ConfigError: there is no such revision, or git cannot be run.
+        ConfigError: there is no such revision, `home` is in no Git repository, or git cannot be run.
         OutputError: a folder is not a release, or a lock is damaged.
         DocumentError: a file is not YAML.
         InputError: a file cannot be read.
@@ -233,7 +233,7 @@ def find_unraised(home: Path, revision: str) -> list[Problem]:
     """Return a problem if the files of a release on disk differ from a Git revision, but its version does not.
 
     Raises:
-        ConfigError: there is no such revision, or git cannot be run.
+        ConfigError: there is no such revision, `home` is in no Git repository, or git cannot be run.
         OutputError: a lock is damaged.
     """
     old, new = find_replaced(home, revision), _read_folder(home, "")
