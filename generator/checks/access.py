@@ -39,10 +39,12 @@ def everyone(objects: Objects) -> Iterator[Breach]:
     `system:anonymous`, belong to no team. The check reports:
 
     - Every binding of `system:unauthenticated` or `system:anonymous`, because their clients do not authenticate.
-    - A binding of `system:authenticated` or `system:serviceaccounts` whose role allows more than reading, or allows
-      reading Secrets. The finding is a warning if the files do not show the rules of the role.
+    - A binding of `system:authenticated` or `system:serviceaccounts` whose role allows more than reading. Access to
+      Secrets, tokens, sessions in pods (`pods/exec`) or all resources (`*`) counts as more than reading. The finding is
+      a warning if the files do not show the rules of the role.
 
     Every client may have the ClusterRoles `system:public-info-viewer` and `system:service-account-issuer-discovery`.
+    The check skips bindings with the label `kubernetes.io/bootstrapping`, because the API server creates them itself.
 
     Source: apiserver v0.34.2 pkg/authentication/user/user.go AllAuthenticated, AllUnauthenticated, Anonymous
     """

@@ -81,7 +81,7 @@ def read_relaxations(namespace: Manifest) -> Iterator[Relaxation]:
 
 
 def enforced_level(labels: Mapping[str, object]) -> object:
-    """Return the enforced Pod Security level; `restricted` without a label, because the cluster sets the default."""
+    """Return the Pod Security level that the labels of a Namespace set; `restricted` if no label sets a level."""
     return labels.get(f"mpigen.dev/{_POD_SECURITY}") or labels.get(POD_SECURITY_ENFORCE, "restricted")
 
 

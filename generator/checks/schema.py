@@ -325,7 +325,7 @@ declare(
 declare(
     "schema/null",
     severity=WARNING,
-    text="""Report a field of a custom resource without a value.
+    text="""Report a field of a custom resource whose value is null.
 
     A create request drops a null field, but server-side apply rejects the object unless the field has a default.
     In built-in kinds and in metadata, null equals an absent field, so the check does not report it there.

@@ -244,7 +244,10 @@ _OPENSHIFT = re.compile(
 
 
 def select_near(world: Sequence[Manifest], namespaces: Collection[str]) -> list[Manifest]:
-    """Return the objects that checks of TrainJobs in some namespaces read, without RBAC and other Namespaces."""
+    """Return the objects that checks of TrainJobs in some namespaces read, without RBAC and other Namespaces.
+
+    If only another object shows that the cluster is OpenShift, the result includes this object.
+    """
     near = [item for item in world if item.group != _RBAC and not (is_namespace(item) and item.name not in namespaces)]
     mark = next((item for item in world if is_openshift([item])), None)  # an object that only OpenShift has
     return near if mark is None or is_openshift(near) else [*near, mark]

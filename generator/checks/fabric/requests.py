@@ -245,7 +245,7 @@ def _unequal_count(
 def _requested_networks(fabrics: Fabrics, pods: PodTemplate, objects: Objects) -> Mapping[tuple[str, str], Attachment]:
     """Return (namespace, name) of a network request → the network. Requests of undefined networks are left out.
 
-    For a ClusterTrainingRuntime, take the network of its first namespace by name.
+    For a ClusterTrainingRuntime, take the network of the first of its namespaces, by name, that has the network.
     """
     networks: dict[tuple[str, str], Attachment] = {}
     namespaces = sorted(namespaces_of(pods, objects))
