@@ -107,7 +107,7 @@ class OutputError(MpigenError):
 
 
 class EngineError(MpigenError):
-    """A program or data that checks need (the bundled schemas, kubeconform or Go) is missing or does not work."""
+    """The bundled schemas, or a program (kubeconform, Go, kubectl, kustomize), are missing or do not work."""
 
 
 class SimulationError(MpigenError):

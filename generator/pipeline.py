@@ -322,12 +322,13 @@ def judge(
     texts: Mapping[str, str] | None = None,
     suite: Suite | None = None,
 ) -> Checked:
-    """Run every check on the rendered manifests, for the versions in `cluster.versions` of the platform.
+    """Run the checks of manifests on the rendered manifests, for the versions in `cluster.versions` of the platform.
 
     Args:
         platform: the platform.
         tree: all manifests of its release. A reference to an object that the release lacks is a finding.
-        today: the day by which relaxations and reservations may have ended; None to ignore their last days.
+        today: the day of the check: a relaxation or reservation with an earlier last day is a finding. None to ignore
+            their last days.
         texts: file → its text, for the lines of findings; it has every file of `tree`. Default: the YAML of `tree`,
             without header comments.
         suite: the checks. Default: the checks of mpigen.
@@ -356,7 +357,8 @@ class Subject:
         targets: component → minor version to check for, such as `{"kueue": "0.19"}`. Default: the versions of each
             file's release, or the newest.
         since: a file, folder or Git revision with the older manifests that these files replace; empty for none.
-        today: the day by which relaxations and reservations may have ended; None to ignore their last days.
+        today: the day of the check: a relaxation or reservation with an earlier last day is a finding. None to ignore
+            their last days.
         suite: the checks of mpigen and of the user's repository.
     """
 
@@ -381,7 +383,8 @@ class Validation:
         by_engine: `embedded` or `kubeconform` → the number of its findings.
         since: the number of findings about changes since the older manifests; None without older manifests.
         texts: name → text of standard input, and of the files of a Git revision.
-        skipped: a line for each group of files that hold no manifests, with the action that checks their manifests.
+        skipped: a line for each group of files that mpigen does not check, such as the files of a Helm chart, with the
+            command or option that checks their manifests if there is one.
         rendered: the number of rendered kustomizations.
     """
 
@@ -410,7 +413,7 @@ def validate(subject: Subject, engine: str, cache: Path) -> Validation:
             checks raises an exception.
         OutputError: a path does not exist, no path holds manifests, `subject.since` has no objects, or the older and
             the new releases do not match by platform.
-        EngineError: kubeconform cannot be built or run.
+        EngineError: kubeconform cannot be built or run, or neither kubectl nor kustomize can render.
     """
     from generator.checks.foreign import describe_skipped
     from generator.checks.sources import find_sources

@@ -78,8 +78,8 @@ class Finding:
 
     Attributes:
         file: the file, relative to the output tree or as the user named it.
-        line: the 1-based line.
-        column: the 1-based column.
+        line: the 1-based line; 0 in a rendered kustomization.
+        column: the 1-based column; 0 in a rendered kustomization.
         path: JSON path inside the object, such as `$.spec.template.spec.containers[0].image`.
         check: the id of the check, `family/rule`.
         resource: the object in the form `Kind namespace/name`; for a cluster-scoped object `Kind name`.
@@ -89,7 +89,8 @@ class Finding:
         severity: error, warning or info.
         value: the value at the path, as JSON data; the beginning of the text of a long value; None if a field is
             missing. Findings that differ only in the value are equal.
-        generated: the place in the generated file, if `file` is the platform file that causes it; None otherwise.
+        generated: the place in the generated YAML, if `file` is the platform file or the kustomization that causes it;
+            None otherwise.
     """
 
     file: str

@@ -195,7 +195,9 @@ class Change:
         return [manifest for manifest in self.old if manifest.name and manifest.identity not in self._kept]
 
     def removed(self, group: str, *kinds: str) -> Iterator[Manifest]:
-        """Yield the old objects of some kinds that the new tree lacks. An object in a new apiVersion is not removed.
+        """Yield the old objects of some kinds that the new tree lacks.
+
+        An object that only changes the version in its apiVersion, such as `v1beta1` to `v1`, is not among them.
 
         Args:
             group: the API group; empty for the core group.

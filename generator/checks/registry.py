@@ -236,7 +236,7 @@ def check(name: str, *, severity: Severity, needs: type[Any], since: str = "") -
         name: the id, `family/rule`. The function has the name of the rule, with `_` for `-`.
         severity: the severity of breaches that set none: `ERROR`, `WARNING` or `INFO`.
         needs: the class of the argument: `Manifest`, `Objects`, `Change`, or a class of `generator.views`. The class
-            decides how often the check runs.
+            decides how often the check runs: once for each object, release or update.
         since: the first minor version of a component for which the check holds, such as `kueue 0.19`; empty for all.
 
     Returns:

@@ -51,7 +51,7 @@ class Checked:
         files: the number of files.
         kinds: kind → the number of its objects.
         findings: the findings, unsorted and perhaps repeated; `in_order` returns them sorted.
-        related: all objects, for `check_together`; empty in the result of `check_rendered`.
+        related: all objects in the result of `validate`; empty in the result of `judge`.
         waiving: the objects with the annotation `mpigen.dev/waive`.
         skipped: the files whose content is no manifest.
     """

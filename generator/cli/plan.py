@@ -65,10 +65,10 @@ def plan(platform: Path | None, *, output: Path, against: str, form: str, has_de
     Default: the only platform file in the working folder. mpigen writes no file and contacts no
     cluster.
 
-    The risk is high if running jobs stop, nodes restart, data is deleted, a protection is weaker, a
-    network is open to others, a user becomes an admin, or the API server rejects the update. It is
-    medium for smaller losses, such as of quota, and for changed permissions and images. It is low
-    if no team loses anything.
+    The risk is high if running jobs stop, nodes restart, data or an object that jobs use is deleted,
+    a protection is weaker, a network is open to others, a user becomes an admin, or the API server
+    rejects the update. It is medium for smaller losses, such as of quota, and for gained
+    permissions, new admission rules and changed images. It is low if no team loses anything.
     """
     from generator import pipeline
     from generator.report import plan as report

@@ -32,7 +32,8 @@ class MpiRuntime(Component):
 
     Raises:
         KeyError: the platform has no pool `runtime.pool`.
-        ConfigError: the runtime requests resources that the pool does not have.
+        ConfigError: the runtime does not fit its pool, for example because it requests resources that the pool does not
+            have, or needs an `image`.
         ValueError: the app is a plain `cdk8s.App`, and `platform` is None.
     """
 

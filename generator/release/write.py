@@ -90,7 +90,7 @@ class Written:
         changed: files with other bytes than before.
         removed: generated files that no longer exist.
         kept: files that mpigen did not generate, which stay unchanged.
-        earlier: the version folders of the earlier layout that were removed.
+        earlier: the folders of older releases that were removed; the earlier layout had a folder for each version.
     """
 
     folder: Path

@@ -13,8 +13,9 @@ This page is for admins who look for the cause of a failing MPI job. It lists de
 Kueue, Kubernetes and their operators. Each section describes the symptom, the affected versions, and what mpigen does
 about the defect.
 
-A check that exists because of a defect applies only to versions that have the defect. `cluster.versions` of the
-platform file, or `mpigen validate --target`, sets the versions. A minor version such as `0.18` means the version
+A check that reports only defects of this page runs only for versions that have one of its defects. A check that also
+reports other mistakes runs for all versions. `cluster.versions` of the platform file, or `mpigen validate --target`,
+sets the versions. A minor version such as `0.18` means the version
 with which the tests of mpigen run, such as 0.18.3. The source of this page is `generator/facts/defects.yaml`.
 
 | defect | fixed in |

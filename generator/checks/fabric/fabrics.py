@@ -241,7 +241,10 @@ def _option_variables(container: Container) -> Iterator[Variable]:
 
 
 class Workloads(tuple[Workload, ...]):
-    """The workloads of a release, TrainJobs last."""
+    """The objects of a release whose pods can run ranks: Pods, Jobs, JobSets, MPIJobs and runtimes, then TrainJobs.
+
+    Kueue's objects of the kind Workload are not among them.
+    """
 
     __slots__ = ()
 

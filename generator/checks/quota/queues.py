@@ -341,7 +341,10 @@ class Queues:
         return self._largest[queue, job]
 
     def guaranteed(self, queue: str, job: CountedJob) -> Largest | None:
-        """Return the largest job on a runtime that a queue admits in every state of the other queues.
+        """Return the largest jobs on a runtime that a queue admits in every state of the other queues.
+
+        In the result, only `owned` (without preemption) and `reclaimable` (with preemption) hold in every state. `idle`
+        holds while the other queues use no quota.
 
         The result is None if jobs of the namespace cannot use the runtime.
 
