@@ -12,8 +12,6 @@ from generator.manifests import Body, Manifest
 from generator.objects.fields import indexed_mappings, mapping, mappings, string, strings
 
 _GROUP = "rbac.authorization.k8s.io"
-_BUILT_IN = "kubernetes.io/bootstrapping"
-"""Label of the bindings that the API server itself creates (kubernetes v1.34.2 plugin/pkg/auth/authorizer/rbac)."""
 _BINDINGS = ("ClusterRoleBinding", "RoleBinding")
 _PUBLIC = frozenset(("system:public-info-viewer", "system:service-account-issuer-discovery"))
 """ClusterRoles of the API server whose data is public: versions, health, and the keys that verify tokens.
@@ -21,7 +19,11 @@ _PUBLIC = frozenset(("system:public-info-viewer", "system:service-account-issuer
 Source: kubernetes v1.34.2 plugin/pkg/auth/authorizer/rbac/bootstrappolicy/policy.go ClusterRoles;
 https://kubernetes.io/docs/tasks/configure-pod-container/configure-service-account/ (issuer discovery)
 """
+_OF_USERS = frozenset(("system:basic-user", "system:discovery"))
+"""ClusterRoles that the API server itself binds to all authenticated users (in the same file of kubernetes v1.34.2)."""
 _READ = frozenset(("get", "list", "watch"))
+_OWN = frozenset(("selfsubjectaccessreviews", "selfsubjectreviews", "selfsubjectrulesreviews"))
+"""Resources that a user creates to read the user's own name or permissions."""
 _SECRET = frozenset(("secrets", "*", "serviceaccounts/token", "pods/exec", "pods/attach", "pods/portforward"))
 """Resources whose verb `get` reads a secret or opens a session. `*` includes them."""
 _CALLERS: dict[Meaning, str] = {
@@ -43,24 +45,25 @@ def everyone(objects: Objects) -> Iterator[Breach]:
       Secrets, tokens, sessions in pods (`pods/exec`) or all resources (`*`) counts as more than reading. The finding is
       a warning if the files do not show the rules of the role.
 
-    Every client may have the ClusterRoles `system:public-info-viewer` and `system:service-account-issuer-discovery`.
-    The check skips bindings with the label `kubernetes.io/bootstrapping`, because the API server creates them itself.
+    Every client may have the ClusterRoles `system:public-info-viewer` and `system:service-account-issuer-discovery`,
+    and every authenticated user the ClusterRoles `system:basic-user` and `system:discovery`, because the API server
+    itself binds them so. If the files contain such a ClusterRole, the check reads its rules.
 
     Source: apiserver v0.34.2 pkg/authentication/user/user.go AllAuthenticated, AllUnauthenticated, Anonymous
     """
     access = [manifest for manifest in objects.others if manifest.group == _GROUP]
     roles = {(role.kind, role.namespace, role.name): role for role in access if role.kind in ("ClusterRole", "Role")}
     for binding in access:
-        if binding.kind not in _BINDINGS or _BUILT_IN in mapping(binding.body, "metadata", "labels"):
+        if binding.kind not in _BINDINGS:
             continue
         reference = mapping(binding.body.get("roleRef"))
-        if reference.get("kind") == "ClusterRole" and string(reference.get("name")) in _PUBLIC:
-            continue
         role = _role(roles, binding, reference)
+        default = string(reference.get("name")) if reference.get("kind") == "ClusterRole" else ""
+        only_reads = _only_reads(role) if role is not None else default in _PUBLIC | _OF_USERS
         for index, subject in indexed_mappings(binding.body.get("subjects")):
             name = string(subject.get("name"))
             meaning = meaning_of(f"{string(subject.get('kind')).lower()}:{name}")
-            if meaning not in _CALLERS or (meaning != "anyone" and role is not None and _only_reads(role)):
+            if meaning not in _CALLERS or (only_reads and (meaning != "anyone" or default in _PUBLIC)):
                 continue
             where = f"in namespace `{binding.namespace}`" if binding.namespace else "in the whole cluster"
             is_known = role is not None or meaning == "anyone"
@@ -83,8 +86,12 @@ def _role(roles: Mapping[tuple[str, str, str], Manifest], binding: Manifest, ref
 
 
 def _only_reads(role: Manifest) -> bool:
-    """Return True if all rules of a role allow only `get`, `list` and `watch`, and no resource in `_SECRET`."""
+    """Return True if all rules of a role allow only `get`, `list` and `watch`, and no resource in `_SECRET`.
+
+    To create a resource in `_OWN` is reading too.
+    """
     return all(
-        {*strings(rule.get("verbs"))} <= _READ and not _SECRET & {*strings(rule.get("resources"))}
+        ({*strings(rule.get("verbs"))} <= _READ or {*strings(rule.get("resources"))} <= _OWN)
+        and not _SECRET & {*strings(rule.get("resources"))}
         for rule in mappings(role.body.get("rules"))
     )
