@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from generator.documents.load import Path
 from generator.documents.scalars import Json
 from generator.manifests import Manifest
 
@@ -46,6 +47,7 @@ class Effect:
             topic `other`.
         before: the value before the update as JSON data, for programs; None or empty if there was none.
         after: the value after the update; None or empty if there is none.
+        fields: the fields of changed causes that the effect explains; empty for the fields that the topic reads.
     """
 
     topic: str
@@ -56,6 +58,7 @@ class Effect:
     causes: tuple[Manifest, ...] = ()
     before: Json = None
     after: Json = None
+    fields: tuple[Path, ...] = ()
 
     @property
     def files(self) -> list[str]:

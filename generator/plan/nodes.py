@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from generator.checks.change.runtimes import find_restarts
+from generator.checks.change.runtimes import find_node_fields, find_restarts
 from generator.checks.objects import Change
 from generator.plan.effect import Effect, Risk
 from generator.plan.subjects import name_subjects
@@ -18,4 +18,5 @@ def find_node_effects(change: Change) -> Iterator[Effect]:
         objects = [manifest for manifest, _ in restart.places]
         subject = name_subjects(objects[0].kind, [item.name for item in objects])
         text = f"{restart.effect}, because of {subject}: {restart.event}"
-        yield Effect("nodes", Risk.HIGH, subject, text, (_DETAIL,), tuple(objects))
+        fields = tuple(dict.fromkeys(field for item in objects for field in find_node_fields(item)))
+        yield Effect("nodes", Risk.HIGH, subject, text, (_DETAIL,), tuple(objects), fields=fields)

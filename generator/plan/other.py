@@ -1,74 +1,68 @@
-"""The topic `other`: objects that an update adds, changes or removes, and that no other topic explains."""
+"""The topic `other`: objects that an update adds or removes, and changed fields, that no other topic explains."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from collections.abc import Set as AbstractSet
-from typing import Any
+from collections.abc import Iterator, Sequence
 
-from generator.checks.objects import Change, ChangedObject
-from generator.documents.messages import format_path
-from generator.facts.names import PARAMETER
-from generator.manifests import Body, Manifest
-from generator.objects.fields import mapping
+from generator.checks.objects import Change
+from generator.documents.load import Path
+from generator.manifests import Manifest
 from generator.plan.effect import Effect, Risk
-from generator.plan.subjects import name_subjects
+from generator.plan.explained import find_unexplained, is_known
+from generator.plan.subjects import name_subjects, plural
+from generator.plan.values import format_field
 
 _LOCK = ("mpigen.dev", "Release")
-_LONGEST = 4  # steps of a path in a sentence
+_LISTED = 3  # fields in a sentence
 
 
-def find_other_effects(change: Change, explained: AbstractSet[tuple[str, str, str, str]]) -> Iterator[Effect]:
-    """Yield an effect for the added, the changed and the removed objects of each kind that no topic explains.
+def find_other_effects(change: Change, effects: Sequence[Effect]) -> Iterator[Effect]:
+    """Yield an effect for the added and the removed objects of each kind, and for equal changed fields of a kind.
 
-    Changes of mpigen's annotations alone are omitted: on a Namespace, they are parameters of admission policies, which
-    the topic `admission` reports. The lock of the release is omitted too.
+    The consequence of a changed field is unknown if no topic reads the field, so its risk is medium. Metadata has a low
+    risk, and so has a changed field that a topic reads without an effect.
 
     Args:
         change: the manifests before and after the update.
-        explained: the identities of the objects that the effects of other topics name.
+        effects: the effects of other topics. Their objects and fields are explained.
     """
-    added = [item for item in change.all_added if item.identity not in explained]
-    removed = [item for item in change.all_removed if item.identity not in explained]
-    yield from _by_kind([(item, "") for item in added], "is added", "are added")
-    yield from _by_kind([(item, "") for item in removed], "is removed", "are removed", Risk.MEDIUM)
-    changed = [
-        (item.new, ", ".join(fields))
-        for item in ChangedObject.between(change)
-        if item.new.identity not in explained and (fields := _changed_fields(item))
-    ]
-    yield from _by_kind(changed, "changes", "change")
+    explained = {cause.identity for effect in effects for cause in effect.causes}
+    for items, words, risk in (
+        (change.all_added, ("is added", "are added"), Risk.LOW),
+        (change.all_removed, ("is removed", "are removed"), Risk.MEDIUM),
+    ):
+        by_kind: dict[str, list[Manifest]] = {}
+        for item in items:
+            if item.identity not in explained and not _is_lock(item):
+                by_kind.setdefault(item.kind, []).append(item)
+        for kind, objects in sorted(by_kind.items()):
+            yield _effect(kind, objects, words[len(objects) > 1], risk)
+    changed: dict[tuple[str, Sequence[tuple[Path, Risk]]], list[Manifest]] = {}
+    for item, paths in find_unexplained(change, effects):
+        if not _is_lock(item):
+            rows = sorted(
+                ((path, _risk(item.kind, path)) for path in paths), key=lambda row: (row[1] is Risk.LOW, str(row))
+            )
+            changed.setdefault((item.kind, tuple(rows)), []).append(item)
+    for (kind, rows), objects in sorted(changed.items(), key=lambda pair: str(pair[0])):
+        fields = [format_field(path) for path, _ in rows]
+        more = len(fields) - _LISTED
+        text = ", ".join(fields[:_LISTED]) + (f" and {more} more {plural('field', more)}" if more > 0 else "")
+        verb = "changes" if len(objects) == 1 else "change"
+        yield _effect(kind, objects, f"{verb} in {text}", rows[0][1], tuple(fields[_LISTED:]))
 
 
-def _by_kind(objects: list[tuple[Manifest, str]], one: str, several: str, risk: Risk = Risk.LOW) -> Iterator[Effect]:
-    groups: dict[tuple[str, str], list[Manifest]] = {}
-    for manifest, fields in objects:
-        if (manifest.group, manifest.kind) != _LOCK:
-            groups.setdefault((manifest.kind, fields), []).append(manifest)
-    for (kind, fields), items in sorted(groups.items()):
-        names = [f"{item.namespace}/{item.name}" if item.namespace else item.name for item in items]
-        text = f"{name_subjects(kind, names)} {one if len(names) == 1 else several}"
-        subject = f"{kind} {', '.join(names)}"
-        yield Effect("other", risk, subject, f"{text} in {fields}" if fields else text, causes=tuple(items))
+def _risk(kind: str, path: Path) -> Risk:
+    return Risk.LOW if path[0] == "metadata" or is_known(kind, path) else Risk.MEDIUM
 
 
-def _changed_fields(item: ChangedObject) -> list[str]:
-    """Return the changed fields, without the parameters that mpigen derives from the rest of the release."""
-    before, after = (_without_parameters(body) for body in (item.old.body, item.new.body))
-    return sorted({f"`{format_path(path)}`" for path in _differences(before, after, ())})
+def _is_lock(item: Manifest) -> bool:
+    return (item.group, item.kind) == _LOCK
 
 
-def _without_parameters(body: Body) -> Body:
-    metadata = mapping(body, "metadata")
-    annotations = {
-        key: value for key, value in mapping(metadata, "annotations").items() if not str(key).startswith(PARAMETER)
-    }
-    return {**body, "metadata": {**metadata, "annotations": annotations}}
-
-
-def _differences(old: Any, new: Any, path: tuple[str | int, ...]) -> Iterator[tuple[str | int, ...]]:
-    if isinstance(old, Mapping) and isinstance(new, Mapping) and len(path) < _LONGEST:
-        for key in {**old, **new}:
-            yield from _differences(old.get(key), new.get(key), (*path, str(key)))
-    elif old != new:
-        yield path
+def _effect(
+    kind: str, objects: Sequence[Manifest], predicate: str, risk: Risk, details: tuple[str, ...] = ()
+) -> Effect:
+    names = [f"{item.namespace}/{item.name}" if item.namespace else item.name for item in objects]
+    text = f"{name_subjects(kind, names)} {predicate}"
+    return Effect("other", risk, f"{kind} {', '.join(names)}", text, details, tuple(objects))

@@ -73,6 +73,22 @@ def find_parameter_effects(change: Change) -> Iterator[Effect]:
         yield from merge(_TOPIC, _Parameters(change).statements(pairs))
 
 
+def find_read_parameters(change: Change) -> Iterator[tuple[tuple[str, str, str, str], str]]:
+    """Yield (identity of a Namespace, annotation) of each parameter whose value means another thing than before.
+
+    `find_parameter_effects` yields an effect of the parameter, or the effects of other objects explain the parameter.
+    """
+    for pair in ChangedObject.between(change):
+        if (pair.new.group, pair.new.kind) != ("", "Namespace") or TENANT_LABEL not in pair.new.labels:
+            continue
+        was, now = (string_map(mapping(item.body, "metadata", "annotations")) for item in (pair.old, pair.new))
+        names = [row.name for row in _lists() if set(row.read(was)) != set(row.read(now))]
+        names += [
+            row.name for row in _values() if was.get(PARAMETER + row.name, "") != now.get(PARAMETER + row.name, "")
+        ]
+        yield from ((pair.new.identity, f"{PARAMETER}{name}") for name in names)
+
+
 class _Parameters:
     """The parameters of admission rules before and after an update."""
 

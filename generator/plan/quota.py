@@ -74,6 +74,13 @@ def format_size(queues: Queues, name: str) -> str:
     return " and ".join(parts)
 
 
+def describe_left_out(count: int, noun: str, most: int) -> tuple[str, str]:
+    """Return a sentence about largest jobs that a plan does not compute, and a sentence about the command for them."""
+    owners = f"{count} {plural(noun, count)}"
+    text = f"the plan leaves out the largest jobs of {owners}, because it computes jobs for at most {most}"
+    return text, "to compare these jobs, run `mpigen queues` on both releases"
+
+
 @dataclass(frozen=True, slots=True)
 class _Holder:
     """A ClusterQueue or Cohort that an update affects.
@@ -104,9 +111,23 @@ class _Comparison:
     def effects(self) -> Iterator[Effect]:
         """Yield the effects, each cause with its effects on other queues."""
         holders = [*self._queues(), *self._cohorts()]
+        computed, left_out = self._choose(holders)
+        effects = list(self._merged(self._with_largest(holders, computed)))
+        if not left_out:
+            yield from effects
+        elif computed and effects:
+            first = effects[0]
+            yield replace(first, details=(*first.details, *describe_left_out(left_out, "ClusterQueue", _MOST_QUEUES)))
+            yield from effects[1:]
+        else:
+            yield from effects
+            text, hint = describe_left_out(left_out, "ClusterQueue", _MOST_QUEUES)
+            yield Effect("quota", Risk.LOW, "largest jobs", text, (hint,))
+
+    def _merged(self, holders: Sequence[_Holder]) -> Iterator[Effect]:
         flavors = list(self._flavors())
         trees: dict[str, list[_Holder]] = {}
-        for holder in self._with_largest(holders):
+        for holder in holders:
             trees.setdefault(holder.root, []).append(holder)
         moved = self._added_or_removed_roots()
         for root, members in trees.items():
@@ -243,15 +264,19 @@ class _Comparison:
                 {"nodes": new.nodes},
             )
 
-    def _with_largest(self, holders: Sequence[_Holder]) -> list[_Holder]:
-        """Return the holders, with changed sizes of largest jobs in the statements about queues with users.
+    def _choose(self, holders: Sequence[_Holder]) -> tuple[Sequence[str], int]:
+        """Return the ClusterQueues whose largest jobs the plan computes, and the number of the others.
 
-        With more than `_MOST_QUEUES` queues, only queues whose own object changes get sizes; with more of these, none.
+        If too many ClusterQueues have an effect, the plan computes the jobs of those whose own quota changes.
         """
         names = [holder.name for holder in holders if holder.has_users and holder.name in self.after.tree.queues]
         causes = [holder.name for holder in holders if holder.is_cause and holder.name in names]
-        names = names if len(names) <= _MOST_QUEUES else causes
-        if not names or len(names) > _MOST_QUEUES:
+        computed = next((some for some in (names, causes) if len(some) <= _MOST_QUEUES), [])
+        return computed, len(names) - len(computed)
+
+    def _with_largest(self, holders: Sequence[_Holder], names: Sequence[str]) -> list[_Holder]:
+        """Add the sizes of largest jobs to the statements about some ClusterQueues."""
+        if not names:
             return list(holders)
         before, after = (compute_largest(queues, names) for queues in (self.before, self.after))
         result = []

@@ -21,4 +21,5 @@ def find_refused_effects(change: Change) -> Iterator[Effect]:
                 f"{manifest.resource}: {breach.message}",
                 (breach.why, f"to fix this, {breach.fix}"),
                 (manifest,),
+                fields=(breach.path,),
             )

@@ -11,7 +11,7 @@ from generator.facts.names import MANAGED_BY, PARAMETER, PART_OF, TENANT_LABEL
 from generator.manifests import Manifest
 from generator.objects.fields import mapping, string
 from generator.plan.effect import Effect, Risk
-from generator.plan.quota import format_size
+from generator.plan.quota import describe_left_out, format_size
 from generator.plan.subjects import Statement, Teams, merge, plural
 from generator.plan.trees import QueueTrees, compute_largest, find_lenders
 from generator.plan.values import format_change
@@ -41,6 +41,9 @@ def find_team_effects(change: Change) -> Iterator[Effect]:
         if (changed.new.group, changed.new.kind) == ("", "Namespace"):
             statements += _labels(changed)
     yield from merge(_TOPIC, statements)
+    if len(new) > _MOST_TEAMS:
+        text, hint = describe_left_out(len(new), "new team", _MOST_TEAMS)
+        yield Effect(_TOPIC, Risk.LOW, "largest jobs", text, (hint,))
 
 
 def _new_team(change: Change, team: str, namespaces: list[Manifest], *, has_sizes: bool) -> Statement:

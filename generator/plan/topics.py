@@ -50,8 +50,7 @@ def find_effects(change: Change) -> list[Effect]:
     """
     change = Change(_by_identity(change.old), _by_identity(change.new), change.targets)
     effects = [effect for find in TOPICS.values() for effect in _in_order(find(change))]
-    explained = {cause.identity for effect in effects for cause in effect.causes}
-    return [*effects, *find_other_effects(change, explained)]
+    return [*effects, *find_other_effects(change, effects)]
 
 
 def _by_identity(manifests: Sequence[Manifest]) -> list[Manifest]:

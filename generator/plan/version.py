@@ -40,7 +40,8 @@ def _compare(old: Manifest, new: Manifest) -> Iterator[Effect]:
             text,
             tuple(_defects(*targets)),
             (new,),
-            *({name: minors.get(name) for name in changed} for minors in targets),
+            {name: targets[0].get(name) for name in changed},
+            {name: targets[1].get(name) for name in changed},
         )
 
 

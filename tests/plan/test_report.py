@@ -7,6 +7,7 @@ import json
 import jsonschema
 import pytest
 
+from generator.plan import quota
 from generator.plan.effect import Effect, Risk
 from generator.plan.subjects import Statement, conjugate, merge, name_subjects, plural
 from generator.report import plan as report
@@ -82,3 +83,25 @@ def test_words_follow_the_number_of_subjects() -> None:
         "can get",
     ]
     assert name_subjects("team", [f"t{number}" for number in range(5)]) == "5 teams (`t0`, `t1`, `t2` and 2 more)"
+
+
+def test_left_out_jobs_have_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = CASES["quota/same-quota-for-many-teams"]
+    sentence = "the plan leaves out the largest jobs of {} ClusterQueues, because it computes jobs for at most {}"
+    hint = "to compare these jobs, run `mpigen queues` on both releases"
+    assert not any("leaves out" in " ".join([effect.text, *effect.details]) for effect in case.effects)
+    monkeypatch.setattr(quota, "_MOST_QUEUES", 0)
+    (note,) = [effect for effect in case.effects if "leaves out" in effect.text]
+    count = note.text.split()[8]
+    assert (note.risk, note.text, note.details) == (Risk.LOW, sentence.format(count, 0), (hint,))
+    assert int(count) > 0
+
+
+def test_left_out_jobs_of_other_queues_have_a_detail(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    case = CASES["quota/lends-less"]
+    monkeypatch.setattr(quota, "_MOST_QUEUES", 1)
+    (effect,) = [effect for effect in case.effects if effect.topic == "quota"]
+    assert not any("largest job on" in detail for detail in effect.details)
+    assert effect.details[-1] == "to compare these jobs, run `mpigen queues` on both releases"

@@ -348,6 +348,14 @@ def find_restarts(change: Change) -> list[Restart]:
     return [Restart(event, effect, places) for (event, effect), places in equal.items()]
 
 
+def find_node_fields(manifest: Manifest) -> list[Path]:
+    """Return the paths of the fields whose change drains or restarts nodes; none for kinds without such fields."""
+    kind = _KINDS.get((manifest.group, manifest.kind))
+    if kind is None:
+        return []
+    return [("spec", field) for field in kind.fields] or [("spec",)]
+
+
 def _events(change: Change) -> Iterator[tuple[str, Manifest, Path]]:
     """Yield (description, object, path) of each new, changed or removed object that makes nodes drain or restart."""
     removed = {item.identity: item for item in change.old if (item.group, item.kind) in _KINDS}
