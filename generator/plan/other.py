@@ -20,7 +20,7 @@ def find_other_effects(change: Change, effects: Sequence[Effect]) -> Iterator[Ef
     """Yield an effect for the added and the removed objects of each kind, and for equal changed fields of a kind.
 
     The consequence of a changed field is unknown if no topic reads the field, so its risk is medium. Metadata has a low
-    risk, and so has a changed field that a topic reads without an effect.
+    risk, and so has a changed field that a topic reads without an effect. The lock of the release is omitted.
 
     Args:
         change: the manifests before and after the update.
@@ -37,19 +37,18 @@ def find_other_effects(change: Change, effects: Sequence[Effect]) -> Iterator[Ef
                 by_kind.setdefault(item.kind, []).append(item)
         for kind, objects in sorted(by_kind.items()):
             yield _effect(kind, objects, words[len(objects) > 1], risk)
-    changed: dict[tuple[str, Sequence[tuple[Path, Risk]]], list[Manifest]] = {}
+    changed: dict[tuple[str, tuple[tuple[Path, Risk], ...]], list[Manifest]] = {}
     for item, paths in find_unexplained(change, effects):
         if not _is_lock(item):
-            rows = sorted(
-                ((path, _risk(item.kind, path)) for path in paths), key=lambda row: (row[1] is Risk.LOW, str(row))
-            )
-            changed.setdefault((item.kind, tuple(rows)), []).append(item)
+            fields = [(path, _risk(item.kind, path)) for path in paths]
+            rows = tuple(sorted(fields, key=lambda field: (field[1] is Risk.LOW, str(field))))
+            changed.setdefault((item.kind, rows), []).append(item)
     for (kind, rows), objects in sorted(changed.items(), key=lambda pair: str(pair[0])):
-        fields = [format_field(path) for path, _ in rows]
-        more = len(fields) - _LISTED
-        text = ", ".join(fields[:_LISTED]) + (f" and {more} more {plural('field', more)}" if more > 0 else "")
+        names = [format_field(path) for path, _ in rows]
+        more = len(names) - _LISTED
+        text = ", ".join(names[:_LISTED]) + (f" and {more} more {plural('field', more)}" if more > 0 else "")
         verb = "changes" if len(objects) == 1 else "change"
-        yield _effect(kind, objects, f"{verb} in {text}", rows[0][1], tuple(fields[_LISTED:]))
+        yield _effect(kind, objects, f"{verb} in {text}", rows[0][1], tuple(names[_LISTED:]))
 
 
 def _risk(kind: str, path: Path) -> Risk:
