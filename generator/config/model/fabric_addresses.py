@@ -80,7 +80,14 @@ def _gateway(fabric: Fabric, network: Network) -> Address | None:
 
 
 def _split(whole: Network, rails: int) -> Iterator[Network]:
-    """Yield one subnet of a network for each rail. All subnets have the same size."""
+    """Yield one subnet of a network for each rail. All subnets have the same size.
+
+    Raises:
+        ValueError: the network has fewer addresses than the fabric has rails.
+    """
+    if whole.num_addresses < rails:
+        addresses = "1 address" if whole.num_addresses == 1 else f"{whole.num_addresses} addresses"
+        raise ValueError(f"the network has {addresses}, but the fabric has {rails} rails")
     return islice(whole.subnets((rails - 1).bit_length()), rails)
 
 
