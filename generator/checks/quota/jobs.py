@@ -328,7 +328,7 @@ def _covers(wide: Mapping[str, Any], narrow: Mapping[str, Any]) -> bool:
     if wide.get("operator") == "Exists":
         return wide.get("key") in (None, "", narrow.get("key"))
     is_equal = all(wide.get(field) == narrow.get(field) for field in ("key", "value"))
-    return is_equal and {side.get("operator") or "Equal" for side in (wide, narrow)} == {"Equal"}
+    return is_equal and all(side.get("operator") in (None, "", "Equal") for side in (wide, narrow))
 
 
 def _tolerating(queues: Queues, queue: ClusterQueue, usable: frozenset[str]) -> list[Flavor]:
