@@ -381,7 +381,7 @@ class _Comparison:
     def _limits(
         self, old: Mapping[FlavorResource, Quota], new: Mapping[FlavorResource, Quota], borrowing: AbstractSet[str]
     ) -> list[str]:
-        """Return clauses about changed limits.
+        """Return the clauses about changed lending limits of all flavors, and about changed borrowing limits.
 
         Args:
             old: the quotas before the update.

@@ -390,7 +390,11 @@ class _Comparison:
         return _may_select(policy, (self._before.part.labels_of(name) for name in both))
 
     def _shape(self, namespace: str) -> object:
-        """Return a key. Two namespaces with equal keys have the same change."""
+        """Return a key of a namespace.
+
+        The update opens and closes the same connections for namespaces with equal keys, except that connections with
+        single teams can name other teams.
+        """
         if len(self._affected) <= _LISTED or not {namespace} <= self._places.before.keys() & self._places.after.keys():
             return namespace
         return self._before.whole.shape(namespace), self._after.whole.shape(namespace)

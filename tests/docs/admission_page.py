@@ -23,7 +23,8 @@ This page lists every admission rule that mpigen can write, with an example of a
 The examples are cases of `tests/fixtures/policy-cases/pack/`. `mpigen policy test` and a real API server with all
 webhooks evaluate each case, and agree on the verdict and the message. The example of a TrainJob has only the fields
 that differ from the TrainJob below. The example of an update has only the changed fields. Other examples have the
-whole object.
+whole object. `null` means that the request lacks this field of the TrainJob below. The examples leave out the namespace
+and the user of the request.
 
 ```yaml
 """
