@@ -86,7 +86,7 @@ class Runner:
         self,
         waves: Sequence[Sequence[Body]],
         folder: Path,
-        seconds: float = 60,
+        seconds: float = 120,
         around: Surroundings = Surroundings(),
     ) -> Outcome:
         """Run pods in waves until the pods of the last wave end, and then end all others.
