@@ -219,6 +219,28 @@ def target_option(command: _Command) -> _Command:
     )(command)
 
 
+def output_option(command: _Command) -> _Command:
+    """Add `--output` to a command: the folder for releases."""
+    return click.option(
+        "-o",
+        "--output",
+        type=click.Path(file_okay=False, path_type=Path),
+        default=Path("output"),
+        show_default=True,
+        help="The folder for releases: each platform gets a subfolder.",
+    )(command)
+
+
+def against_option(command: _Command) -> _Command:
+    """Add `--against` to a command: the release to compare with."""
+    return click.option(
+        "--against",
+        default="",
+        metavar="REV|DIR",
+        help="Compare with the release in this Git revision or folder. Default: HEAD; if HEAD has no release, OUTPUT.",
+    )(command)
+
+
 def _forbid_python(context: click.Context, _option: click.Parameter, is_forbidden: bool) -> None:
     if is_forbidden and not context.resilient_parsing:
         from generator.documents.python import forbid_python

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from generator.cli.inputs import find_platform_file, no_python_option
+from generator.cli.inputs import against_option, find_platform_file, no_python_option, output_option
 from generator.cli.output import has_color, printing, progress, show
 from generator.errors import ExitCode
 
@@ -26,20 +26,8 @@ if TYPE_CHECKING:
     """
 )
 @click.argument("platform", type=click.Path(path_type=Path), required=False)
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=Path("output"),
-    show_default=True,
-    help="The folder for releases: each platform has a subfolder.",
-)
-@click.option(
-    "--against",
-    default="",
-    metavar="REV|DIR",
-    help="Compare with the release in this Git revision or folder. Default: HEAD; if HEAD has no release, OUTPUT.",
-)
+@output_option
+@against_option
 @click.option(
     "--format",
     "form",

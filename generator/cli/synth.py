@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from generator.cli.findings import FindingOptions, findings_options
+from generator.cli.inputs import against_option, output_option
 from generator.cli.output import counted, progress
 
 if TYPE_CHECKING:
@@ -19,21 +20,9 @@ if TYPE_CHECKING:
 
 @click.command(epilog="Example: mpigen synth platform.yaml --output output")
 @click.argument("platform", type=click.Path(path_type=Path))
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=Path("output"),
-    show_default=True,
-    help="The folder for releases: each platform gets a subfolder.",
-)
+@output_option
 @click.option("--discard-edits", is_flag=True, help="Overwrite generated files that were edited or deleted by hand.")
-@click.option(
-    "--against",
-    default="",
-    metavar="REV|DIR",
-    help="Compare with the release in this Git revision or folder. Default: HEAD; if HEAD has no release, OUTPUT.",
-)
+@against_option
 @findings_options
 def synth(platform: Path, output: Path, discard_edits: bool, against: str, options: FindingOptions) -> int:
     """Render the manifests of PLATFORM, check them, and write them as a release.

@@ -6,7 +6,7 @@ Names of files in an older tree start with its revision, as in `git show HEAD:ou
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
@@ -15,12 +15,13 @@ from generator.documents.files import read_file as read_document
 from generator.errors import ConfigError, OutputError, Problem
 from generator.manifests import Manifest, read
 from generator.release.exchange import report_os_errors
-from generator.release.folder import read_file
+from generator.release.folder import read_file, read_folder
 from generator.release.git import Repository
 from generator.release.lock import LOCK, Lock, Release
 
 HEAD = "HEAD"
 _HIDDEN = re.compile(r"/\.")
+_APPLIED = (*SUFFIXES, ".jsonnet")
 _MAX_NAMES = 10  # names in a message before "and N more"
 
 
@@ -144,7 +145,8 @@ def read_update(home: Path, against: str = "") -> Update:
 
     Raises:
         ConfigError: there is no such revision, `home` is in no Git repository, or git cannot be run.
-        OutputError: a folder is not a release, or a lock is damaged.
+        OutputError: a folder is not a release, a lock is damaged, or `home` has a link, or a file that Argo CD applies
+            but that mpigen does not read, such as a hidden one.
         DocumentError: a file is not YAML.
         InputError: a file cannot be read.
     """
@@ -160,6 +162,8 @@ def read_update(home: Path, against: str = "") -> Update:
     if after is None or LOCK not in after:
         fix = "name a platform file, or the folder of a release, which has a `release.json`"
         raise OutputError((Problem("is not the folder of a release", fix, str(home)),))
+    if unread := tuple(_find_unread(home, after)):
+        raise OutputError(unread)
     known: dict[tuple[str, bytes], list[Manifest]] = {}
     old, new = ([*_read_objects(files, known)] for files in (before, after))
     return Update(old, new, _decode(after[LOCK], str(home / LOCK)), place)
@@ -173,6 +177,20 @@ def _read_files(home: Path) -> dict[str, bytes] | None:
     if search.refused:
         raise OutputError(search.refused)
     return {file.relative_to(home).as_posix(): read_document(file) for file in search.files}
+
+
+def _find_unread(home: Path, read_files: Collection[str]) -> Iterator[Problem]:
+    """Yield a problem for each link, and for each file that Argo CD applies but that `read_files` lacks.
+
+    Source: argo-cd v3.2.1 reposerver/repository/repository.go manifestFile, getPotentiallyValidManifestFile
+    """
+    with report_os_errors(home):
+        folder = read_folder(home)
+    yield from folder.odd
+    for path in folder.kept:
+        if path.endswith(_APPLIED) and path not in read_files:
+            message = "is a file that Argo CD applies but that mpigen does not read"
+            yield Problem(message, "move the file out of the release", str(home / path))
 
 
 def _read_objects(files: Mapping[str, bytes], known: dict[tuple[str, bytes], list[Manifest]]) -> Iterator[Manifest]:

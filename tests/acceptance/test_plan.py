@@ -82,6 +82,22 @@ def test_the_folder_of_a_release_has_the_edits_on_disk(repository: Path, mpigen:
     ]
 
 
+@pytest.mark.parametrize("name", [".hidden.yaml", "cluster/.x/more.yml", "tenants/more.jsonnet"])
+def test_files_that_only_argo_cd_reads_are_rejected(name: str, repository: Path, mpigen: Run) -> None:
+    file = repository / "output/university" / name
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("{}")
+    ran = mpigen("plan", "output/university")
+    words = "is a file that Argo CD applies but that mpigen does not read; move the file out of the release"
+    assert (ran.returncode, ran.stdout, f"output/university/{name}: {words}" in ran.stderr) == (2, "", True)
+
+
+def test_links_in_a_release_are_rejected(repository: Path, mpigen: Run) -> None:
+    (repository / "output/university/more.yaml").symlink_to(repository / "platform.yaml")
+    ran = mpigen("plan", "output/university")
+    assert (ran.returncode, "more.yaml: is a symbolic link" in ran.stderr) == (2, True)
+
+
 def test_two_folders_are_compared(less: Path, mpigen: Run) -> None:
     shutil.copytree(less / "output/university", less / "old")
     assert mpigen("synth", "platform.yaml").returncode == 0
