@@ -15,8 +15,8 @@ class Risk(StrEnum):
 
     Attributes:
         LOW: no team loses anything, and no protection is weaker, such as with more quota or a new team.
-        MEDIUM: a team loses something else, such as quota or a permission, or gets something that changes its jobs or
-            its rights, such as another image for new jobs, a permission or a new admission rule.
+        MEDIUM: a team loses something that HIGH does not list, such as quota or a permission, or gets something that
+            changes its jobs or its rights, such as another image for new jobs, a permission or a new admission rule.
         HIGH: running jobs stop, nodes restart, data or an object that jobs use is deleted, a protection is weaker, a
             network is open to others, a user becomes an admin, or the API server rejects the update.
     """

@@ -19,7 +19,7 @@ from generator.objects.pods import JOB_SET
 from generator.objects.training import AMOUNTS, DEFAULT_QUEUE
 from generator.quantities import amount_of
 from generator.simulate.compile import Compiled, Fault, Origin
-from generator.simulate.compile.job_set import find_volume_claims
+from generator.simulate.compile.job_set import find_mounts, find_volume_claims
 from generator.simulate.compile.webhooks import containers_of, replicated_jobs
 
 _KUEUE = QUEUE_NAME.partition("/")[0]
@@ -193,8 +193,7 @@ def find_unmounted_claims(spec: Body) -> Iterator[tuple[Path, str, str]]:
     Source: jobset v0.12.0 pkg/webhooks/jobset_webhook.go validateReplicatedJobsVolumeClaims
     """
     pods = [mapping(job, "template", "spec", "template", "spec") for job in mappings(spec.get("replicatedJobs"))]
-    containers = [body for pod in pods for key in ("initContainers", "containers") for body in mappings(pod.get(key))]
-    mounted = {mount.get("name") for container in containers for mount in mappings(container.get("volumeMounts"))}
+    mounted = {name for pod in pods for name in find_mounts(pod)}
     for path, name in find_volume_claims(spec):
         if name and name not in mounted:
             message = f"no container mounts the claim `{name}`"

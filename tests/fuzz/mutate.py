@@ -35,6 +35,8 @@ _TOKENS = (
 )
 """Bytes that mean something to readers of YAML."""
 _DEEPER = 500
+_MANY = 20_000
+"""Places after which data is not mutated again, because each mutation can copy a list 40 times."""
 
 
 def mutated(chance: Random, data: Any, corpus: Corpus) -> Any:
@@ -44,6 +46,8 @@ def mutated(chance: Random, data: Any, corpus: Corpus) -> Any:
         places = _places(data)
         if not places:
             return value_for(chance, "", corpus)
+        if len(places) > _MANY:
+            break
         holder, key = chance.choice(places)
         _change(chance, holder, key, places, corpus)
     return data

@@ -106,10 +106,17 @@ def find_volume_claims(spec: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
             yield path, string(mapping(template, "metadata").get("name"))
 
 
+def find_mounts(pod: Body) -> Iterator[str]:
+    """Yield the name of the volume of each mount in the containers of a pod."""
+    for key in ("initContainers", "containers"):
+        for container in mappings(pod.get(key)):
+            for mount in mappings(container.get("volumeMounts")):
+                yield string(mount.get("name"))
+
+
 def _claims(job_set: Manifest, pod: Body) -> list[Body]:
     """Return the volumes of the claims that containers of a Job mount (volume_claim_policy.go addVolumes)."""
-    containers = [container for key in ("containers", "initContainers") for container in mappings(pod.get(key))]
-    mounted = {mount.get("name") for container in containers for mount in mappings(container.get("volumeMounts"))}
+    mounted = set(find_mounts(pod))
     return [
         {"name": name, "persistentVolumeClaim": {"claimName": f"{name}-{job_set.name}"}}
         for _, name in find_volume_claims(mapping(job_set.body, "spec"))

@@ -182,10 +182,10 @@ class _Assignment:
             if kind not in allowed and not is_token:
                 field, detail = f"spec.volumes[{number}]", f"{kind} volumes are not allowed to be used"
                 yield invalid(field, kind, detail, _SPEC, "volumes", number)
-        drivers = {item.get("driver") for item in mappings(self.constraint.body.get("allowedFlexVolumes"))}
+        drivers = {string(item.get("driver")) for item in mappings(self.constraint.body.get("allowedFlexVolumes"))}
         for number, volume in volumes if drivers and {"flexVolume", ALL} & allowed else ():
             flex = volume.get("flexVolume")
-            if flex is not None and (driver := mapping(flex).get("driver")) not in drivers:
+            if flex is not None and (driver := string(mapping(flex).get("driver"))) not in drivers:
                 field = f"{place}.volumes[{number}].driver"
                 yield invalid(field, driver, "Flexvolume driver is not allowed to be used", _SPEC, "volumes", number)
 
