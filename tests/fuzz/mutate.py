@@ -35,8 +35,6 @@ _TOKENS = (
 )
 """Bytes that mean something to readers of YAML."""
 _DEEPER = 500
-_MANY = 20_000
-"""Places after which data is not mutated again, because each mutation can copy a list 40 times."""
 
 
 def mutated(chance: Random, data: Any, corpus: Corpus) -> Any:
@@ -46,8 +44,6 @@ def mutated(chance: Random, data: Any, corpus: Corpus) -> Any:
         places = _places(data)
         if not places:
             return value_for(chance, "", corpus)
-        if len(places) > _MANY:
-            break
         holder, key = chance.choice(places)
         _change(chance, holder, key, places, corpus)
     return data
@@ -70,7 +66,7 @@ def _change(chance: Random, holder: Any, key: Any, places: list[tuple[Any, Any]]
         case 0:
             del holder[key]
         case 1 | 2:
-            holder[key] = chance.choice(BOUNDARIES)
+            holder[key] = copy.deepcopy(chance.choice(BOUNDARIES))
         case 3 | 4:
             holder[key] = value_for(chance, name, corpus)
         case 5:
@@ -103,7 +99,7 @@ def value_for(chance: Random, name: str, corpus: Corpus) -> Any:
         return copy.deepcopy(chance.choice(known))
     if chance.random() < 0.5:
         return copy.deepcopy(chance.choice(corpus.values[chance.choice(sorted(corpus.values))]))
-    return chance.choice(BOUNDARIES)
+    return copy.deepcopy(chance.choice(BOUNDARIES))
 
 
 def _typo(chance: Random, word: str) -> str:

@@ -111,6 +111,16 @@ def test_huge_integers_are_not_internal_errors(what: str, command: str, tmp_path
     assert code in (0, 1, 2), output
 
 
+def test_a_mount_whose_name_is_a_list_is_reported(tmp_path: Path) -> None:
+    container = {"name": "a", "image": "a:1", "volumeMounts": [{"name": ["x"], "mountPath": "/x"}]}
+    template = {"spec": {"template": {"spec": {"containers": [container]}}}}
+    body = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": {"name": "x", "namespace": "y"}}
+    body["spec"] = {"replicatedJobs": [{"name": "node", "template": template}]}
+    code, output = printed(tmp_path, [body], "validate")
+    assert code == 1
+    assert "volumeMounts[0].name" in output
+
+
 def test_digits_are_an_integer_of_at_most_64_bits() -> None:
     assert [int64(text) for text in ("0", "007", "9" * 19)] == [0, 7, int("9" * 19)]
     assert [int64(text) for text in ("", "-1", "1.0", "٣", "²", "9" * 20, MANY)] == [None] * 7
