@@ -247,7 +247,7 @@ def plan(source: Path, output: Path, against: str) -> Planned:
     """
     from generator.checks.objects import Change
     from generator.plan.topics import find_effects
-    from generator.release import read_update
+    from generator.release import read_others, read_update
 
     if source.is_dir():
         update = read_update(source, against)
@@ -255,11 +255,11 @@ def plan(source: Path, output: Path, against: str) -> Planned:
         return Planned(update.lock.platform, update.lock.version, update.against, find_effects(change))
     draft = _draft(source, output, against)
     lock = draft.release.lock
-    old: Sequence[manifests.Manifest] = ()
+    old: list[manifests.Manifest] = []
     if draft.replaced:
         replaced = replace(draft.replaced, prefix="")
-        old = [*replaced.manifests(draft.release, draft.tree), replaced.lock.manifest]
-    change = Change(old, [*draft.tree, lock.manifest], lock.targets)
+        old = [*replaced.manifests(draft.release, draft.tree), *replaced.other_manifests, replaced.lock.manifest]
+    change = Change(old, [*draft.tree, *read_others(draft.home), lock.manifest], lock.targets)
     before = draft.replaced.prefix.removeprefix("replaced:").rstrip("/") if draft.replaced else ""
     return Planned(lock.platform, lock.version, before, find_effects(change))
 

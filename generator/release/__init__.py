@@ -16,6 +16,7 @@ from generator.release.history import (
     find_tagged,
     find_unraised,
     read_manifest_texts,
+    read_others,
     read_update,
 )
 from generator.release.lock import LOCK, Lock, Release
@@ -34,6 +35,7 @@ __all__ = [
     "find_unraised",
     "pack",
     "read_manifest_texts",
+    "read_others",
     "read_update",
     "verify",
     "write",

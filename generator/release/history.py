@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
+from typing import TypeVar
 
 from generator.checks.files import SUFFIXES, manifest_files
 from generator.documents.files import read_file as read_document
@@ -22,6 +23,7 @@ from generator.release.lock import LOCK, Lock, Release
 HEAD = "HEAD"
 _HIDDEN = re.compile(r"/\.")
 _APPLIED = (*SUFFIXES, ".jsonnet")
+_Content = TypeVar("_Content")
 _MAX_NAMES = 10  # names in a message before "and N more"
 
 
@@ -33,11 +35,13 @@ class Tree:
         prefix: the text before the path of a file in findings, such as `HEAD:output/prod/`.
         lock: the lock.
         files: path → content of each file that the lock lists and that exists.
+        others: path → content of each other YAML or JSON file, such as one that a user added.
     """
 
     prefix: str
     lock: Lock
     files: Mapping[str, bytes]
+    others: Mapping[str, bytes] = field(default_factory=dict)
 
     @property
     def texts(self) -> dict[str, str]:
@@ -65,6 +69,15 @@ class Tree:
             else:
                 manifests += read(data, name)
         return manifests
+
+    @property
+    def other_manifests(self) -> list[Manifest]:
+        """The objects of `others`.
+
+        Raises:
+            DocumentError: a file is not YAML.
+        """
+        return [manifest for path, data in self.others.items() for manifest in read(data, self.prefix + path)]
 
 
 def find_replaced(home: Path, against: str = "") -> Tree | None:
@@ -97,7 +110,7 @@ def _read_folder(home: Path, prefix: str) -> Tree | None:
             return None
         lock = _decode(read_file(home, LOCK), str(home / LOCK))
         files = {path: read_file(home, path) for path in lock.files if (home / path).exists()}
-    return Tree(prefix, lock, files)
+    return Tree(prefix, lock, files, _without(_read_files(home) or {}, lock))
 
 
 def _read_revision(repository: Repository, commit: str, revision: str, home: Path) -> Tree | None:
@@ -108,8 +121,19 @@ def _read_revision(repository: Repository, commit: str, revision: str, home: Pat
         return None
     (data,) = repository.read([blobs[LOCK]])
     lock = _decode(data, prefix + LOCK)
-    paths = [path for path in lock.files if path in blobs]
-    return Tree(prefix, lock, dict(zip(paths, repository.read(blobs[path] for path in paths), strict=True)))
+    listed = [path for path in lock.files if path in blobs]
+    others = [path for path in sorted(_without(blobs, lock)) if _is_manifest_file(path)]
+    contents = dict(zip([*listed, *others], repository.read(blobs[path] for path in [*listed, *others]), strict=True))
+    return Tree(prefix, lock, {path: contents[path] for path in listed}, {path: contents[path] for path in others})
+
+
+def _without(files: Mapping[str, _Content], lock: Lock) -> dict[str, _Content]:
+    """Return the files that are neither in a lock nor the lock."""
+    return {path: content for path, content in files.items() if path not in lock.files and path != LOCK}
+
+
+def _is_manifest_file(path: str) -> bool:
+    return path.endswith(SUFFIXES) and not _HIDDEN.search(f"/{path}")
 
 
 def _decode(data: bytes, name: str) -> Lock:
@@ -167,6 +191,25 @@ def read_update(home: Path, against: str = "") -> Update:
     known: dict[tuple[str, bytes], list[Manifest]] = {}
     old, new = ([*_read_objects(files, known)] for files in (before, after))
     return Update(old, new, _decode(after[LOCK], str(home / LOCK)), place)
+
+
+def read_others(home: Path) -> list[Manifest]:
+    """Return the objects of the YAML and JSON files that no lock lists in a release on disk. Argo CD applies them too.
+
+    Args:
+        home: the folder of the platform, which may be missing.
+
+    Raises:
+        OutputError: `home` has a link, or a file that Argo CD applies but that mpigen does not read.
+        DocumentError: a file is not YAML.
+        InputError: a file cannot be read.
+    """
+    files = _read_files(home) or {}
+    if unread := tuple(_find_unread(home, files)):
+        raise OutputError(unread)
+    with report_os_errors(home):
+        kept = read_folder(home).kept
+    return [manifest for path in kept if path in files for manifest in read(files[path], path)]
 
 
 def _read_files(home: Path) -> dict[str, bytes] | None:

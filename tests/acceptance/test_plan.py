@@ -82,19 +82,38 @@ def test_the_folder_of_a_release_has_the_edits_on_disk(repository: Path, mpigen:
     ]
 
 
+@pytest.mark.parametrize("source", ["platform.yaml", "output/university"])
+def test_a_file_that_a_user_added_is_compared_too(source: str, repository: Path, mpigen: Run) -> None:
+    stray = repository / "output/university/cluster/stray.yaml"
+    stray.write_text(
+        "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRoleBinding\nmetadata: {name: stray}\n"
+        "roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}\n"
+        "subjects: [{apiGroup: rbac.authorization.k8s.io, kind: Group, name: all}]\n"
+    )
+    ran = mpigen("plan", source)
+    assert (ran.returncode, "  high    group `all`" in ran.stdout) == (1, True), ran.stdout
+    git(repository, "add", ".")
+    git(repository, "commit", "--quiet", "--message", "stray")
+    assert mpigen("plan", source).stdout.endswith("no changes\n")
+    stray.unlink()
+    assert "group `all`" in mpigen("plan", source).stdout
+
+
+@pytest.mark.parametrize("source", ["platform.yaml", "output/university"])
 @pytest.mark.parametrize("name", [".hidden.yaml", "cluster/.x/more.yml", "tenants/more.jsonnet"])
-def test_files_that_only_argo_cd_reads_are_rejected(name: str, repository: Path, mpigen: Run) -> None:
+def test_files_that_only_argo_cd_reads_are_rejected(name: str, source: str, repository: Path, mpigen: Run) -> None:
     file = repository / "output/university" / name
     file.parent.mkdir(exist_ok=True)
     file.write_text("{}")
-    ran = mpigen("plan", "output/university")
+    ran = mpigen("plan", source)
     words = "is a file that Argo CD applies but that mpigen does not read; move the file out of the release"
     assert (ran.returncode, ran.stdout, f"output/university/{name}: {words}" in ran.stderr) == (2, "", True)
 
 
-def test_links_in_a_release_are_rejected(repository: Path, mpigen: Run) -> None:
+@pytest.mark.parametrize("source", ["platform.yaml", "output/university"])
+def test_links_in_a_release_are_rejected(source: str, repository: Path, mpigen: Run) -> None:
     (repository / "output/university/more.yaml").symlink_to(repository / "platform.yaml")
-    ran = mpigen("plan", "output/university")
+    ran = mpigen("plan", source)
     assert (ran.returncode, "more.yaml: is a symbolic link" in ran.stderr) == (2, True)
 
 
