@@ -14,20 +14,16 @@ from fractions import Fraction
 from generator.checks.change.queues import has_users
 from generator.checks.objects import Change, ChangedObject
 from generator.checks.quota.queues import KUEUE, Queues, by_flavor, format_amounts
-from generator.documents.messages import format_names
 from generator.documents.scalars import Json
 from generator.manifests import Manifest
 from generator.objects.queue import ClusterQueue, Cohort, Flavor, FlavorResource, Quota, format_amount
 from generator.plan.effect import Effect, Risk
-from generator.plan.subjects import Statement, Teams, merge, name_subjects, plural
-from generator.plan.trees import QueueTrees, compute_largest
-from generator.simulate.kueue.job_limits import NO_LIMIT, Largest
+from generator.plan.largest import MOST_QUEUES, compute_largest, describe_left_out, format_largest
+from generator.plan.subjects import Statement, Teams, merge, plural
+from generator.plan.trees import QueueTrees
 from generator.simulate.kueue.queues import Node
 
 _KINDS = ("ClusterQueue", "Cohort", "ResourceFlavor")
-_MOST_QUEUES = 40
-"""The most ClusterQueues whose largest jobs a plan computes: each takes about 10 ms."""
-
 _Amounts = Mapping[FlavorResource, int]
 _Changes = Mapping[FlavorResource, tuple[int, int]]
 """(flavor, resource) → (amount before, amount after) the update."""
@@ -74,13 +70,6 @@ def format_size(queues: Queues, name: str) -> str:
     return " and ".join(parts)
 
 
-def describe_left_out(count: int, noun: str, most: int) -> tuple[str, str]:
-    """Return a sentence about largest jobs that a plan does not compute, and a sentence about the command for them."""
-    owners = f"{count} {plural(noun, count)}"
-    text = f"the plan leaves out the largest jobs of {owners}, because it computes jobs for at most {most}"
-    return text, "to compare these jobs, run `mpigen queues` on both releases"
-
-
 @dataclass(frozen=True, slots=True)
 class _Holder:
     """A ClusterQueue or Cohort that an update affects.
@@ -117,11 +106,11 @@ class _Comparison:
             yield from effects
         elif computed and effects:
             first = effects[0]
-            yield replace(first, details=(*first.details, *describe_left_out(left_out, "ClusterQueue", _MOST_QUEUES)))
+            yield replace(first, details=(*first.details, *describe_left_out(left_out, "ClusterQueue", MOST_QUEUES)))
             yield from effects[1:]
         else:
             yield from effects
-            text, hint = describe_left_out(left_out, "ClusterQueue", _MOST_QUEUES)
+            text, hint = describe_left_out(left_out, "ClusterQueue", MOST_QUEUES)
             yield Effect("quota", Risk.LOW, "largest jobs", text, (hint,))
 
     def _merged(self, holders: Sequence[_Holder]) -> Iterator[Effect]:
@@ -271,7 +260,7 @@ class _Comparison:
         """
         names = [holder.name for holder in holders if holder.has_users and holder.name in self.after.tree.queues]
         causes = [holder.name for holder in holders if holder.is_cause and holder.name in names]
-        computed = next((some for some in (names, causes) if len(some) <= _MOST_QUEUES), [])
+        computed = next((some for some in (names, causes) if len(some) <= MOST_QUEUES), [])
         return computed, len(names) - len(computed)
 
     def _with_largest(self, holders: Sequence[_Holder], names: Sequence[str]) -> list[_Holder]:
@@ -282,7 +271,7 @@ class _Comparison:
         result = []
         for holder in holders:
             jobs = {key: (before[key], job) for key, job in after.items() if key[0] == holder.name and key in before}
-            if holder.statement.noun != "Cohort" and (text := _format_largest(jobs.values())):
+            if holder.statement.noun != "Cohort" and (text := format_largest(jobs.values())):
                 statement = holder.statement
                 result.append(replace(holder, statement=replace(statement, rest=f"{statement.rest}; {text}")))
             else:
@@ -521,47 +510,3 @@ def _add_details(effects: Iterable[Effect], others: Iterable[Effect]) -> Iterato
         causes = (*first.causes, *(cause for other in others for cause in other.causes))
         yield replace(first, details=details, causes=causes)
     yield from effects[1:] or (() if effects else others)
-
-
-def _format_largest(jobs: Iterable[tuple[Largest, Largest]]) -> str:
-    """Describe the changes of the largest jobs of a queue; empty if none changes."""
-    by_change: dict[str, dict[str, None]] = {}
-    for old, new in jobs:
-        if words := _format_sizes(old, new):
-            by_change.setdefault(words, {})[new.runtime] = None
-    return "; ".join(f"largest job on {_name_runtimes(list(names))}: {words}" for words, names in by_change.items())
-
-
-def _name_runtimes(names: Sequence[str]) -> str:
-    return format_names(names) if len(names) <= 3 else name_subjects("runtime", names)  # noqa: PLR2004 - as in a sentence
-
-
-def _format_sizes(old: Largest, new: Largest) -> str:
-    """Describe the change of a largest job; empty if it does not change.
-
-    The text has the size that Kueue always admits, and the size while other queues are idle.
-    """
-    sure = tuple(map(_format_sure, (old, new)))
-    parts: list[str] = []
-    if sure == tuple(map(_format_nodes, (old.idle, new.idle))):
-        return "" if sure[0] == sure[1] else f"{sure[1]} instead of {sure[0]} nodes"
-    if sure[0] != sure[1]:
-        parts.append(f"{sure[1]} instead of {sure[0]} nodes at any time")
-    if old.idle != new.idle:
-        noun = "" if parts else " nodes"
-        text = f"{_format_nodes(new.idle)} instead of {_format_nodes(old.idle)}{noun} while other queues are idle"
-        parts.append(text)
-    return ", ".join(parts)
-
-
-def _format_sure(job: Largest) -> str:
-    """Return the size that Kueue always admits: `7`, `at least 7`, or `an unknown number of`."""
-    if job.reclaimable is not None:
-        return _format_nodes(job.reclaimable)
-    return job.unknown.partition(" nodes:")[0] if job.unknown else _format_nodes(None)
-
-
-def _format_nodes(nodes: int | None) -> str:
-    if nodes is None:
-        return "an unknown number of"
-    return "any number of" if nodes == NO_LIMIT else str(nodes)

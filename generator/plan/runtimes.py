@@ -1,4 +1,4 @@
-"""The topic `runtimes`: new, changed and removed runtimes, and the jobs that do not follow a change.
+"""The topic `runtimes`: new, changed and removed runtimes, the jobs that do not follow a change, and largest jobs.
 
 A TrainJob of Trainer 2.3 keeps a copy of its first runtime (trainer v2.3.0 pkg/runtime/core/snapshot.go). The check
 `change/runtime-in-use` has the facts about Trainer 2.2 and about Kueue.
@@ -11,6 +11,7 @@ from math import ceil
 from typing import Any
 
 from generator.checks.change.immutable import written
+from generator.checks.change.queues import has_users
 from generator.checks.change.runtimes import (
     RUNTIMES,
     TRAINER,
@@ -27,7 +28,9 @@ from generator.manifests import Manifest
 from generator.objects.fields import mapping, mappings, string
 from generator.objects.queue import format_amount
 from generator.plan.effect import Effect, Risk
-from generator.plan.subjects import Statement, merge
+from generator.plan.largest import MOST_QUEUES, compute_largest, describe_left_out, format_sizes
+from generator.plan.subjects import Statement, Teams, merge, name_subjects, plural
+from generator.plan.trees import QueueTrees
 from generator.plan.values import differences
 
 _TOPIC = "runtimes"
@@ -36,6 +39,8 @@ _KEYS = {"containers": "name", "initContainers": "name", "env": "name", "volumes
 """Field with a list → the key that identifies its items."""
 _MOST = 4  # changed fields in a sentence
 _LONGEST = 200  # characters of a string
+_SAME_SIZE = frozenset({"image", "env", "command", "args", "ports", "volumes", "volumeMounts", "securityContext"})
+"""Fields of pods and containers without an influence on the largest job."""
 _CONTAINERS = ("containers", "initContainers")
 _OLD_TRAINER = "2.2"
 
@@ -43,10 +48,61 @@ _OLD_TRAINER = "2.2"
 def find_runtime_effects(change: Change) -> Iterator[Effect]:
     """Yield the effects of new, changed and removed runtimes."""
     statements = [*_added(change), *_removed(change)]
-    for item in ChangedObject.between(change):
-        if item.new.group == TRAINER and item.new.kind in RUNTIMES:
-            statements += _changed(change, item)
+    changed = [
+        item for item in ChangedObject.between(change) if item.new.group == TRAINER and item.new.kind in RUNTIMES
+    ]
+    sizes, left_out = _compare_largest(change, [item for item in changed if _changes_size(item)])
+    for item in changed:
+        statements += _changed(change, item, sizes.get(item.new.identity, ()))
     yield from merge(_TOPIC, statements)
+    if left_out:
+        text, hint = describe_left_out(left_out, "ClusterQueue", MOST_QUEUES)
+        yield Effect(_TOPIC, Risk.LOW, "largest jobs", text, (hint,))
+
+
+def _changes_size(item: ChangedObject) -> bool:
+    """Return True if a changed field of a runtime can change the size of its jobs."""
+    before, after = ({**_policy(one), **_jobs(one)} for one in (item.old, item.new))
+    return any(not _SAME_SIZE.intersection(path) for path, _, _ in differences(before, after, _DEPTH))
+
+
+def _compare_largest(
+    change: Change, changed: Sequence[ChangedObject]
+) -> tuple[Mapping[tuple[str, str, str, str], Sequence[str]], int]:
+    """Return runtime → sentences about the largest jobs of teams that change, and the number of queues left out.
+
+    A queue is left out if too many queues can use the runtimes.
+    """
+    both = QueueTrees.of(change).both if changed else None
+    if both is None:
+        return {}, 0
+    old, new = both
+    names = [name for name in new.tree.queues if name in old.tree.queues and has_users(new, name)]
+    spaces = {item.new.namespace for item in changed}
+    if "" not in spaces:
+        names = [name for name in names if any(one.namespace in spaces for one in new.local_queues.get(name, ()))]
+    if len(names) > MOST_QUEUES:
+        return {}, len(names)
+    runtimes = {item.new.identity for item in changed}
+    before, after = (compute_largest(queues, names, runtimes) for queues in both)
+    teams = Teams.of(change)
+    found: dict[tuple[str, str, str, str], dict[str, list[tuple[str, str]]]] = {}
+    for key, job in after.items():
+        words = format_sizes(before[key], job) if key in before else ""
+        queue, namespace, kind, name = key
+        identity = (TRAINER, kind, "" if kind == "ClusterTrainingRuntime" else namespace, name)
+        if words and identity in runtimes:
+            found.setdefault(identity, {}).setdefault(words, []).append(teams.subject_of_queue(queue))
+    return {identity: [*_say_largest(by_words)] for identity, by_words in found.items()}, 0
+
+
+def _say_largest(by_words: Mapping[str, Iterable[tuple[str, str]]]) -> Iterator[str]:
+    for words, subjects in sorted(by_words.items()):
+        by_noun: dict[str, dict[str, None]] = {}
+        for noun, name in sorted(subjects):
+            by_noun.setdefault(noun, {})[name] = None
+        owners = " and ".join(name_subjects(noun, list(names)) for noun, names in by_noun.items())
+        yield f"largest job of {owners}: {words}"
 
 
 def _added(change: Change) -> Iterator[Statement]:
@@ -71,7 +127,7 @@ def _removed(change: Change) -> Iterator[Statement]:
         yield Statement("runtime", _name(item), "is", rest, Risk.HIGH if why else Risk.MEDIUM, details, (item,))
 
 
-def _changed(change: Change, item: ChangedObject) -> Iterator[Statement]:
+def _changed(change: Change, item: ChangedObject, sizes: Iterable[str]) -> Iterator[Statement]:
     was, now = (mapping(one.body, "metadata", "labels").get(SUPPORT) for one in (item.old, item.new))
     if was != now:
         rest = "deprecated: Trainer warns users of new jobs" if now == "deprecated" else "no longer deprecated"
@@ -85,8 +141,8 @@ def _changed(change: Change, item: ChangedObject) -> Iterator[Statement]:
     else:
         consequence, risk = _consequence(change), Risk.MEDIUM
     first, rest_of_fields = fields[:_MOST], fields[_MOST:]
-    more = f" and {len(rest_of_fields)} more fields" if rest_of_fields else ""
-    details = (breach.why if breach else "", *rest_of_fields)
+    more = f" and {len(rest_of_fields)} more {plural('field', len(rest_of_fields))}" if rest_of_fields else ""
+    details = (breach.why if breach else "", *sizes, *rest_of_fields)
     yield Statement(
         "runtime",
         _name(item.new),

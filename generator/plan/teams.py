@@ -11,9 +11,10 @@ from generator.facts.names import MANAGED_BY, PARAMETER, PART_OF, TENANT_LABEL
 from generator.manifests import Manifest
 from generator.objects.fields import mapping, string
 from generator.plan.effect import Effect, Risk
-from generator.plan.quota import describe_left_out, format_size
+from generator.plan.largest import compute_largest, describe_left_out
+from generator.plan.quota import format_size
 from generator.plan.subjects import Statement, Teams, merge, plural
-from generator.plan.trees import QueueTrees, compute_largest, find_lenders
+from generator.plan.trees import QueueTrees, find_lenders
 from generator.plan.values import format_change
 from generator.simulate.kueue.job_limits import NO_LIMIT
 

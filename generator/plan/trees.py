@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 from generator.checks.objects import Change, ChangedObject, Objects
 from generator.checks.quota.queues import KUEUE, RUNTIMES, TRAINER, Queues
-from generator.errors import SimulationError
 from generator.manifests import Manifest
 from generator.objects.fields import mapping, string
 from generator.simulate.kueue.configuration import CONFIGURATION, OPERATOR, is_configuration
-from generator.simulate.kueue.job_limits import Largest
-from generator.simulate.kueue.largest import largest_jobs
 
 _KUEUE_KINDS = ("AdmissionCheck", "ClusterQueue", "Cohort", "LocalQueue", "ResourceFlavor", "Topology")
 _CORE_KINDS = ("LimitRange", "Namespace", "Node")
@@ -77,18 +74,3 @@ def find_lenders(change: Change) -> list[Manifest]:
         item.new for item in ChangedObject.between(change) if (item.new.group, item.new.kind) == (KUEUE, "ClusterQueue")
     ]
     return [item for item in touched if item.name not in used]
-
-
-Job = tuple[str, str, str, str]
-"""The ClusterQueue, the namespace, and the kind and the name of the runtime of a largest job."""
-
-
-def compute_largest(queues: Queues, names: Collection[str]) -> Mapping[Job, Largest]:
-    """Return the largest job of each queue in `names` on each runtime; empty if mpigen cannot compute one of them."""
-    namespaces = {local.namespace for name in names for local in queues.local_queues.get(name, ())}
-    near = [item for item in queues.manifests if item.namespace in ("", *namespaces)]
-    try:
-        jobs = list(largest_jobs(queues.tree, near, names))
-    except SimulationError:
-        return {}
-    return {(job.queue, job.namespace, job.kind, job.runtime): job for job in jobs}
