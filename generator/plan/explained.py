@@ -28,6 +28,7 @@ class _Row:
     kind: str
     fields: tuple[str, ...]
     without: tuple[str, ...] = ()
+    group: str = ""
 
     def reads(self, path: Path) -> bool:
         """Return True if the topic reads a field, a part of the field or its parent."""
@@ -35,17 +36,19 @@ class _Row:
 
 
 @cache
-def _rows() -> Mapping[tuple[str, str], _Row]:
-    return {(row.topic, row.kind): row for row in read_rows("explained", "rows", _Row, "generator.plan")}
+def _rows() -> Mapping[tuple[str, str, str], _Row]:
+    """Return (topic, group, kind) → row. The kind `*` has the group ""."""
+    return {(row.topic, row.group, row.kind): row for row in read_rows("explained", "rows", _Row, "generator.plan")}
 
 
-def _row(topic: str, kind: str) -> _Row:
-    return _rows().get((topic, kind)) or _rows().get((topic, _ANY)) or _Row(topic, kind, ())
+def _row(topic: str, group: str, kind: str) -> _Row:
+    return _rows().get((topic, group, kind)) or _rows().get((topic, "", _ANY)) or _Row(topic, kind, ())
 
 
-def is_known(kind: str, path: Path) -> bool:
-    """Return True if a topic reads a field of a kind, so that a change without an effect has no consequence."""
-    return any(row.kind == kind and row.reads(path) for row in _rows().values())
+def is_known(manifest: Manifest, path: Path) -> bool:
+    """Return True if a topic reads a field of an object, so that a change without an effect has no consequence."""
+    key = (manifest.group, manifest.kind)
+    return any((row.group, row.kind) == key and row.reads(path) for row in _rows().values())
 
 
 def find_unexplained(change: Change, effects: Iterable[Effect]) -> Iterator[tuple[Manifest, Sequence[Path]]]:
@@ -67,7 +70,7 @@ def find_unexplained(change: Change, effects: Iterable[Effect]) -> Iterator[tupl
         fields.setdefault(identity, set()).add(("metadata", "annotations", annotation))
     for item in ChangedObject.between(change):
         identity = item.new.identity
-        rows = [_row(topic, item.new.kind) for topic in sorted(topics.get(identity, ()))]
+        rows = [_row(topic, item.new.group, item.new.kind) for topic in sorted(topics.get(identity, ()))]
         own = fields.get(identity, ())
 
         def is_explained(path: Path, rows: Sequence[_Row] = rows, own: Iterable[Path] = own) -> bool:

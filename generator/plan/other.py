@@ -40,7 +40,7 @@ def find_other_effects(change: Change, effects: Sequence[Effect]) -> Iterator[Ef
     changed: dict[tuple[str, tuple[tuple[Path, Risk], ...]], list[Manifest]] = {}
     for item, paths in find_unexplained(change, effects):
         if not _is_lock(item):
-            fields = [(path, _risk(item.kind, path)) for path in paths]
+            fields = [(path, _risk(item, path)) for path in paths]
             rows = tuple(sorted(fields, key=lambda field: (field[1] is Risk.LOW, str(field))))
             changed.setdefault((item.kind, rows), []).append(item)
     for (kind, rows), objects in sorted(changed.items(), key=lambda pair: str(pair[0])):
@@ -51,8 +51,8 @@ def find_other_effects(change: Change, effects: Sequence[Effect]) -> Iterator[Ef
         yield _effect(kind, objects, f"{verb} in {text}", rows[0][1], tuple(names[_LISTED:]))
 
 
-def _risk(kind: str, path: Path) -> Risk:
-    return Risk.LOW if path[0] == "metadata" or is_known(kind, path) else Risk.MEDIUM
+def _risk(item: Manifest, path: Path) -> Risk:
+    return Risk.LOW if path[0] == "metadata" or is_known(item, path) else Risk.MEDIUM
 
 
 def _is_lock(item: Manifest) -> bool:
