@@ -266,8 +266,8 @@ class Container:
 
     @property
     def has_gpus(self) -> bool:
-        """True if the container names an accelerator in its requests or limits, even with an amount of 0."""
-        return any(map(is_accelerator, requested_devices(self.body)))
+        """True if the container requests an accelerator."""
+        return any(amount and is_accelerator(name) for name, amount in requested_devices(self.body).items())
 
     def mount(self, path: str) -> Mapping[str, Any]:
         """Return the volume mount of the container at a path; empty if there is none."""

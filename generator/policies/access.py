@@ -181,13 +181,14 @@ Sources: scheduler-plugins v0.33.5 manifests/install/charts; volcano v1.12 insta
 def controller_groups(platform: Platform) -> list[str]:
     """Return the group of kubelets, and then, sorted, the ServiceAccount group of each namespace of controllers.
 
-    It omits network operators in namespaces of OpenShift, which `OPENSHIFT_GROUPS` covers.
+    On OpenShift, it omits network operators in namespaces of OpenShift, which `OPENSHIFT_GROUPS` covers.
     """
-    more = _OPENSHIFT_CONTROLLERS if platform.cluster.is_openshift else ()
+    is_openshift = platform.cluster.is_openshift
+    more = _OPENSHIFT_CONTROLLERS if is_openshift else ()
     networks = {
         name
-        for name in operator_namespaces(platform.fabrics, is_openshift=platform.cluster.is_openshift)
-        if not name.startswith("openshift-")
+        for name in operator_namespaces(platform.fabrics, is_openshift=is_openshift)
+        if not (is_openshift and name.startswith("openshift-"))
     }
     schedulers = {_SCHEDULERS[runtime.gang] for runtime in platform.runtimes if runtime.gang in _SCHEDULERS}
     namespaces = {*_CONTROLLERS, *more, *networks, *schedulers, *platform.policies.admission.controllers}

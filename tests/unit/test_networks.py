@@ -19,7 +19,7 @@ from generator.facts.names import REBOOTS, RESOURCE_NAME
 from generator.kueue.configuration import KEY
 from generator.manifests import Body, Manifest
 from generator.pipeline import judge, render
-from generator.policies.access import tenant_roles
+from generator.policies.access import controller_groups, tenant_roles
 from tests.random_fabrics import KINDS, platform_with, random_fabric
 
 
@@ -204,6 +204,14 @@ def test_objects_of_an_operator_are_in_its_namespace(
     platform = platform_with(fabric, cluster={"distribution": distribution})
     (body,) = of_kind(platform, "SriovNetworkNodePolicy")
     assert body["metadata"]["namespace"] == namespace
+
+
+@pytest.mark.parametrize(("distribution", "is_named"), [("kubernetes", True), ("openshift", False)])
+def test_an_operator_is_a_controller_in_any_namespace(distribution: str, is_named: bool) -> None:
+    """On OpenShift, a group of OpenShift's own accounts has the operators of its namespaces."""
+    fabric = {**KINDS["infiniband"], "operator": "sriov", "operatorNamespace": "openshift-sriov"}
+    groups = controller_groups(platform_with(fabric, cluster={"distribution": distribution}))
+    assert ("system:serviceaccounts:openshift-sriov" in groups) is is_named
 
 
 def test_a_device_plugin_tolerates_the_taints_of_the_pool() -> None:
