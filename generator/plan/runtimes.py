@@ -86,14 +86,14 @@ def _compare_largest(
     runtimes = {item.new.identity for item in changed}
     before, after = (compute_largest(queues, names, runtimes) for queues in both)
     teams = Teams.of(change)
-    found: dict[tuple[str, str, str, str], dict[str, list[tuple[str, str]]]] = {}
+    largest: dict[tuple[str, str, str, str], dict[str, list[tuple[str, str]]]] = {}
     for key, job in after.items():
         words = format_sizes(before[key], job) if key in before else ""
         queue, namespace, kind, name = key
         identity = (TRAINER, kind, "" if kind == "ClusterTrainingRuntime" else namespace, name)
         if words and identity in runtimes:
-            found.setdefault(identity, {}).setdefault(words, []).append(teams.subject_of_queue(queue))
-    return {identity: [*_say_largest(by_words)] for identity, by_words in found.items()}, 0
+            largest.setdefault(identity, {}).setdefault(words, []).append(teams.subject_of_queue(queue))
+    return {identity: [*_say_largest(by_words)] for identity, by_words in largest.items()}, 0
 
 
 def _say_largest(by_words: Mapping[str, Iterable[tuple[str, str]]]) -> Iterator[str]:

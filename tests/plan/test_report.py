@@ -90,7 +90,7 @@ def test_left_out_jobs_have_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
     sentence = "the plan leaves out the largest jobs of {} ClusterQueues, because it computes jobs for at most {}"
     hint = "to compare these jobs, run `mpigen queues` on both releases"
     assert not any("leaves out" in " ".join([effect.text, *effect.details]) for effect in case.effects)
-    monkeypatch.setattr(quota, "_MOST_QUEUES", 0)
+    monkeypatch.setattr(quota, "MOST_QUEUES", 0)
     (note,) = [effect for effect in case.effects if "leaves out" in effect.text]
     count = note.text.split()[8]
     assert (note.risk, note.text, note.details) == (Risk.LOW, sentence.format(count, 0), (hint,))
@@ -101,7 +101,7 @@ def test_left_out_jobs_of_other_queues_have_a_detail(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     case = CASES["quota/lends-less"]
-    monkeypatch.setattr(quota, "_MOST_QUEUES", 1)
+    monkeypatch.setattr(quota, "MOST_QUEUES", 1)
     (effect,) = [effect for effect in case.effects if effect.topic == "quota"]
     assert not any("largest job on" in detail for detail in effect.details)
     assert effect.details[-1] == "to compare these jobs, run `mpigen queues` on both releases"

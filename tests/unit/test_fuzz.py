@@ -111,7 +111,7 @@ def test_huge_integers_are_not_internal_errors(what: str, command: str, tmp_path
     assert code in (0, 1, 2), output
 
 
-def test_a_mount_whose_name_is_a_list_is_reported(tmp_path: Path) -> None:
+def test_a_mount_with_a_list_as_its_name_is_reported(tmp_path: Path) -> None:
     container = {"name": "a", "image": "a:1", "volumeMounts": [{"name": ["x"], "mountPath": "/x"}]}
     template = {"spec": {"template": {"spec": {"containers": [container]}}}}
     body = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": {"name": "x", "namespace": "y"}}
