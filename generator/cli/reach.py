@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,12 +14,8 @@ from generator.errors import ExitCode
 
 if TYPE_CHECKING:
     from generator.manifests import Manifest
-    from generator.report.reach import Connection
     from generator.simulate.network import Cause, Peer
-    from generator.simulate.peers import Cluster
-
-_PEERS = "tenant:NAME, NAMESPACE, NAMESPACE/NAME, pods:NAMESPACE, dns, api-server, internet or ip:ADDRESS"
-_MOST_PORT = 65_535
+    from generator.simulate.peers import Cluster, Connection
 
 
 @click.command(
@@ -58,7 +53,7 @@ def reach(words: tuple[str, ...], *, port: str, is_matrix: bool, form: str) -> i
     """
     from generator.cli.inputs import read_cluster
     from generator.report import reach as report
-    from generator.simulate.peers import Cluster
+    from generator.simulate.peers import Cluster, decide_all
 
     if not is_matrix and len(words) < 3:  # noqa: PLR2004 - FROM, TO and PATH
         raise click.UsageError("write FROM TO PATH, or --matrix PATH")
@@ -76,7 +71,7 @@ def reach(words: tuple[str, ...], *, port: str, is_matrix: bool, form: str) -> i
             show(form, {"matrix": report.matrix_facts(groups), "notes": notes}, lines)
             return ExitCode.OK
         source, to = (_peers(end, cluster, targets) for end in ends)
-        connections = report.all_spans(cluster, [(one, other) for one in source for other in to], number)
+        connections = decide_all(cluster.policies, [(one, other) for one in source for other in to], number)
     locate = _locator()
     show(
         form,
@@ -93,23 +88,17 @@ def _exit_code(connections: Sequence[Connection]) -> ExitCode:
 
 
 def _port(text: str) -> tuple[str, int] | None:
-    """Parse `PORT` or `PORT/PROTOCOL`, in upper or lower case, and with TCP as default; None for an empty text.
+    """Return the protocol and number of `--port`; None for an empty text.
 
     Raises:
         click.BadParameter: the text is not a port.
     """
-    from generator.documents.scalars import int64
-    from generator.simulate.network import PROTOCOLS
+    from generator.simulate.ports import parse_port
 
-    if not text:
-        return None
-    written, _, protocol = text.partition("/")
-    number = int64(written)
-    if number is None or not 1 <= number <= _MOST_PORT or (protocol or "TCP").upper() not in PROTOCOLS:
-        raise click.BadParameter(
-            f"`{text}` is no port: write PORT/PROTOCOL, such as 2222 or 53/UDP", param_hint="--port"
-        )
-    return (protocol or "TCP").upper(), number
+    try:
+        return parse_port(text) if text else None
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--port") from None
 
 
 def _peers(text: str, cluster: Cluster, targets: dict[str, str]) -> list[Peer]:
@@ -118,40 +107,12 @@ def _peers(text: str, cluster: Cluster, targets: dict[str, str]) -> list[Peer]:
     Raises:
         click.BadParameter: the files have no peer of this name.
     """
-    from generator.errors import suggest
-    from generator.report.reach import API_SERVER, INTERNET
-    from generator.simulate.network import Peer
+    from generator.simulate.peers import find_peers
 
-    kind, colon, name = text.partition(":")
-    match kind:
-        case "dns":
-            return [cluster.dns()[0]]
-        case "api-server":
-            return [API_SERVER]
-        case "internet":
-            return [INTERNET]
-        case "ip" if colon:
-            try:
-                return [Peer(name, address=ipaddress.ip_network(name))]
-            except ValueError:
-                fix = "write an address such as ip:10.20.0.7, or a CIDR whose host bits are 0, such as ip:10.20.0.0/16"
-                raise click.BadParameter(f"`{name}` is no address; {fix}", param_hint="PEER") from None
-        case "pods" if colon:
-            return [cluster.pods_of(name)]
-        case "tenant" if colon:
-            peers = [peer for namespace in cluster.tenants.get(name, ()) for peer in cluster.ends(namespace)]
-            known: Iterable[str] = cluster.tenants
-        case _:
-            namespace, slash, name = text.partition("/")
-            peers = cluster.workload(namespace, name, targets) if slash else []
-            if not slash and namespace in cluster.known_namespaces:
-                peers = cluster.ends(namespace)
-            known = cluster.known_namespaces
-            name = namespace
-    if not peers:
-        message = f"the files have no peer `{text}`, and a peer is {_PEERS}; {suggest(name, known)}"
-        raise click.BadParameter(message, param_hint="PEER")
-    return peers
+    try:
+        return find_peers(cluster, text, targets)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="PEER") from None
 
 
 def _notes(manifests: Iterable[Manifest]) -> Iterator[str]:

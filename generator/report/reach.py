@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from generator.checks.finding import listed
 from generator.documents.messages import escape_control, format_path
 from generator.report import table
-from generator.simulate.network import INGRESS, PROTOCOLS, Cause, Peer, Span, Verdict
-from generator.simulate.peers import Cluster
+from generator.simulate.network import INGRESS, Cause, Peer, Span, Verdict
+from generator.simulate.peers import API_SERVER, INTERNET, Cluster, Connection
 from generator.simulate.ports import format_ports, list_ports
 
 Locate = Callable[[Cause], str]
@@ -17,14 +17,6 @@ Locate = Callable[[Cause], str]
 _WORDS = {True: "yes", False: "no", None: "unknown"}
 _MATRIX = ("FROM", "TO", "PORTS", "BY")
 _CONNECTED = ("TCP", "UDP")
-
-
-class Connection(NamedTuple):
-    """The verdicts on the ports from one peer to another."""
-
-    source: Peer
-    to: Peer
-    spans: Sequence[Span]
 
 
 def text(connections: Iterable[Connection], locate: Locate) -> Iterator[str]:
@@ -139,10 +131,6 @@ def _rows(cluster: Cluster, namespace: str, reached: Sequence[tuple[str, Sequenc
     yield _row(cluster, "other namespaces", "ranks", [(cluster.stranger, one) for one in ranks])
 
 
-INTERNET = Peer("the Internet", is_internet=True)
-API_SERVER = Peer("the API server")
-
-
 def _row(cluster: Cluster, source: str, to: str, pairs: Iterable[tuple[Peer, Peer]]) -> Row:
     spans = [span for pair in pairs for span in cluster.policies.spans(*pair, _CONNECTED)]
     return Row(source, to, *_summary(spans))
@@ -190,19 +178,4 @@ def matrix_facts(groups: Iterable[tuple[Sequence[str], Sequence[Row]]]) -> list[
             "connections": [{"from": row.source, "to": row.to, "ports": row.ports, "by": row.by} for row in rows],
         }
         for names, rows in groups
-    ]
-
-
-def all_spans(cluster: Cluster, pairs: Iterable[tuple[Peer, Peer]], port: tuple[str, int] | None) -> list[Connection]:
-    """Return the verdicts for pairs of peers, on one port or on all ports."""
-    policies = cluster.policies
-    return [
-        Connection(
-            source,
-            to,
-            [Span(port[0], port[1], port[1], policies.decide(source, to, *port))]
-            if port
-            else policies.spans(source, to, PROTOCOLS),
-        )
-        for source, to in pairs
     ]

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 
+from generator.documents.messages import shorten
+from generator.errors import suggest
 from generator.manifests import Body, Manifest, conflict_error
 from generator.objects.fields import mapping, mappings, string, string_map, strings
 from generator.objects.selectors import selects
@@ -98,6 +100,10 @@ def catalog_kinds(catalog: Catalog) -> Iterator[Kind]:
         yield Kind(group, version, entry.kind, entry.plural, entry.scope == "Namespaced")
 
 
+_REQUESTS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
+_VERBS = (*_REQUESTS, "use", "bind", "escalate", "impersonate", "approve", "sign", "attest")
+_URL_VERBS = ("get", "head", "post", "put", "patch", "delete", "options")
+_LONGEST = 200  # characters of a note
 _ALL = "*"
 _SUPERUSERS = "system:masters"
 
@@ -306,6 +312,46 @@ def _groups_of(user: str) -> list[str]:
         case ["system", "serviceaccount", namespace, _]:
             return ["system:serviceaccounts", f"system:serviceaccounts:{namespace}"]
     return []
+
+
+def parse_request(
+    catalog: Catalog, verb: str, target: str, namespace: str = "", subresource: str = ""
+) -> AccessRequest:
+    """Return the request of a verb on a target as kubectl writes it.
+
+    Args:
+        catalog: the schemas, which have the plurals and scopes of kinds.
+        verb: such as `create`.
+        target: `trainjobs`, `jobs.batch`, `trainjobs/NAME`, or a URL such as `/metrics`.
+        namespace: empty for all namespaces.
+        subresource: such as `log`; empty for the object itself.
+    """
+    if target.startswith("/"):
+        return AccessRequest(verb.lower(), url=target)
+    kind, _, name = target.partition("/")
+    resource = find_resource(catalog, kind)
+    if resource.is_namespaced is False and verb.lower() in _REQUESTS:
+        # A request for a cluster-scoped object has no namespace, and a request for a Namespace has that namespace:
+        # apiserver v0.34.2 pkg/endpoints/request/requestinfo.go `NewRequestInfo`. The verb `bind` is evaluated in the
+        # namespace of the binding: kubernetes v1.34.2 pkg/registry/rbac/escalation_check.go `BindingAuthorized`.
+        namespace = name if resource.plural == "namespaces" else ""
+    return AccessRequest(verb.lower(), resource.group, resource.plural, subresource, name, namespace)
+
+
+def find_misspellings(catalog: Catalog, verb: str, target: str) -> Iterator[str]:
+    """Yield warnings of `kubectl auth can-i`: the verb or resource is unknown, so a typing mistake may cause the "no".
+
+    Source: k8s.io/kubectl v0.34.2 pkg/cmd/auth/cani.go, `validate` and `resourceFor`.
+    """
+    verbs = _URL_VERBS if target.startswith("/") else _VERBS
+    if verb.lower() not in (*verbs, _ALL):
+        yield shorten(f"Kubernetes has no verb `{verb}`; {suggest(verb, verbs)}", _LONGEST)
+    kind = target.partition("/")[0]
+    if kind not in ("", _ALL) and find_resource(catalog, kind).is_namespaced is None:
+        known = {entry.plural for entry in catalog.entries.values()}
+        suggestion = suggest(kind.lower().partition(".")[0], known)
+        near = f"; {suggestion}" if suggestion.endswith("?") else ""
+        yield shorten(f"mpigen has no schema for the resource `{kind}`, so the name may be misspelt{near}", _LONGEST)
 
 
 _HEALTH = ("/healthz", "/livez", "/readyz", "/version", "/version/")

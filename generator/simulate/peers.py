@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
-from generator.errors import SimulationError
+from generator.errors import SimulationError, suggest
 from generator.facts.names import DNS_PODS, METADATA_NAME, PARAMETER, TENANT_LABEL
 from generator.manifests import Body, Manifest
 from generator.objects.fields import integer, mapping, mappings, string, string_map, strings
@@ -423,3 +425,75 @@ def _network_of(pods: PodTemplate) -> tuple[tuple[Port, ...], None, bool]:
         if (name := string(port.get("name")))
     )
     return tuple(named), None, pods.spec.get("hostNetwork") is True
+
+
+INTERNET = Peer("the Internet", is_internet=True)
+API_SERVER = Peer("the API server")
+FORMS = "tenant:NAME, NAMESPACE, NAMESPACE/NAME, pods:NAMESPACE, dns, api-server, internet or ip:ADDRESS"
+"""The names of peers that `find_peers` reads."""
+
+
+def find_peers(cluster: Cluster, text: str, targets: Mapping[str, str]) -> list[Peer]:
+    """Return the peers with a name of one of the `FORMS`.
+
+    Args:
+        cluster: the objects of the files.
+        text: the name.
+        targets: component → minor version, for the pods of TrainJobs.
+
+    Raises:
+        ValueError: the files have no peer of this name.
+    """
+    kind, colon, name = text.partition(":")
+    match kind:
+        case "dns":
+            return [cluster.dns()[0]]
+        case "api-server":
+            return [API_SERVER]
+        case "internet":
+            return [INTERNET]
+        case "ip" if colon:
+            try:
+                return [Peer(name, address=ipaddress.ip_network(name))]
+            except ValueError:
+                fix = "write an address such as ip:10.20.0.7, or a CIDR whose host bits are 0, such as ip:10.20.0.0/16"
+                raise ValueError(f"`{name}` is no address; {fix}") from None
+        case "pods" if colon:
+            return [cluster.pods_of(name)]
+        case "tenant" if colon:
+            peers = [peer for namespace in cluster.tenants.get(name, ()) for peer in cluster.ends(namespace)]
+            known: Iterable[str] = cluster.tenants
+        case _:
+            namespace, slash, name = text.partition("/")
+            peers = cluster.workload(namespace, name, targets) if slash else []
+            if not slash and namespace in cluster.known_namespaces:
+                peers = cluster.ends(namespace)
+            known = cluster.known_namespaces
+            name = namespace
+    if not peers:
+        raise ValueError(f"the files have no peer `{text}`, and a peer is {FORMS}; {suggest(name, known)}")
+    return peers
+
+
+class Connection(NamedTuple):
+    """The verdicts on the ports from one peer to another."""
+
+    source: Peer
+    to: Peer
+    spans: Sequence[Span]
+
+
+def decide_all(
+    policies: Policies, pairs: Iterable[tuple[Peer, Peer]], port: tuple[str, int] | None
+) -> list[Connection]:
+    """Return the verdicts for pairs of peers, on one port or on all ports."""
+    return [
+        Connection(
+            source,
+            to,
+            [Span(port[0], port[1], port[1], policies.decide(source, to, *port))]
+            if port
+            else policies.spans(source, to, PROTOCOLS),
+        )
+        for source, to in pairs
+    ]

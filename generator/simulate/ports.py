@@ -5,10 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from generator.simulate.network import Span
+from generator.documents.scalars import int64
+from generator.simulate.network import PROTOCOLS, Span
 
 _LAST = 65_535
 _CONNECTED = ("TCP", "UDP")
+
+
+def parse_port(text: str) -> tuple[str, int]:
+    """Parse `PORT` or `PORT/PROTOCOL`, in upper or lower case, and with TCP as default. Return (protocol, number).
+
+    Raises:
+        ValueError: the text is not a port.
+    """
+    written, _, protocol = text.partition("/")
+    number = int64(written)
+    if number is None or not 1 <= number <= _LAST or (protocol or "TCP").upper() not in PROTOCOLS:
+        raise ValueError(f"`{text}` is no port: write PORT/PROTOCOL, such as 2222 or 53/UDP")
+    return (protocol or "TCP").upper(), number
 
 
 class Range(NamedTuple):
