@@ -73,7 +73,17 @@ _OF_JOBS = tuple(module for module in _OF_TREES if module not in _OF_OTHERS)
 _OF_CHANGES = ("change.immutable", "change.queues", "change.runtimes")
 """Modules with the rules that compare two output trees. Only `synth` and `validate --since` import them."""
 _ENGINES = (
-    *("altered", "existing.findings", "run", "kubeconform", "policy", "pod.fields", "sources", "submission"),
+    *(
+        "altered",
+        "existing.findings",
+        "expectations",
+        "run",
+        "kubeconform",
+        "policy",
+        "pod.fields",
+        "sources",
+        "submission",
+    ),
     "volume_claims",
     ".hazards.find",
     ".adoption.waivers",

@@ -17,6 +17,7 @@ from generator.cli.catalog import fabrics, queues, runtimes
 from generator.cli.check_job import check_job
 from generator.cli.checks import explain, list_checks
 from generator.cli.compile import compile_command
+from generator.cli.expect import expect
 from generator.cli.job import job
 from generator.cli.output import StdoutError, abandon_stdout, emit, show_problems
 from generator.cli.pack import pack
@@ -51,7 +52,7 @@ def mpigen(debug: bool) -> None:
 
 _COMMANDS = (
     *(init, synth, plan, validate, verify, pack, list_checks, explain, runtimes, fabrics, queues, can_i, reach, policy),
-    *(check_job, audit, compile_command, job),
+    *(expect, check_job, audit, compile_command, job),
     *(schema, schemas, completion),
 )
 for _command in _COMMANDS:

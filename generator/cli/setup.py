@@ -95,9 +95,9 @@ def init(folder: Path, example: str, form: str) -> None:
       mpigen schema report > report.schema.json
     """
 )
-@click.argument("name", type=click.Choice(["platform", "settings", "report", "plan"]), default="platform")
+@click.argument("name", type=click.Choice(["platform", "expect", "settings", "report", "plan"]), default="platform")
 def schema(name: str) -> None:
-    """Print the JSON Schema of platform.yaml, of the settings file, of the JSON reports, or of the JSON of `plan`.
+    """Print the JSON Schema of platform.yaml, expect.yaml, the settings file, the JSON reports, or the JSON of `plan`.
 
     Editors with a YAML language server use the schema if the first line of platform.yaml is
     `# yaml-language-server: $schema=platform.schema.json`.
@@ -106,6 +106,10 @@ def schema(name: str) -> None:
         from generator.config.platform import platform_schema
 
         text = platform_schema()
+    elif name == "expect":
+        from generator.config.expectations import expectation_schema
+
+        text = expectation_schema()
     elif name == "settings":
         from generator.adoption.settings import SCHEMA as SETTINGS
 

@@ -194,15 +194,15 @@ def platform_schema() -> str:
     content = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "mpigen platform",
-        **_untitled(schema),
+        **untitled(schema),
     }
     return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 
 
-def _untitled(node: Any) -> Any:
+def untitled(node: Any) -> Any:
     """Remove pydantic's titles, which repeat each field's name, and join the lines of docstrings."""
     if isinstance(node, list):
-        return [_untitled(item) for item in node]
+        return [untitled(item) for item in node]
     if not isinstance(node, dict):
         return " ".join(node.split()) if isinstance(node, str) else node
-    return {key: _untitled(value) for key, value in node.items() if not (key == "title" and isinstance(value, str))}
+    return {key: untitled(value) for key, value in node.items() if not (key == "title" and isinstance(value, str))}

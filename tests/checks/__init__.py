@@ -196,6 +196,19 @@ def _find_by_policy_cases(_: Case, text: str, file: Path) -> Iterable[Finding]:
     return [*failures(outcomes), *untested(compute_coverage(world, outcomes), lambda _: policies.encode())]
 
 
+def _find_by_expectations(_: Case, text: str, file: Path) -> Iterable[Finding]:
+    """Return the findings of expected answers. The last document of the text has the expectations."""
+    from generator.checks.expectations import find_false
+    from generator.config.expectations import find_places, load_expectations
+    from generator.simulate.expectations import World
+
+    objects, expected = text.rsplit("---\n", 1)
+    rows = load_expectations(Path("expect.yaml"), expected.encode())
+    world = World(read(objects, str(file)), {})
+    places = find_places(Path("expect.yaml"), expected.encode(), rows)
+    return [*find_false((answered for row in rows for answered in world.answer(row)), "expect.yaml", places)]
+
+
 def _find_after_submission(case: Case, text: str, file: Path) -> Iterable[Finding]:
     """Return the findings of TrainJobs that the user `ada` submits to the cluster of the other objects in the text."""
     from generator.checks.submission import Destination
@@ -222,6 +235,7 @@ def _find_in_export(_: Case, text: str, file: Path) -> Iterable[Finding]:
 
 ENGINES: Mapping[str, Callable[[Case, str, Path], Iterable[Finding]]] = {
     "audit": _find_in_export,
+    "expect": _find_by_expectations,
     "kubeconform": _find_by_kubeconform,
     "network": _find_in_release,
     "object": _find_in_release,
