@@ -1,4 +1,6 @@
-"""ResourceFlavor, Topology, AdmissionCheck and WorkloadPriorityClass: the objects that ClusterQueues and jobs refer to.
+"""ResourceFlavors, Topologies, WorkloadPriorityClasses and AdmissionChecks, with the configuration of the checks.
+
+ClusterQueues refer to flavors and checks, flavors to Topologies, and jobs to priority classes.
 
 Fields and rules: kueue v0.19.2
 apis/kueue/v1beta2/{resourceflavor,topology,admissioncheck,provisioningrequestconfig,multikueue}_types.go. A

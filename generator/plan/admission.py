@@ -309,7 +309,10 @@ class _Subject:
 
     @property
     def stopped(self) -> str:
-        """The requests that the rule stops, for a sentence; empty if the description has another form."""
+        """The requests that the rule stops: the first sentence of its description without the word `Stops`.
+
+        Empty if the description does not begin with `Stops`.
+        """
         first = self.description.partition(". ")[0].removesuffix(".")
         return first.removeprefix("Stops ") if first.startswith("Stops ") else ""
 

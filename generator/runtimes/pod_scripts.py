@@ -109,7 +109,10 @@ def _rdma_devices(fabric: Fabric, size: NodeSize) -> int:
 
 
 def _locked_memory(runtime: Runtime, fabric: Fabric, size: NodeSize) -> int:
-    """Return the bytes that the ranks of a pod lock at most; 0 without RDMA, or if a capability lifts the limit."""
+    """Return the smallest `ulimit -l` (locked memory), in bytes, that the script accepts: the memory of the pod.
+
+    Return 0, with which the script checks no limit, without RDMA, or if the ranks have the capability IPC_LOCK.
+    """
     if not fabric.has_rdma or runtime.locks_memory:
         return 0
     return math.ceil(size.resources.get("memory", ZERO).value)

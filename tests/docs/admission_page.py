@@ -17,7 +17,8 @@ from tests.policy_cases import FOLDERS, CaseFolder
 _INTRODUCTION = """\
 # Admission rules
 
-This page lists every admission rule that mpigen can write, with an example of a rejected and of an accepted request.
+This page is for reviewers of admission rules, and for users whose request a rule rejects. It lists every admission rule
+that mpigen can write, with an example of a rejected and of an accepted request.
 [Admission policies](../explanations/admission.md) explains which rules a release has, and how to introduce them.
 
 The examples are cases of `tests/fixtures/policy-cases/pack/`. `mpigen policy test` and a real API server with all

@@ -117,9 +117,9 @@ def _load(file: Path) -> Any:
 
 
 def _valid(whole: dict[str, Any], part: dict[str, Any], values: list[Any]) -> Any:
-    """Return the first example that the schema accepts: the schema's own, else the first of these."""
+    """Return the first of these examples that the schema accepts, else the schema's own."""
     validator = jsonschema.Draft202012Validator({**part, "$defs": whole["$defs"]})
-    return next((value for value in [*part.get("examples", ()), *values] if validator.is_valid(value)), None)
+    return next((value for value in [*values, *part.get("examples", ())] if validator.is_valid(value)), None)
 
 
 def _collect(value: Any, path: str, found: dict[str, list[Any]]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
@@ -23,6 +24,9 @@ Schema, with which editors complete and check the file.
 """
 
 
+_HEX = re.compile(r"(?=[0-9]*[a-f])(?=[a-f]*[0-9])[0-9a-f]{4}")
+
+
 class _Dumper(yaml.SafeDumper):
     """A dumper that writes the key of an example on a line of its own, and scalars beside it."""
 
@@ -30,6 +34,13 @@ class _Dumper(yaml.SafeDumper):
         if parent is None and isinstance(node, yaml.MappingNode):
             node.flow_style = False
         super().serialize_node(node, parent, index)
+
+    def represent_hexadecimal(self, value: str) -> yaml.ScalarNode:
+        """Quote hexadecimal digits such as `15b3`, because YAML reads some of them, such as `1e10`, as a number."""
+        return self.represent_scalar("tag:yaml.org,2002:str", value, "'" if _HEX.fullmatch(value) else None)
+
+
+_Dumper.add_representer(str, _Dumper.represent_hexadecimal)
 
 
 def platform_pages() -> dict[str, str]:
@@ -58,7 +69,9 @@ def _page_of(path: str) -> str:
 
 def _page(key: str, parts: list[Section]) -> Iterator[str]:
     links = {part.path: f"#{_anchor(part.path)}" for part in parts}
+    noun = "an entry of " if parts[0].path.endswith("[]") else ""
     yield f"# {key}\n"
+    yield f"This page is for platform admins. It lists the fields of {noun}`{key}` in [`platform.yaml`](index.md).\n"
     for number, part in enumerate(parts):
         if number:
             yield f"## `{part.path}` {{#{_anchor(part.path)}}}\n"

@@ -15,10 +15,11 @@ _OUTSIDE = FOLDER.with_name("outside.yaml")
 _INTRODUCTION = """\
 # Threat model
 
-This page lists attacks of members of teams, of their pods, and of users without a role. It says what stops each
-attack, and what remains. Tests send all {attacks} attacks to a real API server with the real controllers (Kubernetes,
-Trainer, JobSet and Kueue), for a Kubernetes and an OpenShift platform, while a job of another user runs. If a change of
-mpigen stops fewer attacks, the tests fail. The same tests send {work} requests of a normal day, which must all pass.
+This page is for security reviewers of a platform. It lists attacks of members of teams, of their pods, and of users
+without a role. It says what stops each attack, and what remains. Tests send all {attacks} attacks to a real API server
+with the real controllers (Kubernetes, Trainer, JobSet and Kueue), for a Kubernetes and an OpenShift platform, while a
+job of another user runs. If a change of mpigen stops fewer attacks, the tests fail. The same tests send {work} requests
+of a normal day, which must all pass.
 
 The attacks are in `tests/attacks/corpus/`. Each item begins with the persona of the attacker. Each list names
 the first control that stops its attacks: the role (RBAC), a rule of the [admission policies](admission.md), or

@@ -34,11 +34,14 @@ def slots(objects: Objects) -> Iterator[Breach]:
             if not all(excess):
                 continue
             launch, names = readings[0], [reading.launcher.name for reading in readings]
-            option = launch.find("processes", "per_host", "mapping", "one_per_host")[0]
+            options = launch.find("processes", "per_host", "mapping", "one_per_host")
+            option = options[0]
             program, most = launch.command.program, start.started.slots * len(start.started.hosts)
             fix = f"set at most {most} processes, or raise `numNodes`"
             if "horovodrun" not in names:
-                fix = f"remove the option: `{program}` then starts {most} processes, one per slot. Or raise `numNodes`"
+                numbers = [item for item in options if item.meaning != "mapping" or "ppr" in item.words[0].lower()]
+                named = " and ".join(f"`{item.text}`" for item in numbers or options)
+                fix = f"remove {named}: `{program}` then starts {most} processes, one per slot. Or raise `numNodes`"
             yield Breach(
                 start.place(launch.command, option.position),
                 f"`{program}` starts {excess[0]} processes, but the hostfile has {start.size}",

@@ -147,7 +147,8 @@ class PlatformAccess(Section):
     """
 
     admin: SetOf[Subject] = ()
-    """Platform admins. They can change all objects that mpigen generates, and stop any job."""
+    """Platform admins. They can change all objects that mpigen generates, and stop any job. RBAC lets them grant only
+    rights that they have."""
     janitor: SetOf[Subject] = ()
     """Janitors. They end jobs that hang: they can read and delete TrainJobs, JobSets, Jobs and pods of all teams, and
     remove finalizers of these objects."""

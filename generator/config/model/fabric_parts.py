@@ -162,9 +162,9 @@ class Nics(Section):
     ports: tuple[Port, ...] = ()
     """The names of the interfaces on the node, such as `ens1f0np0`, in the order of the rails."""
     addresses: tuple[PciAddress, ...] = ()
-    """The PCI addresses of the NICs, such as `"0000:18:00.0"`, in the order of the rails. Name the NICs by `ports` or
-    by `addresses`. NVIDIA's network operator accepts only `addresses` with `attach: host-device`, and only `ports` with
-    `rdma-shared`, `macvlan` and `ipoib`."""
+    """The PCI addresses of the NICs, such as `"0000:18:00.0"`, in the order of the rails. If you
+    name single NICs, use either `ports` or `addresses`. NVIDIA's network operator accepts only `addresses` with
+    `attach: host-device`, and only `ports` with `rdma-shared`, `macvlan` and `ipoib`."""
 
     @field_validator("ports", "addresses")
     @classmethod
@@ -216,16 +216,17 @@ class NodeSetup(Section):
     nodes. A KubeletConfig or PerformanceProfile sets the policy on all nodes of `machineConfigPool`, and restarts them.
     Default: the policy that the nodes have."""
     reserved_cpus: CpuSet | None = None
-    """OpenShift: the cores for the system, such as `0-3`. With `reservedCpus` and `isolatedCpus`, mpigen writes a
+    """OpenShift: the cores for the system, such as `0-3`. Needs `isolatedCpus`. With both fields, mpigen writes a
     PerformanceProfile, which restarts the nodes. Default: no PerformanceProfile."""
     isolated_cpus: CpuSet | None = None
     """OpenShift: the cores for pods, such as `4-191`. Needs `reservedCpus`."""
     plugin_repository: Repository | None = None
-    """The repository with the image of the device plugin for NICs that NVIDIA's network operator runs, such as
-    `registry.example.com/mellanox` for a mirror. Default: NVIDIA's registry."""
+    """The repository of the image of the device plugin that NVIDIA's network operator runs, such as
+    `registry.example.com/mellanox` for a mirror. mpigen rejects this field for fabrics without this device plugin:
+    fabrics of another operator, with `attach: sriov`, or with macvlan on Ethernet. Default: NVIDIA's registry."""
     plugin_version: Version | None = None
-    """The tag or digest of the image of the device plugin for NICs, such as `v1.5.3`. Default: the version in release
-    26.4.1 of NVIDIA's network operator."""
+    """The tag or digest of the image of this device plugin, such as `v1.5.3`. mpigen rejects this field for the same
+    fabrics as `pluginRepository`. Default: the version in release 26.4.1 of NVIDIA's network operator."""
     machine_config_pool: Name | None = None
     """OpenShift: the MachineConfigPool of these nodes. `memlock`, `numa`, `reservedCpus` and `isolatedCpus` apply to
     all of its nodes, also to nodes without the fabric. Default: `worker`."""

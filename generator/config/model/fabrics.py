@@ -154,8 +154,9 @@ class Rail:
 class Fabric(Section):
     """A high-speed network between the ranks of a job.
 
-    On a pool with a fabric, ranks on different nodes never send their data over the pod network, unless `fallback` is
-    true or the runtime sets `fabric: none`.
+    On a pool with a fabric, mpigen sets variables so that ranks on different nodes send their data only over the
+    fabric, unless `fallback` is true or the runtime sets `fabric: none`. `runtimes[].environment` overrides these
+    variables.
     """
 
     name: Annotated[Name, AfterValidator(_is_short)]
@@ -188,8 +189,9 @@ class Fabric(Section):
     NVIDIA's operator, and else `openshift.io/`. If each of several NICs has a resource of its own (`rails`), mpigen
     appends the rail, such as `_rail0`."""
     per_node: Count = 1
-    """The number of NICs of one node. Each worker pod gets all of these NICs. On a pool with MIG, it gets one of each
-    resource. Default: the number of `server`, else 1."""
+    """The number of NICs of one node. By default, each worker pod gets all of these NICs. On a pool with MIG, a worker
+    pod gets one device of each extended resource of the fabric (`resource`). Default: the number of `server`, else
+    1."""
     pods_per_node: Count = 1
     """The number of pods on one node that can use the fabric at the same time: the number of virtual functions of each
     NIC (`numVfs`), or the number of pods that share a device (`rdmaHcaMax`). Only 1 is valid for `attach: host-device`,

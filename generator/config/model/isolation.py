@@ -161,7 +161,7 @@ class Guard(Section):
     precedence. OVN-Kubernetes supports 0 to 99."""
     baseline: Flag = False
     """If true, mpigen also writes the BaselineAdminNetworkPolicy `default`, of which a cluster can have only one. This
-    policy keeps a namespace isolated if its NetworkPolicies are deleted."""
+    policy keeps the namespaces of teams isolated if their NetworkPolicies are deleted."""
 
 
 class Isolation(Section):

@@ -309,10 +309,10 @@ class Allowances(Section):
     containers. Otherwise a job can use all GPUs of its nodes."""
     memory_volumes: Room = Field(default_factory=lambda: to_quantity("16Gi"), validate_default=True)
     """The maximum sum of the sizes of all memory-backed `emptyDir` volumes that `runtimePatches` of a TrainJob add. A
-    volume counts once, although each pod gets its own."""
+    volume counts once, although each pod gets its own. Default: `16Gi`."""
     disk_volumes: Room = Field(default_factory=lambda: to_quantity("100Gi"), validate_default=True)
     """The maximum sum of the sizes of all other `emptyDir` volumes that `runtimePatches` of a TrainJob add. A volume
-    counts once, although each pod gets its own."""
+    counts once, although each pod gets its own. Default: `100Gi`."""
     ephemeral_volumes: Room | None = None
     """The maximum sum of the sizes of all ephemeral volumes that `runtimePatches` of a TrainJob add. A volume counts
     once, although each pod gets its own. Default: patches can add no ephemeral volumes."""

@@ -97,14 +97,15 @@ class RuntimeVolume(Section):
 
 
 class Placement(Section):
-    """The topology level at which Kueue places the pods of a job together, such as one rack. Set one of both fields."""
+    """The topology level at which Kueue places the pods of a job together, such as one rack. Set exactly one field."""
 
     required: LabelKey | None = None
-    """A level of `pools[].topology`, such as `example.com/rack`. All pods of a job run in one place of this level, such
-    as one rack. The job stays pending until one place has room for all of its pods."""
+    """A level of `pools[].topology`, such as `example.com/rack`. All pods of a job run in one domain of this level,
+    such as one rack. The job stays pending until one domain has room for all of its pods."""
     preferred: LabelKey | None = None
-    """A level of `pools[].topology`. All pods of a job run in one place of this level if one place has room for them.
-    Else Kueue looks for one place of a wider level, and at last uses as few places of the widest level as possible."""
+    """A level of `pools[].topology`. All pods of a job run in one domain of this level, such as one rack, if one domain
+    has room for them. Else Kueue looks for one domain of a wider level, and at last uses as few domains of the widest
+    level as possible."""
 
     def _contradictions(self) -> Iterator[Fault]:
         return one_of("a placement", required=self.required, preferred=self.preferred)

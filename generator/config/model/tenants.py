@@ -122,7 +122,7 @@ class Relaxation(Section):
     lock memory for RDMA. Containers with IPC_LOCK may escalate privileges. `baseline` and `privileged` are levels of
     Kubernetes."""
     reason: Annotated[Text, Field(max_length=1000)]
-    """The reason for the relaxation, for reviewers. Every report repeats it."""
+    """The reason for the relaxation, for reviewers. The findings about the relaxation contain it."""
     until: Day
     """The last day of the relaxation, such as `2027-03-31`. From the next day on, mpigen writes no manifests until you
     change or remove the relaxation. The relaxation still holds in the cluster until you apply manifests without it."""
@@ -240,7 +240,8 @@ class Tenant(Section):
     access: Access = Access()
     """The users, groups and ServiceAccounts that have a role in the namespaces of the team."""
     relax: tuple[Relaxation, ...] = ()
-    """Relaxations: rules that do not apply to the team until a day, each with a reason. Every report lists them."""
+    """Relaxations: rules that do not apply to the team until a day, each with a reason. `mpigen synth` and
+    `mpigen validate` report them."""
     workloads: Workloads = Workloads()
     """The workloads other than TrainJobs that may run in the namespaces of the team, in addition to
     `policies.workloads`. Default: none."""

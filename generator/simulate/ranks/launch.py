@@ -21,11 +21,19 @@ _PLACING = re.compile(r"((OMPI|PRTE)_MCA_)?(rmaps_|ras_|hwloc_base_use_hwthreads
 
 
 class Option(NamedTuple):
-    """An option of a launcher: its meaning, its words, and the index of its last word in the command."""
+    """An option of a launcher.
+
+    Attributes:
+        meaning: the meaning, such as `processes`.
+        words: the values, such as `("32",)`.
+        position: the index of the last word of the option in the command.
+        text: the option as the command has it, such as `-np 32`.
+    """
 
     meaning: Meaning
     words: tuple[str, ...]
     position: int
+    text: str
 
 
 @dataclass(frozen=True)
@@ -200,7 +208,7 @@ def _read_launch(row: Launcher, command: Command, start: int) -> Launch | None:
         known = row.find_option(word)
         if known is None:
             return None
-        meaning, count = known
+        first, (meaning, count) = position, known
         taken = [value] if is_set else []
         if is_set and count == 0:
             return None
@@ -211,7 +219,7 @@ def _read_launch(row: Launcher, command: Command, start: int) -> Launch | None:
             taken.append(words[position])
             if meaning == "variable_pairs" and "=" in taken[0]:
                 break
-        options.append(Option(meaning, tuple(taken), position))
+        options.append(Option(meaning, tuple(taken), position, " ".join(map(str, words[first : position + 1]))))
         position += 1
     program = words[position:]
     is_split = not program or not is_one(program[0]) or not is_known(program[0])

@@ -246,13 +246,14 @@ class AllocationError(Exception):
 def read_allocation(namespace: Body) -> Allocation | None:
     """Return the UIDs, groups and SELinux level in the annotations of a Namespace.
 
-    Return None if it has no annotation with UIDs: OpenShift adds the annotations when it creates the Namespace.
+    Return None if the Namespace has no annotation with UIDs: OpenShift adds the annotations after the Namespace is
+    created. Without an annotation with groups, the groups are the UIDs.
 
     Source: sccmatching/matcher.go CreateProvidersFromConstraints, getPreallocated*; openshift/library-go
     pkg/security/uid/uid.go ParseBlock
 
     Raises:
-        AllocationError: an annotation is missing or invalid.
+        AllocationError: the Namespace has UIDs but no SELinux level, or a value is invalid.
     """
     annotations = string_map(mapping(namespace, "metadata", "annotations"))
     uids = annotations.get(_UIDS)
