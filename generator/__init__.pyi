@@ -42,6 +42,7 @@ from generator.errors import EngineError as EngineError  # since 0.1.0
 
 # Results: the types of results and of options. `from generator import *` omits them.
 from generator.pipeline import Synthesis as Synthesis  # since 0.1.0
+from generator.pipeline import Rendered as Rendered  # since 0.1.0
 from generator.pipeline import Validation as Validation  # since 0.1.0
 from generator.checks.run import Checked as Checked  # since 0.1.0
 from generator.adoption.adoption import Outcome as Outcome  # since 0.1.0

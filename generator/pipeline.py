@@ -10,6 +10,7 @@ synth      load, render, judge, and then
            [Manifest] ── release, if no finding fails the run ───────────────────▶ output/<platform>/
 plan       load, render, and then
            [Manifest] before and after ── plan, which uses checks and simulate ──▶ [Effect]
+promote    platform.yaml ── documents, and then load, render, plan, release ─────▶ argocd/
 validate   YAML on disk ── documents ──▶ [Manifest] ── the same checks ──────────▶ [Finding]
 check_jobs [TrainJob], [Manifest] ── checks.submission, which uses simulate ────▶ [Finding]
 audit      [Manifest] of a cluster ── checks.existing, which uses simulate ───────▶ [Finding]
@@ -38,7 +39,7 @@ from generator.checks.finding import Finding, Severity, place_findings
 from generator.checks.registry import Stage, Suite
 from generator.checks.run import Checked, check_rendered, check_text, judge_together
 from generator.documents.files import read_file
-from generator.errors import InputError, OutputError, Problem
+from generator.errors import ConfigError, InputError, OutputError, Problem
 from generator.report.result import reaches
 from generator.schemas.catalog import Catalog
 from generator.schemas.embedded import Engine
@@ -71,22 +72,35 @@ class Choices:
 
 
 @dataclass(frozen=True, slots=True)
+class Rendered:
+    """A release that `synth` rendered.
+
+    Attributes:
+        environment: its environment; empty for a platform file without environments.
+        platform: its platform.
+        checked: the number of objects of each kind, and the findings of all checks.
+        written: the release on disk; None if `synth` wrote no release.
+    """
+
+    environment: str
+    platform: Platform
+    checked: Checked
+    written: Written | None
+
+
+@dataclass(frozen=True, slots=True)
 class Synthesis:
     """The result of `synth`.
 
     Attributes:
-        platform: the platform of the file.
-        checked: the number of objects of each kind, and all findings.
+        releases: the release of each environment, in the order of the platform file; one release for a file without
+            environments. If a finding has the severity of `--fail-on` or a higher one, none of them is written.
         outcome: the findings to report. Rendered files have the paths that they get on disk.
-        written: the release on disk; None, with no file changed, if a finding has the severity of `--fail-on` or a
-            higher one.
-        texts: path → text of each rendered file, and of each file in the release that the new one replaces.
+        texts: path → text of each rendered file, and of each file in a release that a new one replaces.
     """
 
-    platform: Platform
-    checked: Checked
+    releases: Sequence[Rendered]
     outcome: Outcome
-    written: Written | None
     texts: Mapping[str, str]
 
     def text_of(self, file: str) -> str:
@@ -95,34 +109,40 @@ class Synthesis:
 
 
 def synth(platform_file: Path, output: Path, choices: Choices) -> Synthesis:
-    """Render the release of a platform file, check it, and write it below `output`.
+    """Render the releases of a platform file, check them, and write all of them below `output`, or none.
 
     Args:
         platform_file: a platform.yaml, or a Python file, which mpigen executes.
-        output: the folder for releases. The release replaces the files of its subfolder, named after the platform.
+        output: the folder for releases. A release replaces the files of its subfolder, named after the platform.
         choices: the options.
 
     Returns:
-        The findings, and the release on disk if no finding prevents it.
+        The findings, and the releases on disk if no finding prevents it.
 
     Raises:
         ConfigError: the platform file is invalid, there is no Git revision `choices.against`, or one of your own checks
             raises an exception.
         OutputError: writing the output would lose files or edits, or the Git tag of this version has other content.
-        DocumentError: a file in the release that the new one replaces is not YAML.
+        DocumentError: a file in a release that the new one replaces is not YAML.
     """
     from generator import release
 
-    draft = _draft(platform_file, output, choices.against)
-    checked = draft.judge(choices.adoption)
-    texts = draft.texts
-    run = Run(checked.waiving, draft.files, _is_covered, partial(_read_text, texts))
-    done = Synthesis(draft.platform, checked, choices.adoption.apply(checked.findings, run), None, texts)
-    if any(reaches(finding.severity, choices.adoption.fail_on) for finding in done.outcome.findings):
-        return done
-    if problems := release.find_tagged(draft.release, draft.home):
-        raise OutputError(tuple(problems))
-    return replace(done, written=release.write(draft.release, output, discard_edits=choices.discard_edits))
+    drafts = _draft_all(platform_file, output, choices.against)
+    checked = [draft.judge(choices.adoption) for draft in drafts]
+    texts = {path: text for draft in drafts for path, text in draft.texts.items()}
+    files = list(dict.fromkeys(file for draft in drafts for file in draft.files))
+    together = Checked.total(checked)
+    run = Run(together.waiving, files, _is_covered, partial(_read_text, texts))
+    outcome = choices.adoption.apply(together.findings, run)
+    written: list[Written | None] = [None] * len(drafts)
+    if not any(reaches(finding.severity, choices.adoption.fail_on) for finding in outcome.findings):
+        if problems := [problem for draft in drafts for problem in release.find_tagged(draft.release, draft.home)]:
+            raise OutputError(tuple(problems))
+        drafted = [draft.release for draft in drafts]
+        written = [*release.write_all(drafted, output, discard_edits=choices.discard_edits)]
+    results = zip(drafts, checked, written, strict=True)
+    releases = [Rendered(draft.environment, draft.platform, result, files) for draft, result, files in results]
+    return Synthesis(releases, outcome, texts)
 
 
 def _is_covered(check: str) -> bool:
@@ -145,6 +165,7 @@ class _Draft:
     """A rendered release, before it is written.
 
     Attributes:
+        environment: the environment of the platform; empty for a file without environments.
         source: the platform file.
         tree: the manifests.
         release: the files.
@@ -152,6 +173,7 @@ class _Draft:
         replaced: the release that this one replaces; None for the first release.
     """
 
+    environment: str
     platform: Platform
     source: Path
     tree: list[manifests.Manifest]
@@ -181,8 +203,9 @@ class _Draft:
         from generator.hazards.sources import point_at_platform
 
         checked = judge(self.platform, self.tree, adoption.today, self.release.files, adoption.suite)
-        findings = point_at_platform([*checked.findings, *self._compare(adoption.suite)], self.tree, self.source)
-        findings += find_hazards(self.platform, self.source)
+        of_manifests = [*checked.findings, *self._compare(adoption.suite)]
+        findings = point_at_platform(of_manifests, self.tree, self.source, self.environment)
+        findings += find_hazards(self.platform, self.source, self.environment)
         return replace(checked, findings=findings).with_paths(self.paths)
 
     def _compare(self, suite: Suite) -> list[Finding]:
@@ -195,12 +218,28 @@ class _Draft:
         return compare_rendered(older, self.tree, texts, self.release.targets, suite)
 
 
-def _draft(platform_file: Path, output: Path, against: str) -> _Draft:
+def _draft_all(platform_file: Path, output: Path, against: str) -> list[_Draft]:
+    """Render the release of each environment of a platform file."""
+    if platform_file.suffix == ".py":
+        _, app = load(platform_file)
+        return [_draft(platform_file, "", app, output, against)]
+    from generator.config.load import load_environments
+
+    platforms = load_environments(platform_file)  # reports errors before App starts Node.js, which is slow
+    from generator import App
+
+    return [
+        _draft(platform_file, environment, App(platform), output, against)
+        for environment, platform in platforms.items()
+    ]
+
+
+def _draft(platform_file: Path, environment: str, app: App, output: Path, against: str) -> _Draft:
     from generator.gitops.metadata import Headers
     from generator.objects.protections import read_protections
     from generator.release import Release, find_replaced
 
-    platform, app = load(platform_file)
+    platform = app.platform
     tree, home = render(platform, app), output / platform.platform
     release = Release(
         platform=platform.platform,
@@ -210,7 +249,7 @@ def _draft(platform_file: Path, output: Path, against: str) -> _Draft:
         targets=platform.cluster.versions.model_dump(),
         protections=read_protections(tree),
     )
-    return _Draft(platform, platform_file, tree, release, home, find_replaced(home, against))
+    return _Draft(environment, platform, platform_file, tree, release, home, find_replaced(home, against))
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +279,8 @@ def plan(source: Path, output: Path, against: str) -> Planned:
             the release on disk if `HEAD` has none. Default for a folder: `HEAD`.
 
     Raises:
-        ConfigError: the platform file is invalid, or there is no Git revision `against`.
+        ConfigError: the platform file is invalid or declares environments of which the user selects none, or there is
+            no Git revision `against`.
         OutputError: a folder is not a release, or its lock is damaged.
         DocumentError: a file of a release is not YAML.
         InputError: a file cannot be read.
@@ -253,7 +293,8 @@ def plan(source: Path, output: Path, against: str) -> Planned:
         update = read_update(source, against)
         change = Change(update.old, update.new, update.lock.targets)
         return Planned(update.lock.platform, update.lock.version, update.against, find_effects(change))
-    draft = _draft(source, output, against)
+    _, app = load(source)
+    draft = _draft(source, "", app, output, against)
     lock = draft.release.lock
     old: list[manifests.Manifest] = []
     if draft.replaced:
@@ -264,7 +305,101 @@ def plan(source: Path, output: Path, against: str) -> Planned:
     return Planned(lock.platform, lock.version, before, find_effects(change))
 
 
-def load(platform_file: Path) -> tuple[Platform, App]:
+@dataclass(frozen=True, slots=True)
+class Promotion:
+    """The result of `promote`.
+
+    Attributes:
+        path: the edited field, such as `environments.prod.gitops.revision`.
+        before: the revision that the field had.
+        after: the revision that the field has now.
+        planned: the effects of the update from the release in `before` to the release in `after`.
+        written: the release on disk, whose Application has the new revision.
+    """
+
+    path: str
+    before: str
+    after: str
+    planned: Planned
+    written: Written
+
+
+def promote(platform_file: Path, environment: str, revision: str, output: Path) -> Promotion:
+    """Set `gitops.revision` in a platform.yaml, and write the Argo CD Application with this revision.
+
+    Args:
+        platform_file: a platform.yaml. One line of it changes.
+        environment: the environment to promote; empty for a file without environments.
+        revision: the branch, tag or commit that Argo CD should follow. The local clone has it.
+        output: the folder for releases.
+
+    Raises:
+        ConfigError: the platform file is invalid, a Python file or without `gitops`, its line cannot be edited, there
+            is no Git revision `revision`, or the clone lacks the revision that Argo CD follows now.
+        OutputError: `revision` has no release of this platform, or the release on disk differs from what the platform
+            file renders, or a file cannot be written. Nothing has changed then.
+        DocumentError: a file of a release is not YAML.
+    """
+    from generator.config.load import parse_platform
+    from generator.documents.edit import replace_file
+
+    if platform_file.suffix == ".py":
+        fix = "set `gitops.revision` in the file, run `mpigen synth`, and compare the releases with `mpigen plan`"
+        raise ConfigError((Problem("`promote` edits only a platform.yaml", fix, str(platform_file)),))
+    text = read_file(platform_file)
+    platform = parse_platform(text, platform_file, environment)
+    if platform.gitops is None:
+        message = "the platform has no `gitops`, so Argo CD follows no revision"
+        raise ConfigError((Problem(message, "add `gitops`, and run `mpigen synth`", str(platform_file)),))
+    before, home = platform.gitops.revision, output / platform.platform
+    planned = _plan_between(platform, home, before, revision)
+    path, edited = _edit_revision(platform_file, text, environment, revision)
+    from generator import App, release
+
+    app = App(parse_platform(edited, platform_file, environment))
+    draft = _draft(platform_file, environment, app, output, str(home))
+    if draft.replaced is None or draft.replaced.lock.versioned != draft.release.lock.versioned:
+        message = f"the release on disk is not what `{platform_file}` renders, so other lines would change too"
+        fix = f"run `mpigen synth {platform_file}`, and commit the result before you promote"
+        raise OutputError((Problem(message, fix, str(home)),))
+    with release.report_os_errors(platform_file):
+        replace_file(platform_file, edited)
+    try:
+        written = release.write(draft.release, output)
+    except BaseException:
+        replace_file(platform_file, text)
+        raise
+    return Promotion(path, before, revision, planned, written)
+
+
+def _plan_between(platform: Platform, home: Path, before: str, after: str) -> Planned:
+    """Return the effects of an update from the release in one Git revision to the release in another."""
+    from generator.checks.objects import Change
+    from generator.plan.topics import find_effects
+    from generator.release import read_update_between
+
+    update = read_update_between(home, before, after)
+    effects = find_effects(Change(update.old, update.new, update.lock.targets))
+    return Planned(platform.platform, update.lock.version, update.against, effects)
+
+
+def _edit_revision(platform_file: Path, text: bytes, environment: str, revision: str) -> tuple[str, bytes]:
+    """Return the path of `gitops.revision` of an environment, and the text with the new revision."""
+    from generator.config.environments import ENVIRONMENTS
+    from generator.documents.edit import set_value
+    from generator.documents.messages import format_path
+
+    steps = (*((ENVIRONMENTS, environment) if environment else ()), "gitops", "revision")
+    path = format_path(steps)
+    try:
+        return path, set_value(text.decode(), steps, revision).encode()
+    except ValueError:
+        message = "mpigen cannot edit this line without a change of other values"
+        fix = f"set it to `{revision}` by hand, and run `mpigen synth`"
+        raise ConfigError((Problem(message, fix, str(platform_file), path=path),)) from None
+
+
+def load(platform_file: Path, environment: str = "") -> tuple[Platform, App]:
     """Return the platform of a platform file, and its app, the root of its cdk8s constructs.
 
     A platform.yaml gets an app without further constructs. A Python file defines `platform`, or `app` with further
@@ -272,20 +407,24 @@ def load(platform_file: Path) -> tuple[Platform, App]:
 
     Args:
         platform_file: a platform.yaml, or a Python file such as mpigen_platform.py, which mpigen executes.
+        environment: one of the `environments` of a platform.yaml. Default: the environment that `--environment`
+            selects, or none.
 
     Raises:
-        ConfigError: the file cannot be read or is invalid, or a Python file fails or defines neither name. The error
-            has every mistake of a platform.yaml, each with its line.
+        ConfigError: the file cannot be read or is invalid, `environment` is not one of its environments, or a Python
+            file fails or defines neither name. The error has every mistake of a platform.yaml, each with its line.
     """
+    from generator.config.environments import reject_environment
     from generator.config.load import load_platform
     from generator.config.python_file import check_platform_file, run_platform_file
 
     if platform_file.suffix != ".py":
-        platform = load_platform(platform_file)  # reports errors before App starts Node.js, which is slow
+        platform = load_platform(platform_file, environment)  # reports errors before App starts Node.js, which is slow
         from generator import App
 
         return platform, App(platform)
     check_platform_file(platform_file)
+    reject_environment(environment, str(platform_file))
     from generator import App  # before the file imports cdk8s: it chooses the Node.js that cdk8s starts
     from generator.components.app import app_in
 

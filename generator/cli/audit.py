@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from generator.cli.findings import FindingOptions, findings_options, text_reader
-from generator.cli.inputs import read_cluster, read_stdin, target_option
+from generator.cli.inputs import environment_option, read_cluster, read_stdin, target_option
 from generator.cli.output import counted, progress, table_width
 from generator.errors import OutputError, Problem
 from generator.report import table
@@ -44,6 +44,7 @@ _STDIN = Path("-")
     "repeated. Default: the policies and bindings in EXPORT.",
 )
 @target_option
+@environment_option
 @partial(
     findings_options,
     formats=(POLICY_REPORT,),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from generator.cli.inputs import no_python_option
+from generator.cli.inputs import environment_option, no_python_option
 from generator.cli.output import format_option, progress, show, table_width
 from generator.errors import ExitCode
 
@@ -39,6 +39,7 @@ _WORDS = "[WHO [VERB RESOURCE]] PATH"
 )
 @click.option("--subresource", default="", metavar="NAME", help="A subresource of RESOURCE, such as log or status.")
 @click.option("--group", "groups", multiple=True, metavar="NAME", help="A group of WHO. May be repeated.")
+@environment_option
 @no_python_option
 @format_option
 def can_i(words: tuple[str, ...], *, namespace: str, subresource: str, groups: tuple[str, ...], form: str) -> int:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from generator.cli.inputs import load_declared, no_python_option, read_cluster, target_option
+from generator.cli.inputs import environment_option, load_declared, no_python_option, read_cluster, target_option
 from generator.cli.output import format_option, progress, show, table_width
 from generator.errors import ConfigError, Problem
 from generator.report import table
@@ -68,6 +68,7 @@ def runtimes() -> None:
 
 @runtimes.command("list", epilog="Example: mpigen runtimes list platform.yaml")
 @click.argument("platform", type=_file, required=False)
+@environment_option
 @no_python_option
 @format_option
 def list_runtimes(platform: Path | None, form: str) -> None:
@@ -105,6 +106,7 @@ def _runtime_row(facts: dict[str, Any]) -> tuple[str, ...]:
 @runtimes.command("show", epilog="Example: mpigen runtimes show openmpi-h100 platform.yaml")
 @click.argument("name")
 @click.argument("platform", type=_file, required=False)
+@environment_option
 @no_python_option
 @format_option
 def show_runtime(name: str, platform: Path | None, form: str) -> None:
@@ -168,6 +170,7 @@ def _complete_servers(_context: click.Context, _option: click.Parameter, begun: 
     help="Show this server type, with the sources of its data.",
     shell_complete=_complete_servers,
 )
+@environment_option
 @no_python_option
 @format_option
 def fabrics(platform: Path | None, server: str, form: str) -> None:
@@ -241,6 +244,7 @@ def _server_row(facts: dict[str, Any]) -> Sequence[str]:
 )
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True))
 @target_option
+@environment_option
 @no_python_option
 @format_option
 def queues(paths: tuple[Path, ...], targets: dict[str, str], form: str) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from generator.cli.findings import FindingOptions, findings_options, text_reader
-from generator.cli.inputs import is_complete, read_cluster, read_stdin, target_option
+from generator.cli.inputs import environment_option, is_complete, read_cluster, read_stdin, target_option
 from generator.cli.output import progress, table_width
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     help="The namespace of TrainJobs that set none.",
 )
 @target_option
+@environment_option
 @findings_options
 def check_job(  # noqa: PLR0913 - one argument for each option
     *,

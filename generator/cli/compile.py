@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from generator.cli.inputs import no_python_option, target_option
+from generator.cli.inputs import environment_option, no_python_option, target_option
 from generator.cli.output import counted, printing, progress, table_width
 from generator.errors import NotModelledError, Problem, SimulationError, suggest
 
@@ -50,6 +50,7 @@ _HEADER = ("RANKS", "HOST", "POD", "SLOTS", "DEVICES", "NETWORKS")
     help="yaml prints the objects; table prints the pods with the ranks that the command starts, devices and networks.",
 )
 @target_option
+@environment_option
 @no_python_option
 def compile_command(
     paths: tuple[Path, ...], job: str, releases: tuple[Path, ...], form: str, targets: dict[str, str]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from generator.cli.findings import FindingOptions, findings_options, text_reader
-from generator.cli.inputs import find_platform_file
+from generator.cli.inputs import environment_option, find_platform_file
 from generator.cli.output import counted, progress
 from generator.errors import ConfigError, ExitCode, OutputError, Problem
 
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Write the present answers into FILE, and exit with 0. If FILE exists, change only the answers in it.",
 )
+@environment_option
 @findings_options
 def expect(path: Path | None, *, file: Path, is_written: bool, options: FindingOptions) -> int:
     """Compare the permissions and connections of PATH with the expected answers in FILE.

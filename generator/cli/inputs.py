@@ -262,6 +262,25 @@ def no_python_option(command: _Command) -> _Command:
     )(command)
 
 
+def _select_environment(context: click.Context, _option: click.Parameter, name: str) -> None:
+    if name and not context.resilient_parsing:
+        from generator.config.environments import select_environment
+
+        context.with_resource(select_environment(name))
+
+
+def environment_option(command: _Command) -> _Command:
+    """Add `--environment` to a command. With it, the command reads each platform.yaml as this environment."""
+    return click.option(
+        "--environment",
+        default="",
+        metavar="NAME",
+        expose_value=False,
+        callback=_select_environment,
+        help="The environment of a platform.yaml with `environments`, such as prod.",
+    )(command)
+
+
 _EPOCH = "SOURCE_DATE_EPOCH"
 
 

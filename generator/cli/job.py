@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from generator.cli.findings import FindingOptions, config_option, fail_on_option
-from generator.cli.inputs import no_python_option
+from generator.cli.inputs import environment_option, no_python_option
 from generator.cli.output import has_color, printing
 from generator.errors import OutputError, Problem
 
@@ -104,6 +104,7 @@ def _pairs(context: click.Context, option: click.Parameter, texts: tuple[str, ..
 )
 @fail_on_option
 @config_option
+@environment_option
 @no_python_option
 def new(  # noqa: PLR0913 - one for each option
     platform: Path,

@@ -23,6 +23,7 @@ from generator.cli.output import StdoutError, abandon_stdout, emit, show_problem
 from generator.cli.pack import pack
 from generator.cli.plan import plan
 from generator.cli.policy import policy
+from generator.cli.promote import promote
 from generator.cli.reach import reach
 from generator.cli.setup import completion, init, schema, schemas
 from generator.cli.synth import synth
@@ -51,7 +52,8 @@ def mpigen(debug: bool) -> None:
 
 
 _COMMANDS = (
-    *(init, synth, plan, validate, verify, pack, list_checks, explain, runtimes, fabrics, queues, can_i, reach, policy),
+    *(init, synth, plan, promote, validate, verify, pack, list_checks, explain),
+    *(runtimes, fabrics, queues, can_i, reach, policy),
     *(expect, check_job, audit, compile_command, job),
     *(schema, schemas, completion),
 )

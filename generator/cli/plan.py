@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from generator.cli.inputs import against_option, find_platform_file, no_python_option, output_option
+from generator.cli.inputs import against_option, environment_option, find_platform_file, no_python_option, output_option
 from generator.cli.output import has_color, printing, progress, show
 from generator.errors import ExitCode
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 @click.argument("platform", type=click.Path(path_type=Path), required=False)
 @output_option
 @against_option
+@environment_option
 @click.option(
     "--format",
     "form",

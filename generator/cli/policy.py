@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from generator.cli.findings import FindingOptions, findings_options, text_reader
-from generator.cli.inputs import target_option
+from generator.cli.inputs import environment_option, target_option
 from generator.cli.output import counted, progress, table_width
 from generator.errors import OutputError, Problem
 from generator.report import table
@@ -61,6 +61,7 @@ def policy() -> None:
     help="A file or a folder with test cases. May be repeated. Default: the case files in PATHS.",
 )
 @target_option
+@environment_option
 @findings_options
 def test(
     paths: tuple[Path, ...], case_files: tuple[Path, ...], targets: dict[str, str], options: FindingOptions

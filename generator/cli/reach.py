@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from generator.cli.inputs import no_python_option
+from generator.cli.inputs import environment_option, no_python_option
 from generator.cli.output import format_option, progress, show, table_width
 from generator.errors import ExitCode
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     "--port", default="", metavar="PORT/PROTOCOL", help="The port of TO, such as 2222 or 53/UDP. Default: all ports."
 )
 @click.option("--matrix", "is_matrix", is_flag=True, help="List the connections of each team instead.")
+@environment_option
 @no_python_option
 @format_option
 def reach(words: tuple[str, ...], *, port: str, is_matrix: bool, form: str) -> int:

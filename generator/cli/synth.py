@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from generator.cli.findings import FindingOptions, findings_options
-from generator.cli.inputs import against_option, output_option
+from generator.cli.inputs import against_option, environment_option, output_option
 from generator.cli.output import counted, progress
 
 if TYPE_CHECKING:
     from generator.config.platform import Platform
-    from generator.pipeline import Synthesis
+    from generator.pipeline import Rendered, Synthesis
     from generator.release import Written
 
 
@@ -23,13 +23,15 @@ if TYPE_CHECKING:
 @output_option
 @click.option("--discard-edits", is_flag=True, help="Overwrite generated files that were edited or deleted by hand.")
 @against_option
+@environment_option
 @findings_options
 def synth(platform: Path, output: Path, discard_edits: bool, against: str, options: FindingOptions) -> int:
     """Render the manifests of PLATFORM, check them, and write them as a release.
 
     PLATFORM is a platform.yaml or an mpigen_platform.py. Its release is the folder OUTPUT/<platform>/
     with the manifests and release.json, which lists them. mpigen replaces the release as a whole or
-    not at all, and keeps files in the folder that it did not generate.
+    not at all, and keeps files in the folder that it did not generate. If PLATFORM has environments,
+    mpigen writes the release OUTPUT/<platform>-<environment>/ of each one, or none of them.
 
     mpigen compares the manifests with the release in Git, and warns of changes that stop running jobs.
     It writes nothing if a finding reaches the severity of --fail-on, such as a change that the API
@@ -44,38 +46,51 @@ def synth(platform: Path, output: Path, discard_edits: bool, against: str, optio
     return options.show(adoption, done.outcome, _summary(done), _lines(done), done.text_of)
 
 
-def _summary(done: Synthesis) -> dict[str, object]:
-    written = done.written
+def _summary(done: Synthesis) -> dict[str, Any]:
+    """Return the JSON data: of the release, or with `environments` of the release of each environment."""
+    releases = {release.environment: _summary_of(release) for release in done.releases}
+    return releases.get("", {"environments": releases})
+
+
+def _summary_of(release: Rendered) -> dict[str, Any]:
+    written = release.written
     return {
-        "platform": done.platform.platform,
-        "release": done.platform.release,
+        "platform": release.platform.platform,
+        "release": release.platform.release,
         "folder": str(written.folder) if written else "",
         "status": written.status if written else "refused",
-        "objects": done.checked.objects,
-        "kinds": dict(sorted(done.checked.kinds.items())),
+        "objects": release.checked.objects,
+        "kinds": dict(sorted(release.checked.kinds.items())),
     }
 
 
 def _lines(done: Synthesis) -> Iterator[str]:
-    name = f"{done.platform.platform} {done.platform.release}"
     count = counted(len(done.outcome.findings), "finding")
-    if done.written is None:
-        yield f"{name}: not written, {count}; the files on disk are unchanged"
+    one = count if len(done.releases) == 1 else ""
+    for release in done.releases:
+        yield from _lines_of(release, one)
+    if not one:
+        yield f"{counted(len(done.releases), 'environment')}: {count}"
+
+
+def _lines_of(release: Rendered, findings: str) -> Iterator[str]:
+    platform, written = release.platform, release.written
+    name = f"{platform.platform} {platform.release}"
+    counts = [counted(release.checked.objects, "object"), *filter(None, [findings])]
+    if written is None:
+        yield f"{name}: {', '.join(['not written', *counts[1:]])}; the files on disk are unchanged"
         return
-    yield f"{name}: {done.written.status}, {counted(done.checked.objects, 'object')}, {count}"
-    yield f"  {_parts(done)}"
-    yield f"  {done.written.folder}{_changes(done.written)}"
-    if done.written.earlier:
-        yield f"  replaced the version folders of the earlier layout: {', '.join(done.written.earlier)}"
-    if done.platform.gitops:
-        yield f"  {_applied(done.platform, done.platform.gitops.revision)}"
-    yield from (
-        f"  applied with the release, but not generated or checked by mpigen: {path}" for path in done.written.kept
-    )
+    yield f"{name}: {', '.join([written.status, *counts])}"
+    yield f"  {_parts(platform)}"
+    yield f"  {written.folder}{_changes(written)}"
+    if written.earlier:
+        yield f"  replaced the version folders of the earlier layout: {', '.join(written.earlier)}"
+    if platform.gitops:
+        yield f"  {_applied(release, written.folder, platform.gitops.revision)}"
+    yield from (f"  applied with the release, but not generated or checked by mpigen: {path}" for path in written.kept)
 
 
-def _parts(done: Synthesis) -> str:
-    platform = done.platform
+def _parts(platform: Platform) -> str:
     parts = ((platform.pools, "pool"), (platform.runtimes, "runtime"), (platform.tenants, "tenant"))
     return ", ".join(counted(len(entries), noun) for entries, noun in parts)
 
@@ -86,11 +101,15 @@ def _changes(written: Written) -> str:
     return f": {len(written.added)} added, {len(written.changed)} changed, {len(written.removed)} removed"
 
 
-def _applied(platform: Platform, revision: str) -> str:
+def _applied(release: Rendered, folder: Path, revision: str) -> str:
     """Return the line about the branch or tag that Argo CD applies."""
+    from generator.release import is_tag
+
+    platform = release.platform
     tag = f"{platform.platform}/{platform.release}"
     if revision == tag:
         return f"Argo CD applies the tag `{tag}`"
-    if revision.startswith(f"{platform.platform}/"):
-        return f"Argo CD applies the tag `{revision}`; to apply this release, tag it `{tag}` and set `gitops.revision`"
+    if revision.startswith(f"{platform.platform}/") or is_tag(folder, revision):
+        command = " ".join(["mpigen promote", *filter(None, [release.environment]), "--to", tag])
+        return f"Argo CD applies the tag `{revision}`; to apply this release, commit it, tag it and run `{command}`"
     return f"Argo CD applies this release after you commit it and push it to `{revision}`"

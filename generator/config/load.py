@@ -15,6 +15,14 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ValidationError
 
+from generator.config.environments import (
+    ENVIRONMENTS,
+    find_environments,
+    find_equal_names,
+    merge,
+    require_environment,
+    selected_environment,
+)
 from generator.config.mistakes import RULE_BROKEN, Mistake, mistakes_in, place_mistakes
 from generator.config.model.access import PlatformAccess
 from generator.config.model.cluster import Cluster, GitOps
@@ -32,6 +40,7 @@ from generator.config.rules.rule import UNKNOWN_NAME, PartialPlatform
 from generator.documents.credentials import Exposure, find_credentials, find_exposures
 from generator.documents.files import read_file
 from generator.documents.load import Document, load
+from generator.documents.locate import locate_all
 from generator.documents.messages import format_value
 from generator.errors import ConfigError, DocumentError, InputError, Problem
 
@@ -40,36 +49,83 @@ _SECRET_START = 12  # characters: a message cuts a long value off, and its start
 _BYTE_ORDER_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
 
 
-def load_platform(file: str | Path) -> Platform:
+def load_platform(file: str | Path, environment: str = "") -> Platform:
     """Return the platform of a platform.yaml. A platform in Python can start from the result.
 
     Args:
         file: the file. Its keys are in camelCase.
+        environment: one of the `environments` of the file. Default: the environment that `--environment` selects, or
+            none.
 
     Raises:
-        ConfigError: the file cannot be read, is not YAML, is invalid, or holds a credential. If it is a YAML mapping,
-            the error has the problems of all fields, except problems whose text would repeat a credential.
+        ConfigError: the file cannot be read, is not YAML, is invalid, or holds a credential, or `environment` is not
+            one of its environments. If it is a YAML mapping, the error has the problems of all fields, except problems
+            whose text would repeat a credential.
     """
     file = Path(file)
+    return parse_platform(_read_text(file), file, environment)
+
+
+def parse_platform(text: bytes, file: Path, environment: str = "") -> Platform:
+    """Return the platform of the text of a platform.yaml. See `load_platform` for arguments and errors."""
+    document = _only_document(text, file)
+    name = environment or selected_environment()
+    require_environment(document.data, name, str(file), _line_of_environments(text, document))
+    (platform,) = _validate(text, document, file, [name])
+    return platform
+
+
+def load_environments(file: Path) -> dict[str, Platform]:
+    """Return environment → its platform, in the order of the file.
+
+    A file without environments gives one platform with the name "". If the user selects an environment by
+    `--environment`, the result has only this environment.
+
+    Raises:
+        ConfigError: as for `load_platform`, with the problems of all environments, or two environments have platforms
+            of the same name.
+    """
     text = _read_text(file)
     document = _only_document(text, file)
+    names = list(find_environments(document.data)) or [""]
+    if name := selected_environment():
+        require_environment(document.data, name, str(file), _line_of_environments(text, document))
+        names = [name]
+    return dict(zip(names, _validate(text, document, file, names), strict=True))
+
+
+def _line_of_environments(text: bytes, document: Document) -> int:
+    return locate_all(text, document.index, [(ENVIRONMENTS,)])[ENVIRONMENTS,].key[0]
+
+
+def _validate(text: bytes, document: Document, file: Path, environments: Sequence[str]) -> list[Platform]:
+    """Return the platforms of some environments of a document; the environment "" is the document itself.
+
+    Raises:
+        ConfigError: with the problems of all these environments. A mistake of the base is one problem.
+    """
     secrets = find_credentials(document.data)
     mistakes = [
         Mistake(path, f"this field holds {kind}, and every reader of the file can see it", _CREDENTIAL_FIX)
         for path, kind in secrets
     ]
-    platform = None
-    try:
-        platform = Platform.model_validate(document.data, by_alias=True, by_name=False)
-    except ValidationError as error:
-        secret_paths = {path for path, _ in secrets}
-        mistakes += [mistake for mistake in _explain(error, document.data) if mistake.path not in secret_paths]
+    secret_paths = {path for path, _ in secrets}
+    platforms: list[Platform] = []
+    for merged in [merge(document.data, environment) for environment in environments]:
+        mistakes += merged.mistakes
+        try:
+            platforms.append(Platform.model_validate(merged.data, by_alias=True, by_name=False))
+        except ValidationError as error:
+            explained = [merged.in_file(mistake) for mistake in _explain(error, merged.data)]
+            mistakes += [mistake for mistake in explained if mistake.path not in secret_paths]
+    if len(platforms) == len(environments):
+        mistakes += find_equal_names(dict(zip(environments, (one.platform for one in platforms), strict=True)))
     secret_values = [str(reduce(getitem, path, document.data)) for path, _ in secrets]
     exposed = find_exposures(text.decode("utf-8", "replace"), secret_values)
-    if platform is None or mistakes or exposed:
-        problems = place_mistakes(mistakes, text, document, file)
+    if mistakes or exposed:
+        problems = place_mistakes(dict.fromkeys(mistakes), text, document, file)
         raise ConfigError(hide_credentials(problems, exposed, secret_values, str(file)))
-    return platform
+    return platforms
 
 
 def _explain(error: ValidationError, data: dict[str, Any]) -> list[Mistake]:

@@ -27,7 +27,7 @@ from generator.config.mistakes import RULE_BROKEN
 from generator.config.model.access import SUPERUSERS, Callers, PlatformAccess, to_callers
 from generator.config.model.cluster import Cluster, GitOps
 from generator.config.model.fabrics import Fabric
-from generator.config.model.fields import Name, Section, Steps, invalid
+from generator.config.model.fields import MappingOf, Name, Section, Steps, invalid
 from generator.config.model.isolation import Isolation
 from generator.config.model.policies import Policies
 from generator.config.model.pools import Pool
@@ -102,6 +102,28 @@ class Platform(Section):
     """Settings of Kueue: priorities, fair sharing, MultiKueue and time limits."""
     gitops: GitOps | None = Field(default=None, examples=[{"repository": "https://git.example.com/platform.git"}])
     """The Argo CD Application that applies the manifests. Default: none; then you apply the manifests yourself."""
+    environments: MappingOf[Name, dict[str, Any]] = Field(
+        default={},
+        examples=[
+            {
+                "stage": {"pools": [{"name": "cpu", "nodes": 3}]},
+                "prod": {"gitops": {"revision": "v1.4.0"}, "without": {"tenants": ["team-sandbox"]}},
+            }
+        ],
+    )
+    """Environments, such as dev, stage and prod, with their differences from the other fields of this file. `mpigen
+    synth` writes a release for each environment, with the name `<platform>-<environment>`. A difference has the fields
+    of a platform. Mappings are merged by key, and lists of named entries by name. All other values replace the value of
+    the base, and `null` removes it. `without` lists the entries that the environment does not have. Default: none; then
+    the file describes one platform."""
+
+    @field_validator("environments")
+    @classmethod
+    def _are_merged(cls, value: dict[str, Any]) -> dict[str, Any]:
+        if value:
+            fix = 'create a Platform for each environment, such as `load_platform("platform.yaml", "prod")`'
+            raise invalid("a Platform is one environment, so it has no `environments`", fix)
+        return value
 
     @field_validator("pools")
     @classmethod
@@ -190,13 +212,56 @@ class Platform(Section):
 
 def platform_schema() -> str:
     """Return the JSON Schema of a platform file as text."""
-    schema = Platform.model_json_schema(by_alias=True)
+    schema = untitled(Platform.model_json_schema(by_alias=True))
+    patterns = schema["properties"]["environments"]["patternProperties"]
+    patterns |= {key: {"anyOf": [{"$ref": _DIFFERENCE_OF_PLATFORM}, {"type": "null"}]} for key in patterns}
+    platform = {key: schema[key] for key in ("type", "properties", "additionalProperties")}
+    differences = {
+        f"{name}{_DIFFERENCE}": _to_difference(part) for name, part in {**schema["$defs"], "Platform": platform}.items()
+    }
+    top = differences[f"Platform{_DIFFERENCE}"]["properties"]
+    del top["environments"]
+    top["without"] = {
+        "type": "object",
+        "description": "Section → the names of entries of the base that this environment does not have.",
+        "propertyNames": {"enum": list(SORTED)},
+        "additionalProperties": {"type": "array", "items": {"type": "string"}},
+    }
     content = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "mpigen platform",
-        **untitled(schema),
+        **schema,
+        "$defs": {**schema["$defs"], **differences},
     }
     return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+
+
+_DIFFERENCE = ".difference"
+"""The suffix of a definition for the differences of an environment: all fields are optional except `name`."""
+_DIFFERENCE_OF_PLATFORM = f"#/$defs/Platform{_DIFFERENCE}"
+
+
+def _to_difference(node: Any) -> Any:
+    """Return the schema of a part of a platform for the differences of an environment, without descriptions."""
+    if isinstance(node, list):
+        return [_to_difference(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    left_out = {"required", "default", "examples", "description", "minItems", "minProperties"}
+    part = {key: value for key, value in node.items() if key not in left_out}
+    if "$ref" in node:
+        part["$ref"] = f"{node['$ref']}{_DIFFERENCE}"
+    for key in ("items", "additionalProperties", "anyOf", "oneOf", "propertyNames"):
+        if key in part:
+            part[key] = _to_difference(part[key])
+    if "properties" in part:
+        part["properties"] = {key: _to_nullable(key, value) for key, value in node["properties"].items()}
+    return {**part, "required": ["name"]} if "name" in node.get("required", ()) else part
+
+
+def _to_nullable(key: str, node: Any) -> Any:
+    changed = _to_difference(node)
+    return changed if key == "name" else {"anyOf": [changed, {"type": "null"}]}
 
 
 def untitled(node: Any) -> Any:

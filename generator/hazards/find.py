@@ -9,6 +9,7 @@ from typing import Any
 
 from generator.checks.finding import Finding, Severity
 from generator.checks.registry import WARNING, declare
+from generator.config.environments import find_environments, merge
 from generator.config.platform import Platform
 from generator.config.python_file import find_shadowed_module
 from generator.documents.files import read_file
@@ -34,7 +35,7 @@ class Written:
     column: int = 0
 
 
-def locate_paths(file: Path, paths: Sequence[tuple[str, ...]]) -> list[Written]:
+def locate_paths(file: Path, paths: Sequence[tuple[str, ...]], environment: str = "") -> list[Written]:
     """Return the place of each path in the platform file. In a file that is not YAML, places have no line and column.
 
     A field that the file does not set has the place of the nearest section around it.
@@ -43,6 +44,7 @@ def locate_paths(file: Path, paths: Sequence[tuple[str, ...]]) -> list[Written]:
         file: the platform file.
         paths: paths such as `("tenants", "team-a", "egress")`: field names of the YAML, and names of list entries in
             place of their positions.
+        environment: the environment of the platform; empty for a file without environments.
     """
     unplaced = [Written(".".join(path)) for path in paths]
     if not paths or file.suffix == ".py":
@@ -52,11 +54,15 @@ def locate_paths(file: Path, paths: Sequence[tuple[str, ...]]) -> list[Written]:
         document = next(document for document in load(text) if document.data is not None)
     except (MpigenError, StopIteration):  # the file has changed since it was loaded
         return unplaced
-    written = [_positions(path, document.data) for path in paths]
+    if environment and environment not in find_environments(document.data):  # as above
+        return unplaced
+    merged = merge(document.data, environment)
+    steps_of = [_positions(path, merged.data) for path in paths]
+    written = [merged.place_of(steps) for steps in steps_of]
     places = locate_all(text, document.index, written)
     return [
-        Written(format_path((*path, *steps[len(path) :])), *places[path].node)
-        for path, steps in zip(written, paths, strict=True)
+        Written(format_path((*path, *names[len(steps) :])), *places[path].node)
+        for path, steps, names in zip(written, steps_of, paths, strict=True)
     ]
 
 
@@ -100,16 +106,17 @@ def shadowed_module(file: Path) -> Iterator[Hazard]:
 declare("platform/shadowed-module", severity=WARNING, text=shadowed_module)
 
 
-def find_hazards(platform: Platform, file: Path) -> list[Finding]:
+def find_hazards(platform: Platform, file: Path, environment: str = "") -> list[Finding]:
     """Return a warning for every hazard. It has a line if the platform file is YAML.
 
     Args:
         platform: the platform that the file declares.
         file: a platform.yaml or mpigen_platform.py, as the user named it.
+        environment: the environment of the platform; empty for a file without environments.
     """
     hazards = [("platform/shadowed-module", hazard) for hazard in shadowed_module(file)]
     hazards += [(check, hazard) for check, rule in RULES.items() for hazard in rule(platform)]
-    places = locate_paths(file, [hazard.path for _, hazard in hazards])
+    places = locate_paths(file, [hazard.path for _, hazard in hazards], environment)
     return [
         Finding(
             file=str(file),

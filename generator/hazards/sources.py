@@ -18,7 +18,9 @@ from generator.manifests import Body, Manifest
 _CODE = re.compile(r"`[^`]+`")
 
 
-def point_at_platform(findings: Iterable[Finding], tree: Iterable[Manifest], platform_file: Path) -> list[Finding]:
+def point_at_platform(
+    findings: Iterable[Finding], tree: Iterable[Manifest], platform_file: Path, environment: str = ""
+) -> list[Finding]:
     """Return findings about generated files with the line, the path and the field names of the platform file.
 
     If the platform file does not cause a finding, the finding keeps its place in the generated file. An example is a
@@ -28,11 +30,12 @@ def point_at_platform(findings: Iterable[Finding], tree: Iterable[Manifest], pla
         findings: the findings of one release, placed in its generated files.
         tree: the manifests of that release.
         platform_file: a platform.yaml or a platform in Python, as the user named it.
+        environment: the environment of the platform; empty for a file without environments.
     """
     bodies = {(manifest.file, manifest.resource): manifest.body for manifest in tree}
     findings = list(findings)
     sources = [find_source(finding, bodies.get((finding.file, finding.resource), {})) for finding in findings]
-    places = iter(locate_paths(platform_file, [source for source in sources if source]))
+    places = iter(locate_paths(platform_file, [source for source in sources if source], environment))
     return [
         _move(finding, str(platform_file), next(places)) if source else finding
         for finding, source in zip(findings, sources, strict=True)

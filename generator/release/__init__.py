@@ -9,18 +9,21 @@ that a new one replaces, from a Git revision (`git`) or from disk. `archive` pac
 """
 
 from generator.release.archive import Packed, pack
+from generator.release.exchange import report_os_errors
 from generator.release.history import (
     Tree,
     Update,
     find_replaced,
     find_tagged,
     find_unraised,
+    is_tag,
     read_manifest_texts,
     read_others,
     read_update,
+    read_update_between,
 )
 from generator.release.lock import LOCK, Lock, Release
-from generator.release.write import Written, verify, write
+from generator.release.write import Written, verify, write, write_all
 
 __all__ = [
     "LOCK",
@@ -33,10 +36,14 @@ __all__ = [
     "find_replaced",
     "find_tagged",
     "find_unraised",
+    "is_tag",
     "pack",
     "read_manifest_texts",
     "read_others",
     "read_update",
+    "read_update_between",
+    "report_os_errors",
     "verify",
     "write",
+    "write_all",
 ]

@@ -14,6 +14,7 @@ from typing import TypeVar
 from generator.checks.files import SUFFIXES, manifest_files
 from generator.documents.files import read_file as read_document
 from generator.errors import ConfigError, OutputError, Problem
+from generator.facts.names import ARGOCD_FOLDER
 from generator.manifests import Manifest, read
 from generator.release.exchange import report_os_errors
 from generator.release.folder import read_file, read_folder
@@ -177,20 +178,69 @@ def read_update(home: Path, against: str = "") -> Update:
     against = against or HEAD
     before, place = _read_files(Path(against)), against
     if before is None:
-        texts = read_manifest_texts(against, [home], "--against")
-        names = [PurePosixPath(name) for name in texts]
-        tops = [name.parent for name in names if name.name == LOCK]
-        place = str(min(tops, key=lambda top: len(top.parts))) if tops else ""
-        before = {name.removeprefix(f"{place}/"): text for name, text in texts.items()} if place else {}
+        before, place = _read_committed(home, against, "--against")
     after = _read_files(home)
     if after is None or LOCK not in after:
         fix = "name a platform file, or the folder of a release, which has a `release.json`"
         raise OutputError((Problem("is not the folder of a release", fix, str(home)),))
     if unread := tuple(_find_unread(home, after)):
         raise OutputError(unread)
+    return _read_both(before, after, place, str(home))
+
+
+def read_update_between(home: Path, before: str, after: str) -> Update:
+    """Read the objects that Argo CD applies of a release in two Git revisions. The folder may be missing on disk.
+
+    A branch that only the remote `origin` has counts as a revision.
+
+    Args:
+        home: the folder of the release.
+        before: the revision before the update. Its release may be missing.
+        after: the revision after the update.
+
+    Raises:
+        ConfigError: the clone lacks a revision, `home` is in no Git repository, or git cannot be run.
+        OutputError: the revision `after` has no release, or a lock is damaged.
+        DocumentError: a file is not YAML.
+    """
+    revisions = [_find_revision(home, revision) for revision in (before, after)]
+    (old, place), (new, place_after) = (_read_committed(home, revision, "--to") for revision in revisions)
+    if not place_after:
+        fix = "name a branch, tag or commit that has the files of this release"
+        raise OutputError((Problem(f"the revision `{after}` has no release in this folder", fix, str(home)),))
+    return _read_both(_leave_out_application(old), _leave_out_application(new), place, place_after)
+
+
+def _leave_out_application(files: Mapping[str, bytes]) -> dict[str, bytes]:
+    return {path: text for path, text in files.items() if not path.startswith(f"{ARGOCD_FOLDER}/")}
+
+
+def _find_revision(home: Path, revision: str) -> str:
+    """Return the revision, or the branch of the remote `origin` with its name."""
+    repository = Repository.around(home)
+    if repository is None:
+        message = f"`{home}` is in no Git repository, and a promotion compares two Git revisions"
+        raise ConfigError((Problem(message, "commit the releases to a Git repository first"),))
+    remote = f"origin/{revision}"
+    if repository.commit(revision) or not repository.commit(remote):
+        repository.require_commit(revision, "gitops.revision")
+        return revision
+    return remote
+
+
+def _read_committed(home: Path, revision: str, option: str) -> tuple[dict[str, bytes], str]:
+    """Return path → content of the manifest files of a release in a Git revision, and its place; empty if missing."""
+    texts = read_manifest_texts(revision, [home], option)
+    tops = [PurePosixPath(name).parent for name in texts if PurePosixPath(name).name == LOCK]
+    place = str(min(tops, key=lambda top: len(top.parts))) if tops else ""
+    return {name.removeprefix(f"{place}/"): text for name, text in texts.items()} if place else {}, place
+
+
+def _read_both(before: Mapping[str, bytes], after: Mapping[str, bytes], place: str, home: str) -> Update:
+    """Return the update from the files before to the files after, which have a lock."""
     known: dict[tuple[str, bytes], list[Manifest]] = {}
     old, new = ([*_read_objects(files, known)] for files in (before, after))
-    return Update(old, new, _decode(after[LOCK], str(home / LOCK)), place)
+    return Update(old, new, _decode(after[LOCK], f"{home}/{LOCK}"), place)
 
 
 def read_others(home: Path) -> list[Manifest]:
@@ -288,6 +338,16 @@ def find_tagged(release: Release, home: Path) -> list[Problem]:
     message = f"release {release.version} differs from the files under its tag `{tag}`: {changed}"
     fix = f"set `release: {next_version(release.version)}` in the platform file, because a tagged release never changes"
     return [Problem(message, fix, str(home))]
+
+
+def is_tag(home: Path, revision: str) -> bool:
+    """Return True if a revision is a tag of the repository of a folder.
+
+    Raises:
+        ConfigError: git cannot be run.
+    """
+    repository = Repository.around(home)
+    return bool(repository and repository.commit(f"refs/tags/{revision}"))
 
 
 def find_unraised(home: Path, revision: str) -> list[Problem]:

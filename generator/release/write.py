@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -41,13 +42,11 @@ class Plan:
                 message = f"is at a path that the generated `{ours}` needs"
                 yield Problem(message, "move it away", file=str(folder.path / path))
 
-    def carry_out(self) -> None:
-        """Prepare the new folder, and exchange it with the old one."""
-        with stage(self.on_disk.path) as tree:
-            write_files(tree, self.files)
-            carry_over(self.on_disk.path, tree, self.on_disk.kept, self.on_disk.spare_folders)
-            self.confirm(tree)
-            exchange(tree, self.on_disk.path)
+    def prepare(self, tree: Path) -> None:
+        """Write the new folder into the empty folder `tree`."""
+        write_files(tree, self.files)
+        carry_over(self.on_disk.path, tree, self.on_disk.kept, self.on_disk.spare_folders)
+        self.confirm(tree)
 
     def confirm(self, tree: Path) -> None:
         """Compare the files in `tree` with the files of the release.
@@ -117,15 +116,44 @@ def write(release: Release, root: Path, *, discard_edits: bool = False) -> Writt
             Nothing has changed, unless the error occurred after the new folder replaced the old one.
         ValueError: the release itself is malformed.
     """
-    lock, files = lock_and_files(release)
-    home = root / release.platform
-    with report_os_errors(home), lock_folder(root):
-        plan = Plan(read_folder(home), lock, files)
-        if problems := tuple(plan.losses(discard_edits=discard_edits)):
-            raise OutputError(problems)
-        if not plan.is_done:
-            plan.carry_out()
-    return plan.report()
+    (written,) = write_all([release], root, discard_edits=discard_edits)
+    return written
+
+
+def write_all(releases: Sequence[Release], root: Path, *, discard_edits: bool = False) -> list[Written]:
+    """Write releases of different platforms into their folders below `root`, or change nothing.
+
+    All new folders are prepared before the first one replaces an old one. Each folder is replaced in one step, so a
+    process that is killed between two of these steps leaves complete releases, and the next run replaces the others.
+
+    Args:
+        releases: the releases.
+        root: the output folder, which is created if it is missing.
+        discard_edits: True to overwrite generated files that were edited or deleted by hand.
+
+    Raises:
+        OutputError: as for `write`, with the problems of all folders.
+        ValueError: a release itself is malformed.
+    """
+    contents = [(root / release.platform, *lock_and_files(release)) for release in releases]
+    with report_os_errors(contents[0][0]), lock_folder(root), ExitStack() as stages:
+        plans = []
+        for home, lock, files in contents:
+            with report_os_errors(home):
+                plans.append(Plan(read_folder(home), lock, files))
+        if problems := [problem for plan in plans for problem in plan.losses(discard_edits=discard_edits)]:
+            raise OutputError(tuple(problems))
+        prepared = []
+        for plan in plans:
+            if not plan.is_done:
+                with report_os_errors(plan.on_disk.path):
+                    tree = stages.enter_context(stage(plan.on_disk.path))
+                    plan.prepare(tree)
+                    prepared.append((tree, plan.on_disk.path))
+        for tree, home in prepared:
+            with report_os_errors(home):
+                exchange(tree, home)
+    return [plan.report() for plan in plans]
 
 
 def verify(folder: Path) -> list[Problem]:

@@ -47,7 +47,17 @@ WITH_OWN_CHECKS = {
 }
 """Command → its arguments in a repository whose settings name own checks."""
 RUNS_NO_PYTHON = {
-    *("init", "verify", "pack", "schema", "schemas list", "schemas locations", "schemas compile", "completion"),
+    *(
+        "init",
+        "promote",
+        "verify",
+        "pack",
+        "schema",
+        "schemas list",
+        "schemas locations",
+        "schemas compile",
+        "completion",
+    ),
 }
 """The commands that read neither a platform nor the settings."""
 

@@ -83,7 +83,7 @@ def _sections(
         ),
     )
     for where, _, value in children:
-        for suffix, below in _objects(whole, value):
+        for suffix, below in _objects(whole, value) if where != "environments" else ():  # the same fields again
             yield from _sections(whole, below, where + suffix, examples)
 
 

@@ -110,7 +110,7 @@ def render(text: str) -> Release:
     with TemporaryDirectory() as folder:
         file = Path(folder) / "platform.yaml"
         file.write_text(text, "utf-8")
-        return pipeline._draft(file, Path(folder) / "output", "").release
+        return pipeline._draft_all(file, Path(folder) / "output", "")[0].release
 
 
 def objects(release: Release, files: Mapping[str, str]) -> list[Manifest]:

@@ -19,7 +19,18 @@ from generator.config.model.fields import Section
 NAMES: list[str] = import_module("generator").__all__
 """Computed from the stub, so type checkers do not know it."""
 RESULTS = {
-    *("Adoption", "Checked", "Generated", "Outcome", "Severity", "Suite", "Synthesis", "Validation", "Written"),
+    *(
+        "Adoption",
+        "Checked",
+        "Generated",
+        "Outcome",
+        "Rendered",
+        "Severity",
+        "Suite",
+        "Synthesis",
+        "Validation",
+        "Written",
+    ),
 }
 """The types of results and options. Their group in the stub is below the names of `__all__`."""
 CONSTANTS = {"ERROR", "WARNING", "INFO"}
