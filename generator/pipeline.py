@@ -14,6 +14,7 @@ promote    platform.yaml ── documents, and then load, render, plan, release 
 validate   YAML on disk ── documents ──▶ [Manifest] ── the same checks ──────────▶ [Finding]
 check_jobs [TrainJob], [Manifest] ── checks.submission, which uses simulate ────▶ [Finding]
 audit      [Manifest] of a cluster ── checks.existing, which uses simulate ───────▶ [Finding]
+drift      [Manifest] of a cluster and of a release ── checks.existing ───────────▶ [Finding]
 
 `cli` has a module for each command, calls these steps, and prints by `report`. `jobs` builds the TrainJobs of
 `mpigen job new`. All packages read `facts`, the tables about Kubernetes and MPI, and `objects`, the views of manifests.
@@ -26,7 +27,7 @@ from __future__ import annotations
 
 import datetime as dt
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -45,6 +46,7 @@ from generator.schemas.catalog import Catalog
 from generator.schemas.embedded import Engine
 
 if TYPE_CHECKING:
+    from generator.checks.existing.drift import Drift
     from generator.checks.existing.verdicts import Audit
     from generator.checks.sources import Sources
     from generator.checks.submission import Destination, Submission
@@ -719,3 +721,42 @@ def audit(texts: Mapping[str, bytes], release: Sequence[manifests.Manifest], tar
     if repeated:
         done.notes.append(f"{repeated} objects appear more than once, and only the last of each counts")
     return Audited(done, sorted(find_findings(done, texts)))
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """The result of `drift`: the differences of live objects from a release, and the findings about them."""
+
+    drift: Drift
+    findings: Sequence[Finding]
+
+
+def drift(
+    texts: Mapping[str, bytes],
+    release: Sequence[manifests.Manifest],
+    targets: Mapping[str, str],
+    text_of: Callable[[str], str],
+) -> Compared:
+    """Compare the existing objects of a cluster with a release, without what servers add.
+
+    Args:
+        texts: file → its text with exported objects.
+        release: the objects of the release.
+        targets: component → minor version; empty for the newest.
+        text_of: returns the text of a file of the release; empty if an object is in no file.
+
+    Raises:
+        DocumentError: a file is not YAML or JSON, or has a document that is not an object.
+        OutputError: the export has no objects.
+    """
+    from generator.checks.existing.audit import read_export
+    from generator.checks.existing.drift import compare_with_release
+    from generator.checks.existing.drift_findings import find_drift
+
+    export = "kubectl get $(mpigen drift RELEASE --resources) -A -o yaml --show-managed-fields"
+    objects, _ = read_export(texts, export)
+    if not objects:
+        raise OutputError((Problem("the export has no objects", f"export the objects: `{export}`"),))
+    done = compare_with_release(objects, release, Catalog.bundled(targets))
+    findings = find_drift(done, lambda file: texts[file] if file in texts else text_of(file).encode())
+    return Compared(done, sorted(findings))

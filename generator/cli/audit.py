@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from generator.cli.findings import FindingOptions, findings_options, text_reader
-from generator.cli.inputs import environment_option, read_cluster, read_stdin, target_option
+from generator.cli.inputs import environment_option, read_cluster, read_export_texts, target_option
 from generator.cli.output import counted, progress, table_width
-from generator.errors import OutputError, Problem
 from generator.report import table
 from generator.report.result import POLICY_REPORT
 
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 
 _COLUMNS = ("RULE", "ACCEPTED", "REJECTED", "UNKNOWN")
 _CREATORS = {"controller": "controllers", "platform": "Kubernetes or the release"}
-_STDIN = Path("-")
 
 
 @click.command(
@@ -69,7 +67,7 @@ def audit(files: tuple[Path, ...], releases: tuple[Path, ...], targets: dict[str
 
     adoption, read_text = options.load(), text_reader()
     with progress("judging"):
-        texts = dict(_read(files or (_STDIN,)))
+        texts = dict(read_export_texts(files, "audit"))
         release, made_for = read_cluster(releases) if releases else ([], {})
         done = pipeline.audit(texts, release, {**made_for, **targets})
 
@@ -82,24 +80,6 @@ def audit(files: tuple[Path, ...], releases: tuple[Path, ...], targets: dict[str
         accepted.setdefault(finding.resource, []).append(finding.message)
     reports = build_reports(done.audit.verdicts, accepted) if options.form == POLICY_REPORT else ()
     return options.show(adoption, outcome, _summary(done.audit), _lines(done.audit), text_of, reports)
-
-
-def _read(paths: Sequence[Path]) -> Iterator[tuple[str, bytes]]:
-    """Yield (file, its text); `-` is standard input."""
-    from generator.checks.files import manifest_files
-    from generator.documents.files import MAX_EXPORT, read_file
-
-    for path in paths:
-        if path == _STDIN:
-            yield "stdin", read_stdin("pipe an export into `mpigen audit -`", MAX_EXPORT)
-            continue
-        search = manifest_files([path], largest=MAX_EXPORT)
-        if search.refused:
-            raise OutputError(search.refused)
-        if not search.files:
-            raise OutputError((Problem(f"no objects below {path}", "name files, or folders of YAML or JSON files"),))
-        for file in search.files:
-            yield str(file), read_file(file, MAX_EXPORT)
 
 
 def _count(audit: Audit) -> dict[str, dict[str, int]]:

@@ -109,6 +109,34 @@ def read_stdin(fix: str, limit: int = MAX_STDIN) -> bytes:
         raise DocumentError((Problem(f"standard input cannot be read: {error.strerror}", fix),)) from None
 
 
+def read_export_texts(paths: Sequence[Path], command: str) -> Iterator[tuple[str, bytes]]:
+    """Yield (file, its text) of the export of a cluster. The path `-` is standard input, and so are no paths.
+
+    Args:
+        paths: files and folders.
+        command: the command, for messages: `audit`.
+
+    Raises:
+        DocumentError: standard input is closed or unreadable.
+        InputError: a file or standard input is too large.
+        OutputError: a path does not exist, or a folder has no files.
+    """
+    from generator.checks.files import manifest_files
+    from generator.documents.files import MAX_EXPORT, read_file
+
+    for path in paths or (_STDIN,):
+        if path == _STDIN:
+            yield "stdin", read_stdin(f"pipe an export into `mpigen {command}`", MAX_EXPORT)
+            continue
+        search = manifest_files([path], largest=MAX_EXPORT)
+        if search.refused:
+            raise OutputError(search.refused)
+        if not search.files:
+            raise OutputError((Problem(f"no objects below {path}", "name files, or folders of YAML or JSON files"),))
+        for file in search.files:
+            yield str(file), read_file(file, MAX_EXPORT)
+
+
 def _is_platform(text: bytes) -> bool:
     """Return True if a text is a platform file: a mapping with `platform`, and without `apiVersion` and `kind`."""
     from generator.documents.load import load

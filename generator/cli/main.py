@@ -17,6 +17,7 @@ from generator.cli.catalog import fabrics, queues, runtimes
 from generator.cli.check_job import check_job
 from generator.cli.checks import explain, list_checks
 from generator.cli.compile import compile_command
+from generator.cli.drift import drift
 from generator.cli.expect import expect
 from generator.cli.job import job
 from generator.cli.output import StdoutError, abandon_stdout, emit, show_problems
@@ -54,7 +55,7 @@ def mpigen(debug: bool) -> None:
 _COMMANDS = (
     *(init, synth, plan, promote, validate, verify, pack, list_checks, explain),
     *(runtimes, fabrics, queues, can_i, reach, policy),
-    *(expect, check_job, audit, compile_command, job),
+    *(expect, check_job, audit, drift, compile_command, job),
     *(schema, schemas, completion),
 )
 for _command in _COMMANDS:

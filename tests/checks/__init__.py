@@ -196,6 +196,14 @@ def _find_by_policy_cases(_: Case, text: str, file: Path) -> Iterable[Finding]:
     return [*failures(outcomes), *untested(compute_coverage(world, outcomes), lambda _: policies.encode())]
 
 
+def _find_drift(_: Case, text: str, file: Path) -> Iterable[Finding]:
+    """Return the differences of a cluster from a release. The last document of the text is the export."""
+    from generator.pipeline import drift
+
+    released, export = text.rsplit("---\n", 1)
+    return drift({"live.yaml": export.encode()}, list(read(released, str(file))), {}, lambda _: released).findings
+
+
 def _find_by_expectations(_: Case, text: str, file: Path) -> Iterable[Finding]:
     """Return the findings of expected answers. The last document of the text has the expectations."""
     from generator.checks.expectations import find_false
@@ -235,6 +243,7 @@ def _find_in_export(_: Case, text: str, file: Path) -> Iterable[Finding]:
 
 ENGINES: Mapping[str, Callable[[Case, str, Path], Iterable[Finding]]] = {
     "audit": _find_in_export,
+    "drift": _find_drift,
     "expect": _find_by_expectations,
     "kubeconform": _find_by_kubeconform,
     "network": _find_in_release,

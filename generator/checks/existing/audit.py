@@ -13,20 +13,21 @@ from generator.objects.namespace import is_namespace
 from generator.objects.training import GROUP, KUEUE
 from generator.schemas.catalog import Catalog
 
-_EXPORT = "kubectl get ns,trainjobs,workloads,jobsets,jobs,pods,pvc,rolebindings -A -o yaml"
+EXPORT = "kubectl get ns,trainjobs,workloads,jobsets,jobs,pods,pvc,rolebindings -A -o yaml"
 
 
-def read_export(texts: Mapping[str, bytes]) -> tuple[list[Manifest], int]:
+def read_export(texts: Mapping[str, bytes], command: str = EXPORT) -> tuple[list[Manifest], int]:
     """Return the objects of an export, and the number of objects that it repeats. The last of equal names counts.
 
     Args:
         texts: file → its text: a list object, one object, or several documents.
+        command: the command that exports the objects, for messages.
 
     Raises:
         DocumentError: a text is not YAML or JSON, or has a document that is not an object of a cluster.
     """
     everything = [item for file, text in texts.items() for item in read(text, file)]
-    fix = f"export the objects anew: `{_EXPORT}`"
+    fix = f"export the objects anew: `{command}`"
     if problems := [Problem(fault, fix, item.file) for item in everything if (fault := _find_fault(item))]:
         raise DocumentError(tuple(problems))
     objects: dict[tuple[str, str, str, str], Manifest] = {}
@@ -66,7 +67,7 @@ def audit_objects(export: Sequence[Manifest], release: Sequence[Manifest], catal
         raise OutputError((Problem(message, fix),))
     if not judge.objects:
         raise OutputError(
-            (Problem("the export has no objects except policies", f"export objects, for example: `{_EXPORT}`"),)
+            (Problem("the export has no objects except policies", f"export objects, for example: `{EXPORT}`"),)
         )
     result = Audit(policies=len(judge.rules), objects=len(judge.objects), notes=[*_notes(inventory)])
     unjudged: dict[str, list[str]] = {}
