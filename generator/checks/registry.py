@@ -75,6 +75,7 @@ _OF_CHANGES = ("change.immutable", "change.queues", "change.runtimes")
 _ENGINES = (
     *(
         "altered",
+        "existing.drift_findings",
         "existing.findings",
         "expectations",
         "run",
