@@ -52,7 +52,6 @@ if TYPE_CHECKING:
     help="Write the present answers into FILE, and exit with 0. If FILE exists, change only the answers in it.",
 )
 @environment_option
-@environment_option
 @findings_options
 def expect(path: Path | None, *, file: Path, is_written: bool, options: FindingOptions) -> int:
     """Compare the permissions and connections of PATH with the expected answers in FILE.
