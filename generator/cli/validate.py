@@ -110,8 +110,8 @@ def validate(
     """Check manifests in PATHS: YAML or JSON files, folders of them, or - for standard input.
 
     mpigen checks every object against the schema of its kind, which rejects unknown fields, by the CEL rules of its
-    CustomResourceDefinition, and by the checks that `mpigen checks` lists. They cover only a part of the API server's
-    Go validation and of webhooks. A file can hold several documents and lists.
+    CustomResourceDefinition, and by the checks that `mpigen checks` lists. These checks cover only a part of the Go
+    validation of the API server, and of webhooks. A file can hold several documents and lists.
 
     CustomResourceDefinitions in PATHS are schemas for their custom resources.
 

@@ -11,8 +11,8 @@ from generator.cli.main import mpigen
 _INTRODUCTION = """\
 # Commands
 
-This page has the text that each command prints with `--help`. [Exit codes](exit-codes.md) describes the exit codes of
-all commands.
+This page is for all users of the command line. It has the text that each command prints with `--help`.
+[Exit codes](exit-codes.md) describes the exit codes of all commands.
 """
 _WIDTH = 80
 
