@@ -435,7 +435,7 @@ def load(platform_file: Path, environment: str = "") -> tuple[Platform, App]:
 
 
 def render(platform: Platform, app: App) -> list[manifests.Manifest]:
-    """Return the manifests of the release. With `gitops`, Argo CD's project and Application are last.
+    """Return the manifests of the release. With `gitops`, the objects of Argo CD are last.
 
     Args:
         platform: the platform.
@@ -446,14 +446,14 @@ def render(platform: Platform, app: App) -> list[manifests.Manifest]:
     """
     from generator.components.constructs import collect
     from generator.gitops.argocd import account_role, application_manifests
-    from generator.gitops.metadata import annotate_waves, label_owner
+    from generator.gitops.metadata import annotate_for_argocd, label_owner
     from generator.policies.admission.parameters import add_parameters_of_tree
 
     tree = label_owner(add_parameters_of_tree(collect(app), platform.fabrics), platform.platform)
     if platform.gitops is None:
         return tree
     tree += label_owner(account_role(platform, tree), platform.platform)
-    return [*annotate_waves(tree), *application_manifests(platform, tree)]
+    return [*annotate_for_argocd(tree), *application_manifests(platform, tree)]
 
 
 def judge(

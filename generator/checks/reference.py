@@ -211,12 +211,13 @@ def path(graph: Graph) -> Iterator[Breach]:
     Source: argo-cd v3.2.1 util/app/path/path.go Path
     """
     applications = [item for item in graph.manifests if (item.group, item.kind) == (_ARGO_CD, "Application")]
+    roots: set[tuple[str, str, str]] = set()
     for own in applications:
-        prefix = own.file.removesuffix(_APPLICATION_FILE)
-        root, repository = (mapping(own.body, "spec", "source").get(key) for key in ("path", "repoURL"))
-        root = string(root).strip("/")
-        if prefix == own.file or not root or not graph.objects.files:
-            continue
+        source = mapping(own.body, "spec", "source")
+        root, repository = string(source.get("path")).strip("/"), string(source.get("repoURL"))
+        if own.file.endswith(_APPLICATION_FILE) and root and graph.objects.files:
+            roots.add((own.file.removesuffix(_APPLICATION_FILE), root, repository))
+    for prefix, root, repository in sorted(roots):
         for application in applications:
             source = mapping(application.body, "spec", "source")
             folder = string(source.get("path")).strip("/").removeprefix("./")

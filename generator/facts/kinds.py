@@ -15,6 +15,9 @@ class EmittedKind:
         resource: the name in URLs and RBAC rules, such as `clusterqueues`.
         namespaced: True if its objects are in namespaces, of tenants or of operators.
         wave: the sync wave in which Argo CD applies its objects.
+        pruning: `confirmed` if Argo CD deletes its objects only after a user confirms the deletion, `last` if Argo CD
+            deletes them together with such objects; else empty.
+        of_tenants: True if the kind is cluster-scoped and its objects can be in the folder of a tenant.
     """
 
     group: str
@@ -22,6 +25,8 @@ class EmittedKind:
     resource: str
     namespaced: bool = False
     wave: int = 0
+    pruning: str = ""
+    of_tenants: bool = False
 
 
 KINDS = read_rows("kinds", "kinds", EmittedKind)

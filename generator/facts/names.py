@@ -192,8 +192,16 @@ GITOPS_ROLE = "mpigen-gitops"
 
 SYNC_OPTIONS = "argocd.argoproj.io/sync-options"
 """Annotation with which Argo CD confirms or omits the deletion of an object."""
+CONFIRMED_DELETION = "Prune=confirm,Delete=confirm,PruneLast=true"
+"""Sync options of an object that Argo CD deletes only after a user confirms the deletion. An object that waits for its
+confirmation delays all later waves of its sync, so these objects come last (gitops-engine 13d5172
+pkg/sync/sync_context.go runTasks)."""
+LAST_DELETION = "PruneLast=true"
+"""Sync option of an object that protects a namespace. Argo CD deletes it together with objects that a user confirms."""
+KEPT = "Prune=false,Delete=false"
+"""Sync options of an object that Argo CD never deletes."""
 ARGOCD_FOLDER = "argocd"
-"""The folder in a release with Argo CD's Application and its AppProject. The Application does not apply this folder."""
+"""The folder in a release with Argo CD's Applications and their AppProjects. No Application applies this folder."""
 
 WAIVERS = "mpigen.dev/waive"
 """Annotation in which an object declares findings that its owners accept until a day."""

@@ -1,10 +1,14 @@
-"""Argo CD: the AppProject, the Application, and the ClusterRole of the account that applies a release.
+"""Argo CD: the AppProjects, the Applications, the ApplicationSet, and the ClusterRole of Argo CD's account.
 
 - The ClusterRole covers all kinds that a platform can have, because Argo CD must delete objects that this release no
   longer has. Argo CD reads and watches these kinds in all namespaces.
 - RBAC forbids an account to grant rights that the account lacks, and the roles of a release grant such rights, for
-  example on pods. So the account has `escalate` on these roles and `bind` on the roles that the release binds, each by
-  name. Server-side apply is a PATCH, so RBAC sees the name of a new role; with `kubectl create`, RBAC does not.
+  example on pods. So the account has `bind` on the roles that the release binds, each by name, and `escalate` on all
+  ClusterRoles. Argo CD creates a role with `kubectl auth reconcile` before it applies the role. The API server checks
+  a create request without the name of the object, so names in `escalate` would forbid the first sync (gitops-engine
+  13d5172 pkg/utils/kube/resource_ops.go runResourceCommand, kubernetes v1.34.2 pkg/registry/rbac/escalation_check.go
+  RoleEscalationAuthorized). The account could give itself this right, because it updates its own role.
+- Argo CD never deletes the ClusterRole of its account and its binding: without them, it cannot delete other objects.
 """
 
 from __future__ import annotations
@@ -14,9 +18,10 @@ from collections.abc import Iterable, Sequence
 from generator.config.model.cluster import GitOps
 from generator.config.model.policies import AUDIT_POLICY_FILE
 from generator.config.model.queues import CONFIGURATION_FILE
+from generator.config.model.tenants import RESERVED_NAMESPACES
 from generator.config.platform import Platform
 from generator.facts.kinds import KINDS
-from generator.facts.names import ARGOCD_FOLDER, GITOPS_ROLE
+from generator.facts.names import ARGOCD_FOLDER, GITOPS_ROLE, KEPT, SYNC_OPTIONS
 from generator.manifests import Body, Manifest
 from generator.policies.access import (
     RBAC,
@@ -32,33 +37,20 @@ from generator.schemas.catalog import Catalog
 CLUSTER_KINDS = tuple((row.group, row.kind) for row in KINDS if not row.namespaced)
 """(group, kind) of every cluster-scoped object that a platform can have."""
 
+TENANT_KINDS = tuple((row.group, row.kind) for row in KINDS if row.of_tenants)
+"""(group, kind) of every cluster-scoped object that the folder of a tenant can have."""
+
 NOT_APPLIED = ("release.json", CONFIGURATION_FILE, AUDIT_POLICY_FILE, f"{ARGOCD_FOLDER}/*")
 """Files of a release that Argo CD ignores: release.json, which is no manifest, and files that an admin applies."""
 
+POLICIES = ("cluster/access/*", "cluster/admission/*", "cluster/isolation/*")
+"""Files with the permissions and the policies of a platform. `*` also matches `/`."""
+
+_TENANTS = "tenants"
+_TENANT_FILES = f"{_TENANTS}/*/*"
 _IN_CLUSTER = "https://kubernetes.default.svc"
-
-
-def app_project(platform: Platform, gitops: GitOps, manifests: Iterable[Manifest]) -> Body:
-    """Return the AppProject. It allows this repository, this cluster, and the cluster-scoped kinds of a platform.
-
-    These are all kinds that mpigen can generate and the kinds that an admin added to this release: Argo CD must also
-    prune kinds that this release no longer has (argo-cd v3.2.1 controller/sync.go checks every task, also pruning).
-    """
-    applied = (manifest for manifest in manifests if is_applied(manifest.file))
-    kinds = sorted(
-        {*CLUSTER_KINDS, *((manifest.group, manifest.kind) for manifest in applied if not manifest.namespace)}
-    )
-    return {
-        "apiVersion": "argoproj.io/v1alpha1",
-        "kind": "AppProject",
-        "metadata": {"name": platform.platform, "namespace": gitops.namespace_on(platform.cluster)},
-        "spec": {
-            "description": f"MPI training platform {platform.platform}",
-            "sourceRepos": [gitops.repository],
-            "destinations": [{"server": _IN_CLUSTER, "namespace": "*"}],
-            "clusterResourceWhitelist": [{"group": group, "kind": kind} for group, kind in kinds],
-        },
-    }
+_CONFIRMED = "argocd.argoproj.io/deletion-approved"
+_FINALIZER = "resources-finalizer.argocd.argoproj.io"
 
 
 def is_applied(file: str) -> bool:
@@ -66,41 +58,151 @@ def is_applied(file: str) -> bool:
     return file not in NOT_APPLIED and not file.startswith(f"{ARGOCD_FOLDER}/")
 
 
-def application(platform: Platform, gitops: GitOps) -> Body:
-    """Return the Application. Its `targetRevision` is a branch to follow, or the tag of the release to apply.
+def find_tenant(file: str) -> str:
+    """Return the tenant folder of a file of the release; empty for files of the cluster."""
+    folder, _, rest = file.partition("/")
+    tenant, _, name = rest.partition("/")
+    return tenant if folder == _TENANTS and name else ""
 
-    The Application does not apply its own manifest, because the manifest at a tag names the tag of an earlier release.
+
+def app_projects(platform: Platform, gitops: GitOps, manifests: Iterable[Manifest]) -> list[Body]:
+    """Return the AppProject of the cluster's Applications, and the AppProject of the tenants' Applications.
+
+    Both allow this repository, this cluster, and the cluster-scoped kinds that the Applications can apply. These are
+    kinds that mpigen can generate and kinds that an admin added to this release: Argo CD must also prune kinds that
+    this release no longer has (argo-cd v3.2.1 controller/sync.go checks every task, also pruning). For the same reason,
+    no AppProject lists the namespaces of this release. Instead, the AppProject of tenants excludes namespaces that no
+    tenant can have.
     """
+    applied = [item for item in manifests if is_applied(item.file) and not item.namespace]
+    cluster = {(item.group, item.kind) for item in applied if not find_tenant(item.file)}
+    tenants = {(item.group, item.kind) for item in applied if find_tenant(item.file)}
+    denied = sorted({*RESERVED_NAMESPACES, gitops.namespace_on(platform.cluster)})
+    return [
+        _app_project(platform, gitops, "cluster", {*CLUSTER_KINDS, *cluster}, ["*"]),
+        _app_project(platform, gitops, _TENANTS, {*TENANT_KINDS, *tenants}, ["*", *(f"!{name}" for name in denied)]),
+    ]
+
+
+def _app_project(
+    platform: Platform, gitops: GitOps, part: str, kinds: Iterable[tuple[str, str]], namespaces: Iterable[str]
+) -> Body:
+    return {
+        "apiVersion": "argoproj.io/v1alpha1",
+        "kind": "AppProject",
+        "metadata": _metadata(platform, gitops, part),
+        "spec": {
+            "description": f"MPI training platform {platform.platform}: {part}",
+            "sourceRepos": [gitops.repository],
+            "destinations": [{"server": _IN_CLUSTER, "namespace": name} for name in namespaces],
+            "clusterResourceWhitelist": [{"group": group, "kind": kind} for group, kind in sorted(kinds)],
+        },
+    }
+
+
+def _metadata(platform: Platform, gitops: GitOps, part: str) -> Body:
+    return {"name": f"{platform.platform}-{part}", "namespace": gitops.namespace_on(platform.cluster)}
+
+
+def applications(platform: Platform, gitops: GitOps) -> list[Body]:
+    """Return the Application of permissions and policies, and the Application of the cluster's other objects.
+
+    Argo CD starts no sync of an Application while another sync of the Application waits for the confirmation of a
+    deletion (argo-cd v3.2.1 controller/appcontroller.go autoSync). So permissions and policies have their own
+    Application, which has no object to confirm.
+
+    No Application applies its own manifest, because the manifest at a tag names the tag of an earlier release.
+    """
+    rest = {"exclude": f"{{{','.join((*NOT_APPLIED, *POLICIES, _TENANT_FILES))}}}"}
+    return [
+        _application(platform, gitops, "policies", {"include": f"{{{','.join(POLICIES)}}}"}),
+        _application(platform, gitops, "cluster", rest),
+    ]
+
+
+def _application(platform: Platform, gitops: GitOps, part: str, files: Body) -> Body:
     return {
         "apiVersion": "argoproj.io/v1alpha1",
         "kind": "Application",
-        "metadata": {"name": platform.platform, "namespace": gitops.namespace_on(platform.cluster)},
-        "spec": {
-            "project": platform.platform,
-            "source": {
-                "repoURL": gitops.repository,
-                "targetRevision": gitops.revision,
-                "path": f"{gitops.path}/{platform.platform}",
-                # One pattern for a file's path below `path`, in which `*` matches `/` too (argo-cd v3.2.1
-                # reposerver/repository/repository.go getPotentiallyValidManifestFile, gobwas/glob without separators).
-                "directory": {"recurse": True, "exclude": f"{{{','.join(NOT_APPLIED)}}}"},
+        "metadata": _metadata(platform, gitops, part),
+        "spec": _spec(gitops, f"{platform.platform}-cluster", f"{gitops.path}/{platform.platform}", files),
+    }
+
+
+def _spec(gitops: GitOps, project: str, path: str, files: Body) -> Body:
+    """Return the `spec` of an Application. Its `targetRevision` is a branch to follow, or the tag of a release.
+
+    - `files`: one pattern for a file's path below `path`, in which `*` matches `/` too (argo-cd v3.2.1
+      reposerver/repository/repository.go getPotentiallyValidManifestFile, gobwas/glob without separators).
+    - `SkipDryRunOnMissingResource`: without it, one absent kind prevents the whole sync (gitops-engine 13d5172
+      pkg/sync/sync_context.go getSyncTasks).
+    - `retry`: by default, Argo CD tries a commit 5 times, and then no more (argo-cd v3.2.1
+      controller/appcontroller.go autoSync). `refresh` replaces the commit by the newest one.
+    """
+    return {
+        "project": project,
+        "source": {
+            "repoURL": gitops.repository,
+            "targetRevision": gitops.revision,
+            "path": path,
+            "directory": {"recurse": True, **files},
+        },
+        "destination": {"server": _IN_CLUSTER},
+        "syncPolicy": {
+            "automated": {"prune": True, "selfHeal": True},
+            "syncOptions": ["ServerSideApply=true", "SkipDryRunOnMissingResource=true"],
+            "retry": {
+                "limit": -1,
+                "refresh": True,
+                "backoff": {"duration": "10s", "factor": 2, "maxDuration": "3m"},
             },
-            "destination": {"server": _IN_CLUSTER},
-            "syncPolicy": {
-                "automated": {"prune": True, "selfHeal": True},
-                "syncOptions": ["ServerSideApply=true", "PruneLast=true"],
+        },
+    }
+
+
+def application_set(platform: Platform, gitops: GitOps) -> Body:
+    """Return the ApplicationSet, which creates an Application for each folder of a tenant.
+
+    If the folder of a tenant is removed, Argo CD deletes its Application and, because of the finalizer, all objects of
+    the tenant. `preservedFields` keeps the annotation with which a user confirms deletions (argo-cd v3.2.1
+    applicationset/controllers/applicationset_controller.go createOrUpdateInCluster).
+    """
+    folder = f"{gitops.path}/{platform.platform}/{_TENANTS}"
+    name = f"{platform.platform}.{{{{.path.basenameNormalized}}}}"
+    return {
+        "apiVersion": "argoproj.io/v1alpha1",
+        "kind": "ApplicationSet",
+        "metadata": _metadata(platform, gitops, _TENANTS),
+        "spec": {
+            "goTemplate": True,
+            "goTemplateOptions": ["missingkey=error"],
+            "generators": [
+                {
+                    "git": {
+                        "repoURL": gitops.repository,
+                        "revision": gitops.revision,
+                        "directories": [{"path": f"{folder}/*"}],
+                    }
+                }
+            ],
+            "preservedFields": {"annotations": [_CONFIRMED]},
+            "template": {
+                "metadata": {"name": name, "finalizers": [_FINALIZER]},
+                "spec": _spec(gitops, f"{platform.platform}-{_TENANTS}", "{{.path.path}}", {}),
             },
         },
     }
 
 
 def application_manifests(platform: Platform, manifests: Sequence[Manifest]) -> list[Manifest]:
-    """Return the AppProject and the Application of a release; empty if the platform file has no section `gitops`."""
-    if platform.gitops is None:
+    """Return the objects of Argo CD for a release; empty if the platform file has no section `gitops`."""
+    gitops = platform.gitops
+    if gitops is None:
         return []
     return [
-        Manifest(app_project(platform, platform.gitops, manifests), f"{ARGOCD_FOLDER}/project.yaml"),
-        Manifest(application(platform, platform.gitops), f"{ARGOCD_FOLDER}/application.yaml"),
+        *(Manifest(body, f"{ARGOCD_FOLDER}/project.yaml") for body in app_projects(platform, gitops, manifests)),
+        *(Manifest(body, f"{ARGOCD_FOLDER}/application.yaml") for body in applications(platform, gitops)),
+        Manifest(application_set(platform, gitops), f"{ARGOCD_FOLDER}/tenants.yaml"),
     ]
 
 
@@ -118,23 +220,28 @@ def account_role(platform: Platform, manifests: Iterable[Manifest]) -> list[Mani
         return []
     catalog = Catalog.bundled(platform.cluster.versions.model_dump())
     accounts = [platform.gitops.account_on(platform.cluster)]
-    binding = Manifest(cluster_role_binding(GITOPS_ROLE, GITOPS_ROLE, accounts), _ACCOUNT_FILE)
+    binding = _kept(cluster_role_binding(GITOPS_ROLE, GITOPS_ROLE, accounts))
     unwritten = Manifest(cluster_role(GITOPS_ROLE, []), _ACCOUNT_FILE)
     applied = [manifest for manifest in manifests if is_applied(manifest.file)]
     role = cluster_role(GITOPS_ROLE, account_rules([*applied, unwritten, binding], catalog))
-    return [Manifest(role, _ACCOUNT_FILE), binding]
+    return [_kept(role), binding]
+
+
+def _kept(body: Body) -> Manifest:
+    """Return an object of Argo CD's account, which Argo CD never deletes."""
+    return Manifest({**body, "metadata": {**body["metadata"], "annotations": {SYNC_OPTIONS: KEPT}}}, _ACCOUNT_FILE)
 
 
 def account_rules(manifests: Iterable[Manifest], catalog: Catalog) -> list[Body]:
     """Return the RBAC rules that an account needs to apply these manifests and to delete all kinds of a platform."""
     manifests = list(manifests)
-    defined = {kind: {manifest.name for manifest in manifests if manifest.kind == kind} for kind in _ROLES}
+    defined = {manifest.kind for manifest in manifests}
     bound = {kind: {name for manifest in manifests for name in _bound_role(manifest, kind)} for kind in _ROLES}
     return [
         *rules_for_kinds([*READ, *WRITE]),
         *_rules_for_added_kinds(manifests, catalog),
-        *_rules_for_roles("escalate", defined),
-        *_rules_for_roles("bind", bound),
+        *(policy_rule(RBAC, [resource], ["escalate"]) for kind, resource in _ROLES.items() if kind in defined),
+        *(policy_rule(RBAC, [_ROLES[kind]], ["bind"], sorted(names)) for kind, names in bound.items() if names),
     ]
 
 
@@ -153,7 +260,3 @@ def _bound_role(manifest: Manifest, kind: str) -> Iterable[str]:
     reference = manifest.body.get("roleRef")
     if isinstance(reference, dict) and reference.get("kind") == kind:
         yield str(reference.get("name"))
-
-
-def _rules_for_roles(verb: str, names: dict[str, set[str]]) -> list[Body]:
-    return [policy_rule(RBAC, [_ROLES[kind]], [verb], sorted(named)) for kind, named in names.items() if named]

@@ -20,7 +20,7 @@ from generator.config.model.fields import Section
 from generator.config.platform import Platform
 from generator.documents.messages import shorten
 from generator.facts.kinds import KINDS
-from generator.facts.names import MANAGED_BY, PART_OF
+from generator.facts.names import CONFIRMED_DELETION, LAST_DELETION, MANAGED_BY, PART_OF, SYNC_OPTIONS
 from generator.facts.table import read_table
 from generator.gitops.argocd import is_applied
 from generator.manifests import Manifest
@@ -50,21 +50,30 @@ WAVES = {row.kind: row.wave for row in KINDS if row.wave}
 """Kind → sync wave. A kind that is not in this mapping has wave 0."""
 
 
-def annotate_waves(manifests: Iterable[Manifest]) -> list[Manifest]:
-    """Annotate each manifest that Argo CD applies with its sync wave, unless the manifest has one already.
+_PRUNING = {"confirmed": CONFIRMED_DELETION, "last": LAST_DELETION}
+_OPTIONS = {(row.group, row.kind): _PRUNING[row.pruning] for row in KINDS if row.pruning}
 
-    Kinds of wave 0, which is Argo CD's default, get no annotation.
+
+def annotate_for_argocd(manifests: Iterable[Manifest]) -> list[Manifest]:
+    """Annotate each manifest that Argo CD applies with its sync wave and its sync options, unless it has them already.
+
+    Kinds of wave 0, which is Argo CD's default, get no wave.
     """
-    return [_annotate_wave(manifest) if is_applied(manifest.file) else manifest for manifest in manifests]
+    return [_annotate(manifest) if is_applied(manifest.file) else manifest for manifest in manifests]
 
 
-def _annotate_wave(manifest: Manifest) -> Manifest:
+def _annotate(manifest: Manifest) -> Manifest:
+    wave = WAVES.get(manifest.kind)
+    options = _OPTIONS.get((manifest.group, manifest.kind))
+    ours = {SYNC_OPTIONS: options} if options else {}
+    if wave is not None:
+        ours[WAVE_ANNOTATION] = str(wave)
     metadata = manifest.body.get("metadata", {})
     annotations = metadata.get("annotations", {})
-    wave = WAVES.get(manifest.kind)
-    if wave is None or WAVE_ANNOTATION in annotations:
+    missing = {key: value for key, value in ours.items() if key not in annotations}
+    if not missing:
         return manifest
-    marked = {**metadata, "annotations": {**annotations, WAVE_ANNOTATION: str(wave)}}
+    marked = {**metadata, "annotations": {**annotations, **missing}}
     return replace(manifest, body={**manifest.body, "metadata": marked})
 
 

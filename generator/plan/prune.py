@@ -1,12 +1,16 @@
 """The topic `prune`: objects that an update removes, and what their deletion destroys.
 
-mpigen's Application sets `PruneLast`, so Argo CD deletes all removed objects together, after it has applied all others.
-If one of them has the sync option `Prune=confirm`, Argo CD waits for a confirmation before it deletes any of them
-(argo-cd v3.2.1, gitops-engine 13d5172 pkg/sync/sync_context.go getSyncTasks, runTasks).
+If an update removes the folder of a tenant, mpigen's ApplicationSet deletes the Application of the tenant. Before Argo
+CD deletes any object of the tenant, it waits for a confirmation if one of them has the sync option `Delete=confirm`
+(argo-cd v3.2.1 controller/appcontroller.go finalizeApplicationDeletion). Argo CD prunes all other removed objects in
+the reverse order of their waves. It waits for a confirmation before a wave in which an object has the sync option
+`Prune=confirm`. Objects with the sync option `PruneLast`, or all objects if the Application has this option, are in the
+last wave (gitops-engine 13d5172 pkg/sync/sync_context.go getSyncTasks, runTasks).
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
@@ -24,6 +28,8 @@ from generator.plan.trees import find_lenders
 _TOPIC = "prune"
 _ARGOCD = "argoproj.io"
 _EXTERNAL_SECRETS = "external-secrets.io"
+_FOLDER_NAME = "{{.path.basenameNormalized}}"
+_TENANT_FILE = re.compile(r"tenants/(?P<tenant>[^/]+)/.")
 
 
 def find_prune_effects(change: Change) -> Iterator[Effect]:
@@ -32,14 +38,13 @@ def find_prune_effects(change: Change) -> Iterator[Effect]:
     if not removed:
         return
     gone = {item.name for item in removed if (item.group, item.kind) == ("", "Namespace")}
-    order = _order(change)
-    statements = [*_namespaces(change, gone, order), *_claims(removed, gone, order), *_secrets(removed, gone)]
+    statements = [*_namespaces(change, gone), *_claims(change, gone), *_secrets(removed, gone)]
     statements += _queues(change)
     yield from merge(_TOPIC, statements)
 
 
-def _order(change: Change) -> tuple[str, ...]:
-    """Return sentences about the time of the deletion; empty without an Application."""
+def _order(change: Change, items: Sequence[Manifest]) -> tuple[str, ...]:
+    """Return sentences about the time at which Argo CD deletes removed objects; empty without an Application."""
     applications = change.of_new(_ARGOCD, "Application")
     if not applications:
         return ()
@@ -48,22 +53,47 @@ def _order(change: Change) -> tuple[str, ...]:
         for item in applications
         for option in strings(mapping(item.body, "spec", "syncPolicy").get("syncOptions"))
     }
-    when = (
-        "Argo CD prunes all removed objects together, after it has applied all other objects"
-        if "PruneLast=true" in options
-        else "Argo CD prunes the removed objects in the reverse order of their sync waves"
-    )
-    if any(_asks(item) for item in change.all_removed):
-        return (when, "before it prunes any of them, Argo CD waits until a user confirms the deletion")
-    return (when,)
+    if names := _applications_of_tenants(change, items):
+        deleted = f"Argo CD deletes the {plural('Application', len(names))} {format_names(names)} with all objects"
+        if any("Delete=confirm" in _options(item) for item in items):
+            return (deleted, "before it deletes any of them, Argo CD waits until a user confirms the deletion")
+        return (deleted,)
+    asking = [item for item in change.all_removed if "Prune=confirm" in _options(item)]
+    if "PruneLast=true" in options:
+        when = "Argo CD prunes all removed objects together, after it has applied all other objects"
+        confirmed = "before it prunes any of them, Argo CD waits until a user confirms the deletion"
+    else:
+        when = "Argo CD prunes the removed objects in the reverse order of their sync waves"
+        if all("PruneLast=true" in _options(item) for item in asking):
+            when = "Argo CD prunes objects with the sync option `PruneLast` after it has applied all other objects"
+        confirmed = "before it prunes objects with the sync option `Prune=confirm`, Argo CD waits for a confirmation"
+    return (when, confirmed) if asking else (when,)
 
 
-def _asks(item: Manifest) -> bool:
+def _options(item: Manifest) -> set[str]:
     options = string(mapping(item.body, "metadata", "annotations").get(SYNC_OPTIONS))
-    return "Prune=confirm" in [option.strip() for option in options.split(",")]
+    return {option.strip() for option in options.split(",")}
 
 
-def _namespaces(change: Change, gone: set[str], order: tuple[str, ...]) -> Iterator[Statement]:
+def _applications_of_tenants(change: Change, items: Sequence[Manifest]) -> list[str]:
+    """Return the Applications that apply these removed objects, if the update removes their folders; else nothing."""
+    templates = [
+        string(mapping(item.body, "spec", "template", "metadata").get("name"))
+        for item in change.of_new(_ARGOCD, "ApplicationSet")
+    ]
+    folders = {_tenant_folder(item.file) for item in items}
+    kept = {_tenant_folder(item.file) for item in change.new}
+    if len(templates) != 1 or _FOLDER_NAME not in templates[0] or "" in folders or folders & kept:
+        return []
+    return [templates[0].replace(_FOLDER_NAME, folder) for folder in sorted(folders)]
+
+
+def _tenant_folder(file: str) -> str:
+    match = _TENANT_FILE.match(file)
+    return match["tenant"] if match else ""
+
+
+def _namespaces(change: Change, gone: set[str]) -> Iterator[Statement]:
     teams = Teams.of(change)
     kept = {teams.of_namespace(item.name) for item in change.of_new("", "Namespace")}
     removed, lenders = {item.identity for item in change.all_removed}, find_lenders(change)
@@ -76,7 +106,8 @@ def _namespaces(change: Change, gone: set[str], order: tuple[str, ...]) -> Itera
         loses = "Kubernetes deletes all objects in it" if len(names) == 1 else "Kubernetes deletes all objects in them"
         rest = f"{loses}, such as running jobs, volume claims and Secrets"
         gone_objects = [item for item in objects if item.identity in removed]
-        details = (*order, f"the update removes {_count(gone_objects)}")
+        namespaces = [item for item in gone_objects if item.kind == "Namespace"]
+        details = (*_order(change, namespaces), f"the update removes {_count(gone_objects)}")
         objects = (*objects, *lenders)
         if team in kept:
             yield Statement("team", team, "loses", f"the {place}: {rest}", Risk.HIGH, details, objects)
@@ -114,12 +145,12 @@ def _count(objects: Sequence[Manifest]) -> str:
     return ", ".join(f"{count} {plural(kind, count)}" for kind, count in sorted(kinds.items()))
 
 
-def _claims(removed: Sequence[Manifest], gone: set[str], order: tuple[str, ...]) -> Iterator[Statement]:
-    for item in removed:
+def _claims(change: Change, gone: set[str]) -> Iterator[Statement]:
+    for item in change.all_removed:
         if (item.group, item.kind) == ("", "PersistentVolumeClaim") and item.namespace not in gone:
             rest = "removed, and its data is deleted if the reclaim policy of its volume is `Delete`"
             name = f"{item.namespace}/{item.name}"
-            yield Statement("volume claim", name, "is", rest, Risk.HIGH, order, (item,))
+            yield Statement("volume claim", name, "is", rest, Risk.HIGH, _order(change, [item]), (item,))
 
 
 def _secrets(removed: Sequence[Manifest], gone: set[str]) -> Iterator[Statement]:

@@ -14,6 +14,7 @@ from generator.config.model.quotas import quota_amounts
 from generator.config.model.tenants import Tenant
 from generator.config.platform import Platform
 from generator.facts.names import (
+    CONFIRMED_DELETION,
     POD_SECURITY_ENFORCE,
     REGISTRY_LOGIN,
     RELAXED,
@@ -57,7 +58,7 @@ def namespace(tenant: Tenant, team: str, platform: Platform) -> Body:
                 **(_OPENSHIFT_LABELS if cluster.is_openshift else {}),
             },
             "annotations": {
-                SYNC_OPTIONS: "Prune=confirm,Delete=confirm",
+                SYNC_OPTIONS: CONFIRMED_DELETION,
                 **namespace_parameters(tenant, team, platform),
                 **{f"{RELAXED}{exemption.rule}": exemption.reason for exemption in tenant.relax},
             },
@@ -186,7 +187,7 @@ def persistent_volume_claims(tenant: Tenant) -> Iterator[Body]:
                 "metadata": {
                     "name": volume.name,
                     "namespace": tenant.name,
-                    "annotations": {SYNC_OPTIONS: "Prune=confirm,Delete=confirm"},
+                    "annotations": {SYNC_OPTIONS: CONFIRMED_DELETION},
                 },
                 "spec": {
                     "accessModes": [*volume.access_modes],

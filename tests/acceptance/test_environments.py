@@ -155,7 +155,7 @@ def test_a_promotion_changes_one_line_and_prints_the_plan(repository: Path, mpig
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.splitlines() == [
         "platform.yaml: `environments.prod.gitops.revision` changes from `v1.0.0` to `v1.1.0`",
-        "output/sim-prod: argocd/application.yaml changed",
+        "output/sim-prod: argocd/application.yaml, argocd/tenants.yaml changed",
         "sim-prod 1.1.0, compared with v1.0.0:output/sim-prod",
         "version",
         "  low     release 1.1.0 replaces 1.0.0",
@@ -165,8 +165,9 @@ def test_a_promotion_changes_one_line_and_prints_the_plan(repository: Path, mpig
     ]
     changed = git(repository, "diff", "--numstat").splitlines()
     assert [row.split("\t") for row in changed] == [
-        ["1", "1", "output/sim-prod/argocd/application.yaml"],
-        ["2", "2", "output/sim-prod/release.json"],
+        ["2", "2", "output/sim-prod/argocd/application.yaml"],
+        ["2", "2", "output/sim-prod/argocd/tenants.yaml"],
+        ["3", "3", "output/sim-prod/release.json"],
         ["1", "1", "platform.yaml"],
     ]
     assert mpigen("synth", "platform.yaml").returncode == 0

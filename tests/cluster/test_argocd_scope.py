@@ -24,15 +24,28 @@ def matched(library: Path, pattern: str, paths: list[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_argo_cd_excludes_the_lock_and_the_kueue_configuration(name: str, control_plane_versions: Versions) -> None:
-    application = yaml.safe_load((ROOT / f"output/{name}/argocd/application.yaml").read_text())
-    source = application["spec"]["source"]
+def test_one_application_applies_every_file_except_the_lock_and_configurations(
+    name: str, control_plane_versions: Versions
+) -> None:
+    library = build(control_plane_versions["glob"])
+    policies, cluster = yaml.safe_load_all((ROOT / f"output/{name}/argocd/application.yaml").read_text())
+    (tenants,) = yaml.safe_load_all((ROOT / f"output/{name}/argocd/tenants.yaml").read_text())
+    source = cluster["spec"]["source"]
+    assert policies["spec"]["source"]["path"] == source["path"]
+    assert tenants["spec"]["generators"][0]["git"]["directories"] == [{"path": f"{source['path']}/tenants/*"}]
     folder = ROOT / "output" / Path(source["path"]).name
     files = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
-    left_alone = matched(build(control_plane_versions["glob"]), source["directory"]["exclude"], files)
-    assert left_alone == [
+    excluded = matched(library, source["directory"]["exclude"], files)
+    applied = [
+        *matched(library, policies["spec"]["source"]["directory"]["include"], files),
+        *(file for file in files if file not in excluded),
+        *(file for file in files if file.startswith("tenants/") and file.count("/") > 1),
+    ]
+    assert len(applied) == len(set(applied))
+    assert sorted(set(files) - set(applied)) == [
         "argocd/application.yaml",
         "argocd/project.yaml",
+        "argocd/tenants.yaml",
         "kueue/configuration.yaml",
         "release.json",
     ]
@@ -40,7 +53,12 @@ def test_argo_cd_excludes_the_lock_and_the_kueue_configuration(name: str, contro
 
 @pytest.mark.parametrize(
     "pattern",
-    ["{release.json,kueue/configuration.yaml,audit/policy.yaml,argocd/*}", "release.json", "{a,b/*}", "*.y?ml"],
+    [
+        "{release.json,kueue/configuration.yaml,audit/policy.yaml,argocd/*,tenants/*/*}",
+        "release.json",
+        "{a,b/*}",
+        "*.y?ml",
+    ],
 )
 def test_our_glob_matches_the_same_paths_as_argo_cd(pattern: str, control_plane_versions: Versions) -> None:
     paths = ["release.json", "releasexjson", "kueue/configuration.yaml", "x/kueue/configuration.yaml", "a", "b/c/d.yml"]

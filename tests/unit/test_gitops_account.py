@@ -53,7 +53,8 @@ def test_the_account_can_apply_every_object_of_an_example(example: Path) -> None
             assert (manifest.group, CATALOG.entries[manifest.api_version, manifest.kind].plural) in written
 
 
-def test_roles_beyond_its_rights_are_granted_by_name() -> None:
+def test_roles_beyond_its_rights_are_bound_by_name() -> None:
+    """The API server checks `escalate` without the name of a role that `kubectl auth reconcile` creates."""
     tree = [
         role("ClusterRole", "ours"),
         role("ClusterRoleBinding", "x", roleRef={"kind": "ClusterRole", "name": "theirs"}),
@@ -62,7 +63,7 @@ def test_roles_beyond_its_rights_are_granted_by_name() -> None:
     ]
     rbac = "rbac.authorization.k8s.io"
     found = account_rules(tree, CATALOG)
-    assert about(found, "escalate") == {(rbac, "clusterroles"): ["ours"]}
+    assert about(found, "escalate") == {(rbac, "clusterroles"): []}
     assert about(found, "bind") == {(rbac, "clusterroles"): ["theirs", "view"], (rbac, "roles"): ["local"]}
 
 
@@ -91,7 +92,9 @@ def test_the_role_is_rendered_if_the_platform_grants_it() -> None:
             "namespace": "openshift-gitops",
         }
     ]
-    assert GITOPS_ROLE in about(granted.body["rules"], "escalate")["rbac.authorization.k8s.io", "clusterroles"]
+    assert GITOPS_ROLE in about(granted.body["rules"], "bind")["rbac.authorization.k8s.io", "clusterroles"]
+    options = {found.body["metadata"]["annotations"]["argocd.argoproj.io/sync-options"] for found in (granted, binding)}
+    assert options == {"Prune=false,Delete=false"}
 
 
 def test_no_role_is_granted_by_default(platform: Platform) -> None:

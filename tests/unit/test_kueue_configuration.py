@@ -11,7 +11,7 @@ from generator import App, Platform, pipeline
 from generator.config.model.cluster import Cluster
 from generator.config.model.queues import CONFIGURATION_FILE, Queues
 from generator.facts.versions import minors
-from generator.gitops.argocd import app_project
+from generator.gitops.argocd import app_projects
 from generator.kueue.configuration import KEY, configuration, kueue_object
 from generator.schemas.catalog import Catalog
 from generator.schemas.embedded import Engine
@@ -126,5 +126,5 @@ def test_argo_cd_cannot_change_the_kueue_configuration(distribution: str) -> Non
     tree = pipeline.render(platform, App(platform))
     (found,) = [manifest for manifest in tree if manifest.file == CONFIGURATION_FILE]
     assert platform.gitops
-    allowed = app_project(platform, platform.gitops, tree)["spec"]["clusterResourceWhitelist"]
-    assert {"group": found.group, "kind": found.kind} not in allowed
+    for project in app_projects(platform, platform.gitops, tree):
+        assert {"group": found.group, "kind": found.kind} not in project["spec"]["clusterResourceWhitelist"]

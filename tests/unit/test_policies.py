@@ -43,7 +43,7 @@ def test_openshift_namespaces_are_managed_by_kueue_and_skipped_by_the_label_sync
 def test_a_namespace_is_deleted_only_after_confirmation(platform: Platform) -> None:
     body = namespace.namespace(platform.tenants[0], "team-a", platform)
     options = body["metadata"]["annotations"]["argocd.argoproj.io/sync-options"]
-    assert options == "Prune=confirm,Delete=confirm"
+    assert options == "Prune=confirm,Delete=confirm,PruneLast=true"
 
 
 def test_every_role_includes_the_weaker_ones() -> None:

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from generator import Cluster, Platform
 from generator.config.model.secrets import Secrets, Store
 from generator.config.model.tenants import DataVolume, Tenant
-from generator.gitops.metadata import WAVE_ANNOTATION, WAVES, annotate_waves
+from generator.gitops.metadata import WAVE_ANNOTATION, WAVES, annotate_for_argocd
 from generator.manifests import Body, Manifest
 from generator.policies import namespace
 from generator.policies import secrets as policies_secrets
@@ -152,7 +152,10 @@ def test_every_namespace_of_a_team_has_its_secrets_and_volumes() -> None:
 def test_a_volume_is_shared_and_deleted_only_after_confirmation() -> None:
     volume = {"name": "d", "size": "1024Gi", "class": "cephfs"}
     (body,) = namespace.persistent_volume_claims(tenant({}, volumes=[volume]))
-    assert body["metadata"]["annotations"]["argocd.argoproj.io/sync-options"] == "Prune=confirm,Delete=confirm"
+    assert (
+        body["metadata"]["annotations"]["argocd.argoproj.io/sync-options"]
+        == "Prune=confirm,Delete=confirm,PruneLast=true"
+    )
     assert body["spec"] == {
         "accessModes": ["ReadWriteMany"],
         "resources": {"requests": {"storage": "1Ti"}},
@@ -174,7 +177,7 @@ def test_secrets_and_claims_are_in_the_last_sync_wave() -> None:
     last = {"SecretStore", "ExternalSecret", "PersistentVolumeClaim"}
     body = {"apiVersion": "v1", "metadata": {"name": "x"}}
     waves = {
-        kind: annotate_waves([Manifest({**body, "kind": kind}, "x.yaml")])[0].body["metadata"]["annotations"][
+        kind: annotate_for_argocd([Manifest({**body, "kind": kind}, "x.yaml")])[0].body["metadata"]["annotations"][
             WAVE_ANNOTATION
         ]
         for kind in last

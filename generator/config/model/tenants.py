@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
+from fnmatch import fnmatchcase
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, field_validator
@@ -170,12 +170,21 @@ class DataVolume(Section):
         return value
 
 
-# The namespaces of Kubernetes and OpenShift, and the namespaces of Trainer, JobSet, Kueue and Argo CD.
-_RESERVED = re.compile(r"default|kube-.*|openshift|openshift-.*|kubeflow-system|jobset-system|kueue-system|argocd")
+RESERVED_NAMESPACES = (
+    "argocd",
+    "default",
+    "jobset-system",
+    "kube-*",
+    "kubeflow-system",
+    "kueue-system",
+    "openshift",
+    "openshift-*",
+)
+"""Patterns of the namespaces of Kubernetes and OpenShift, and of Trainer, JobSet, Kueue and Argo CD."""
 
 
 def _is_free_namespace(value: str) -> str:
-    if _RESERVED.fullmatch(value):
+    if any(fnmatchcase(value, pattern) for pattern in RESERVED_NAMESPACES):
         raise invalid(f"`{value}` is a namespace of the cluster", "choose another name")
     return value
 

@@ -1,0 +1,80 @@
+"""Test the Applications of a release: each object has one, and its AppProject permits the object."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import pytest
+
+from generator import Platform, pipeline
+from generator.config.model.tenants import RESERVED_NAMESPACES
+from generator.facts.kinds import KINDS
+from generator.facts.names import CONFIRMED_DELETION, LAST_DELETION, SYNC_OPTIONS
+from generator.gitops.argocd import application_set, applications, find_tenant, is_applied
+from generator.manifests import Body, Manifest
+from tests.conftest import EXAMPLES
+
+UNIVERSITY = "university"
+
+
+def rendered(example: Path) -> list[Manifest]:
+    platform, app = pipeline.load(example)
+    return pipeline.render(platform, app)
+
+
+def permits(project: Body, manifest: Manifest) -> bool:
+    """Return True if a project permits an object (argo-cd v3.2.1 controller/sync.go WithPermissionValidator)."""
+    spec = project["spec"]
+    if not manifest.namespace:
+        return {"group": manifest.group, "kind": manifest.kind} in spec["clusterResourceWhitelist"]
+    names = [entry["namespace"] for entry in spec["destinations"]]
+    denied = [name[1:] for name in names if name.startswith("!")]
+    return "*" in names and not any(fnmatchcase(manifest.namespace, name) for name in denied)
+
+
+def test_the_project_of_its_application_permits_every_object(example: Path) -> None:
+    tree = rendered(example)
+    cluster, tenants = (item.body for item in tree if item.kind == "AppProject")
+    for item in tree:
+        if is_applied(item.file):
+            assert permits(tenants if find_tenant(item.file) else cluster, item), (item.kind, item.name)
+
+
+def test_the_project_of_tenants_permits_no_policy_and_no_namespace_of_the_cluster() -> None:
+    _, tenants = (item.body for item in rendered(EXAMPLES[UNIVERSITY]) if item.kind == "AppProject")
+    kinds = {entry["kind"] for entry in tenants["spec"]["clusterResourceWhitelist"]}
+    assert kinds == {"AdminNetworkPolicy", "ClusterQueue", "ClusterRoleBinding", "Namespace"}
+    denied = {entry["namespace"] for entry in tenants["spec"]["destinations"]} - {"*"}
+    assert denied == {f"!{name}" for name in RESERVED_NAMESPACES}
+
+
+def test_policies_have_no_object_that_waits_for_a_confirmation(example: Path) -> None:
+    for item in rendered(example):
+        if item.file.startswith(("cluster/access/", "cluster/admission/", "cluster/isolation/")):
+            options = item.body["metadata"].get("annotations", {}).get(SYNC_OPTIONS, "")
+            assert "confirm" not in options, item.name
+
+
+def test_an_object_that_protects_a_namespace_is_deleted_with_the_namespace(example: Path) -> None:
+    """Argo CD prunes objects without `PruneLast` while the namespace still waits for its confirmation."""
+    kinds = {"LimitRange", "Namespace", "NetworkPolicy", "ResourceQuota", "RoleBinding"}
+    found = [item for item in rendered(example) if item.kind in kinds]
+    options = {item.kind: item.body["metadata"]["annotations"].get(SYNC_OPTIONS) for item in found}
+    last = dict.fromkeys(("LimitRange", "NetworkPolicy", "ResourceQuota"), LAST_DELETION)
+    assert options == {**last, "Namespace": CONFIRMED_DELETION, "RoleBinding": None}
+
+
+@pytest.mark.parametrize("row", [row for row in KINDS if row.of_tenants], ids=lambda row: row.kind)
+def test_kinds_of_tenants_are_cluster_scoped(row: object) -> None:
+    assert not row.namespaced  # type: ignore[attr-defined]
+
+
+def test_all_applications_follow_the_same_revision(platform: Platform) -> None:
+    assert platform.gitops
+    gitops = platform.gitops.model_copy(update={"revision": "small/1.0.0"})
+    specs = [body["spec"] for body in applications(platform, gitops)]
+    tenants = application_set(platform, gitops)["spec"]
+    specs.append(tenants["template"]["spec"])
+    assert [spec["source"]["targetRevision"] for spec in specs] == ["small/1.0.0"] * 3
+    assert [each["git"]["revision"] for each in tenants["generators"]] == ["small/1.0.0"]
