@@ -270,6 +270,13 @@ class Planned:
     against: str
     effects: Sequence[Effect]
 
+    @property
+    def is_new_version(self) -> bool:
+        """Return True if the release before the update has another version."""
+        return any(
+            effect.topic == "version" and effect.before and effect.after == self.version for effect in self.effects
+        )
+
 
 def plan(source: Path, output: Path, against: str) -> Planned:
     """Return the effects of an update: of a platform file, or of the release in a folder. Write nothing.

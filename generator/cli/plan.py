@@ -10,7 +10,7 @@ import click
 
 from generator.cli.inputs import against_option, environment_option, find_platform_file, no_python_option, output_option
 from generator.cli.output import has_color, printing, progress, show
-from generator.errors import ExitCode
+from generator.errors import ExitCode, OutputError, Problem
 
 if TYPE_CHECKING:
     from generator.pipeline import Planned
@@ -45,8 +45,23 @@ if TYPE_CHECKING:
     show_default=True,
     help="Exit with 1 if an effect has this risk or a higher one.",
 )
+@click.option(
+    "--write",
+    "is_written",
+    is_flag=True,
+    help="Write the plan of a release in a folder into its CHANGES.md, as the section of its version.",
+)
 @no_python_option
-def plan(platform: Path | None, *, output: Path, against: str, form: str, has_details: bool, fail_on: str) -> int:
+def plan(  # noqa: PLR0913 - one argument for each option
+    platform: Path | None,
+    *,
+    output: Path,
+    against: str,
+    form: str,
+    has_details: bool,
+    fail_on: str,
+    is_written: bool,
+) -> int:
     """Show what an update of PLATFORM means for teams, jobs and nodes, and the risk of each effect.
 
     PLATFORM is a platform.yaml or an mpigen_platform.py, which mpigen renders and compares with the
@@ -63,8 +78,12 @@ def plan(platform: Path | None, *, output: Path, against: str, form: str, has_de
     from generator.report import plan as report
 
     source = platform or find_platform_file()
+    if is_written and not source.is_dir():
+        raise click.UsageError("--write needs the folder of a release: run `mpigen synth`, and name OUTPUT/<platform>")
     with progress(f"rendering {source}"):
         done = pipeline.plan(source, output, against)
+    if is_written:
+        _write(done, source)
     if form == "markdown":
         with printing():
             click.echo(report.markdown(_title(done), done.effects), nl=False)
@@ -73,6 +92,27 @@ def plan(platform: Path | None, *, output: Path, against: str, form: str, has_de
         show(form, report.facts(done.platform, done.version, done.against, done.effects), lines)
     is_risky = any(effect.risk.reaches(fail_on) for effect in done.effects)
     return ExitCode.FINDINGS if is_risky else ExitCode.OK
+
+
+def _write(done: Planned, folder: Path) -> None:
+    """Write a plan into CHANGES.md of a release.
+
+    Raises:
+        OutputError: the release before has the same version, or there is none, or the file cannot be written.
+    """
+    from generator.documents.edit import replace_file
+    from generator.documents.files import read_file
+    from generator.release import CHANGES, add_section, report_os_errors
+    from generator.report.plan import section
+
+    if not done.is_new_version:
+        before = f"`{done.against}` has release {done.version} too" if done.against else "there is no release before"
+        fix = "raise `release` in the platform file, or name the release before this one with --against"
+        raise OutputError((Problem(f"{before}, so the plan is not the change of a version", fix, str(folder)),))
+    file = folder / CHANGES
+    text = read_file(file).decode() if file.exists() else ""
+    with report_os_errors(folder):
+        replace_file(file, add_section(text, section(done.version, done.effects)).encode())
 
 
 def _title(done: Planned) -> str:

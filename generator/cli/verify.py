@@ -29,6 +29,7 @@ def verify(folders: tuple[Path, ...], against: str | None, form: str) -> int:
 
     With --against REV, mpigen also fails if a release differs from the Git revision REV but has the same
     version. It ignores the folder argocd/, whose Application selects the version that Argo CD applies.
+    It also fails if a CHANGES.md in the release does not describe the change since REV.
     """
     from generator.release import find_unraised, verify
 
@@ -36,6 +37,7 @@ def verify(folders: tuple[Path, ...], against: str | None, form: str) -> int:
     problems = [problem for release in releases for problem in verify(release)]
     if against and not problems:
         problems = [problem for release in releases for problem in find_unraised(release, against)]
+        problems += [problem for release in releases for problem in _find_stale_changes(release, against)]
     verdict = counted(len(problems), "problem")
     result = Result(
         summary={"releases": list(map(str, releases)), "problems": len(problems)},
@@ -45,6 +47,34 @@ def verify(folders: tuple[Path, ...], against: str | None, form: str) -> int:
     )
     emit(form, result)
     return result.exit_code
+
+
+def _find_stale_changes(home: Path, against: str) -> list[Problem]:
+    """Return a problem if CHANGES.md of a release does not describe its change from a Git revision.
+
+    A release without CHANGES.md, or with the version that it has in the revision, has no problem.
+
+    Args:
+        home: the folder of the release.
+        against: the Git revision.
+
+    Raises:
+        ConfigError, OutputError, DocumentError or InputError: as for `plan`.
+    """
+    from generator import pipeline
+    from generator.documents.files import read_file
+    from generator.release import CHANGES, has_section
+    from generator.report.plan import section
+
+    file = home / CHANGES
+    if not file.exists():
+        return []
+    planned = pipeline.plan(home, home.parent, against)
+    text = read_file(file).decode(errors="replace")
+    if not planned.is_new_version or has_section(text, section(planned.version, planned.effects)):
+        return []
+    message = f"does not describe the change from `{against}` to release {planned.version}"
+    return [Problem(message, f"run `mpigen plan {home} --against {against} --write`", str(file))]
 
 
 def _releases(folders: Sequence[Path]) -> Iterator[Path]:

@@ -16,6 +16,7 @@ import yaml
 from generator.documents.load import load
 from generator.errors import DocumentError
 
+_MODE = 0o644
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./-]*")
 
 
@@ -95,7 +96,7 @@ def _format(keys: Sequence[str], value: str) -> str:
 
 
 def replace_file(file: Path, text: bytes) -> None:
-    """Replace the content of a file in one step. The file keeps its mode, and a link keeps its target.
+    """Replace the content of a file in one step, or create it. The file keeps its mode, and a link keeps its target.
 
     Raises:
         OSError: the file cannot be replaced.
@@ -105,7 +106,10 @@ def replace_file(file: Path, text: bytes) -> None:
     try:
         with os.fdopen(handle, "wb") as stream:
             stream.write(text)
-        shutil.copymode(target, fresh)
+        if target.exists():
+            shutil.copymode(target, fresh)
+        else:
+            Path(fresh).chmod(_MODE)
         Path(fresh).replace(target)
     except BaseException:
         Path(fresh).unlink(missing_ok=True)

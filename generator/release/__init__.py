@@ -2,6 +2,7 @@
 
     output/<platform>/              the generated files, and files of the user
     output/<platform>/release.json  the lock: the version, the inputs, and the digest of every generated file
+    output/<platform>/CHANGES.md    the plans of the releases, if the user writes them; the lock does not list it
 
 `write` reads the folder (`folder`), compares it with the content to write (`lock`), stops if files or edits of the user
 would be lost, prepares the new folder beside the old one and exchanges them (`exchange`). `history` reads the release
@@ -9,6 +10,7 @@ that a new one replaces, from a Git revision (`git`) or from disk. `archive` pac
 """
 
 from generator.release.archive import Packed, pack
+from generator.release.changes import CHANGES, add_section, has_section
 from generator.release.exchange import report_os_errors
 from generator.release.history import (
     Tree,
@@ -26,6 +28,7 @@ from generator.release.lock import LOCK, Lock, Release
 from generator.release.write import Written, verify, write, write_all
 
 __all__ = [
+    "CHANGES",
     "LOCK",
     "Lock",
     "Packed",
@@ -33,9 +36,11 @@ __all__ = [
     "Tree",
     "Update",
     "Written",
+    "add_section",
     "find_replaced",
     "find_tagged",
     "find_unraised",
+    "has_section",
     "is_tag",
     "pack",
     "read_manifest_texts",

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from generator.errors import OutputError, Problem
+from generator.release.changes import CHANGES
 from generator.release.exchange import carry_over, exchange, lock_folder, report_os_errors, stage, write_files
 from generator.release.folder import Folder, read_file, read_folder
 from generator.release.lock import LOCK, Lock, Release, find_clash, lock_and_files, spell_paths
@@ -71,7 +72,7 @@ class Plan:
             added=tuple(sorted(new.keys() - old.keys())),
             changed=tuple(sorted(path for path in new.keys() & old.keys() if new[path] != old[path])),
             removed=tuple(sorted(old.keys() - new.keys())),
-            kept=folder.kept,
+            kept=tuple(path for path in folder.kept if path != CHANGES),
             earlier=tuple(sorted({path.partition("/")[0] for path in folder.earlier if path.endswith(f"/{LOCK}")})),
         )
 
@@ -88,7 +89,7 @@ class Written:
         added: new files. This list, `changed` and `removed` omit the lock.
         changed: files with other bytes than before.
         removed: generated files that no longer exist.
-        kept: files that mpigen did not generate, which stay unchanged.
+        kept: files that mpigen did not generate, which stay unchanged. This list omits CHANGES.md.
         earlier: the folders of older releases that were removed; the earlier layout had a folder for each version.
     """
 
@@ -173,5 +174,6 @@ def verify(folder: Path) -> list[Problem]:
         message = "holds releases of the earlier layout, a folder for each version"
         return [Problem(message, "run `mpigen synth`, which replaces them by one tree", str(folder))]
     stray = f"is not listed in {LOCK}, so mpigen did not generate it"
-    strays = [Problem(stray, "move the file out of the release", file=str(folder / path)) for path in release.kept]
+    fix = "move the file out of the release"
+    strays = [Problem(stray, fix, file=str(folder / path)) for path in release.kept if path != CHANGES]
     return [*release.odd, *release.unlocked, *release.edits.values(), *(strays if release.lock else [])]

@@ -64,6 +64,12 @@ def markdown(title: str, effects: Sequence[Effect]) -> str:
     return "\n".join([*lines, ""])
 
 
+def section(version: str, effects: Sequence[Effect]) -> str:
+    """Return the section of a release in CHANGES.md: an item for each effect, by topic."""
+    lines = [f"- **{effect.risk}** {effect.topic}: {_escape(effect.text)}" for effect in effects]
+    return "\n".join([f"## {version}", "", *lines, ""])
+
+
 def _table(effects: Sequence[Effect]) -> Iterator[str]:
     yield "| risk | topic | effect |"
     yield "| --- | --- | --- |"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.platforms import platform_file
 from tests.conftest import EXAMPLES, Run
 
 TEAM = """\
@@ -72,3 +73,19 @@ def test_one_changed_quota_is_a_diff_of_a_few_lines(repository: Path, mpigen: Ru
     rows = changed(repository, mpigen, **{QUOTA: QUOTA.replace("5", "6"), "release: 1.0.0": "release: 1.1.0"})
     assert {path.partition("/")[0] for path in rows} <= {"release.json", "tenants", "cluster"}
     assert sum(added + removed for added, removed in rows.values()) < 20
+
+
+@pytest.mark.slow
+def test_one_quota_of_500_teams_is_a_diff_of_a_few_lines(tmp_path: Path, mpigen: Run) -> None:
+    file = platform_file(tmp_path, 500)
+    git(tmp_path, "init", "--quiet", "--initial-branch=main")
+    assert mpigen("synth", file).returncode == 0
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "--quiet", "--message", "start")
+    before, team, after = file.read_text().partition("  - name: team-00250\n")
+    after = after.replace("h100: 2, cpu: 2", "h100: 1, cpu: 2", 1)
+    file.write_text(before.replace("release: 1.0.0", "release: 1.1.0") + team + after)
+    assert mpigen("synth", file).returncode == 0
+    rows = [row.split("\t") for row in git(tmp_path, "diff", "--numstat", "--", "output").splitlines()]
+    assert "output/bench-500/tenants/team-00250/queue.yaml" in {path for _, _, path in rows}
+    assert sum(int(added) + int(removed) for added, removed, _ in rows) < 20, rows

@@ -1,4 +1,4 @@
-"""Test that `kill -9` leaves one complete release on disk, and that the next run succeeds."""
+"""Test that `kill -9`, and several writers at once, leave one complete release, and that the next run succeeds."""
 
 from __future__ import annotations
 
@@ -128,3 +128,19 @@ def test_a_killed_writer_leaves_one_complete_release(output: Path, kills: int, *
             assert [path.name for path in output.iterdir()] == ["prod"]
     assert in_two_steps or not seen["none"]
     assert min(seen["old"], seen["new"], seen["debris"]) > 0, f"the kills missed the writing: {seen}, {needed:.3f} s"
+
+
+def test_four_writers_at_the_same_time_leave_one_complete_release(output: Path) -> None:
+    writer = Writer(output, in_two_steps=False)
+    mine = write(release("A"), output).folder / "mine.txt"
+    mine.write_text("mine\n")
+    for _ in range(3):
+        with ExitStack() as processes:
+            writers = [processes.enter_context(writer.start(mark)) for mark in "ABAB"]
+            for process in writers:
+                writer.let_go(process)
+            ends = [process.communicate()[0] for process in writers]
+        assert ends == ["done\n"] * 4
+        assert mark_on_disk(output) in CONTENTS
+        assert mine.read_text() == "mine\n"
+        assert [path.name for path in output.iterdir()] == ["prod"]
