@@ -150,9 +150,10 @@ def test_argo_cd_skips_the_audit_policy_and_needs_no_right_for_it() -> None:
     assert not is_applied(AUDIT_POLICY_FILE)
     platform = Platform.model_validate(regulated() | {"cluster": {"distribution": "kubernetes"}})
     tree = pipeline.render(platform, App(platform))
-    (project, application) = tree[-2:]
-    assert AUDIT_POLICY_FILE in application.body["spec"]["source"]["directory"]["exclude"]
-    assert "Policy" not in {each["kind"] for each in project.body["spec"]["clusterResourceWhitelist"]}
+    (cluster,) = [each for each in tree if each.kind == "Application" and each.name.endswith("-cluster")]
+    assert AUDIT_POLICY_FILE in cluster.body["spec"]["source"]["directory"]["exclude"]
+    projects = [each.body["spec"] for each in tree if each.kind == "AppProject"]
+    assert "Policy" not in {each["kind"] for spec in projects for each in spec["clusterResourceWhitelist"]}
     (role,) = [each for each in tree if each.kind == "ClusterRole" and each.name == "mpigen-gitops"]
     assert "audit.k8s.io" not in yaml.safe_dump(role.body)
 
