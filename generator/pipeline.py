@@ -205,19 +205,22 @@ class _Draft:
         from generator.hazards.sources import point_at_platform
 
         checked = judge(self.platform, self.tree, adoption.today, self.release.files, adoption.suite)
-        of_manifests = [*checked.findings, *self._compare(adoption.suite)]
+        of_manifests = [*checked.findings, *self._compare(adoption)]
         findings = point_at_platform(of_manifests, self.tree, self.source, self.environment)
-        findings += find_hazards(self.platform, self.source, self.environment)
+        findings += find_hazards(self.platform, self.source, self.environment, adoption.today)
         return replace(checked, findings=findings).with_paths(self.paths)
 
-    def _compare(self, suite: Suite) -> list[Finding]:
+    def _compare(self, adoption: Adoption) -> list[Finding]:
         """Return the findings of the checks that compare this release with the release that it replaces.
 
         The first release is compared with an empty release.
         """
         texts = {**(self.replaced.texts if self.replaced else {}), **self.release.files}
-        older = self.replaced.manifests(self.release, self.tree) if self.replaced else []
-        return compare_rendered(older, self.tree, texts, self.release.targets, suite)
+        older = (
+            [*self.replaced.manifests(self.release, self.tree), self.replaced.lock.manifest] if self.replaced else []
+        )
+        newer = [*self.tree, self.release.lock.manifest]
+        return compare_rendered(older, newer, texts, self.release.targets, adoption.suite, adoption.today)
 
 
 def _draft_all(platform_file: Path, output: Path, against: str) -> list[_Draft]:
@@ -250,6 +253,9 @@ def _draft(platform_file: Path, environment: str, app: App, output: Path, agains
         inputs=platform.digest(),
         targets=platform.cluster.versions.model_dump(),
         protections=read_protections(tree),
+        removed={name: removal.as_texts for name, removal in platform.removed.items()},
+        renames={tenant.name: tenant.renamed_from for tenant in platform.tenants if tenant.renamed_from},
+        predecessor=platform.renamed_from or "",
     )
     return _Draft(environment, platform, platform_file, tree, release, home, find_replaced(home, against))
 
@@ -278,7 +284,7 @@ class Planned:
         )
 
 
-def plan(source: Path, output: Path, against: str) -> Planned:
+def plan(source: Path, output: Path, against: str, today: dt.date | None = None) -> Planned:
     """Return the effects of an update: of a platform file, or of the release in a folder. Write nothing.
 
     Args:
@@ -286,6 +292,8 @@ def plan(source: Path, output: Path, against: str) -> Planned:
         output: the folder for releases, for a platform file.
         against: the Git revision or folder with the release before the update. Default for a platform file: `HEAD`, or
             the release on disk if `HEAD` has none. Default for a folder: `HEAD`.
+        today: the day of the plan: an acknowledgement in `removed` with an earlier last day has no effect. None to
+            ignore last days.
 
     Raises:
         ConfigError: the platform file is invalid or declares environments of which the user selects none, or there is
@@ -300,7 +308,7 @@ def plan(source: Path, output: Path, against: str) -> Planned:
 
     if source.is_dir():
         update = read_update(source, against)
-        change = Change(update.old, update.new, update.lock.targets)
+        change = Change(update.old, update.new, update.lock.targets, today)
         return Planned(update.lock.platform, update.lock.version, update.against, find_effects(change))
     _, app = load(source)
     draft = _draft(source, "", app, output, against)
@@ -309,7 +317,7 @@ def plan(source: Path, output: Path, against: str) -> Planned:
     if draft.replaced:
         replaced = replace(draft.replaced, prefix="")
         old = [*replaced.manifests(draft.release, draft.tree), *replaced.other_manifests, replaced.lock.manifest]
-    change = Change(old, [*draft.tree, *read_others(draft.home), lock.manifest], lock.targets)
+    change = Change(old, [*draft.tree, *read_others(draft.home), lock.manifest], lock.targets, today)
     before = draft.replaced.prefix.removeprefix("replaced:").rstrip("/") if draft.replaced else ""
     return Planned(lock.platform, lock.version, before, find_effects(change))
 
@@ -582,7 +590,7 @@ def validate(subject: Subject, engine: str, cache: Path) -> Validation:
     changes, texts = None, stdin
     if subject.since:
         older = _find_older(subject.since, subject.paths)
-        changes = compare_with_older(older, sources.files, stdin, subject.targets, subject.suite)
+        changes = compare_with_older(older, sources.files, stdin, subject.targets, subject.suite, subject.today)
         checked, texts = checked.with_findings(changes), {**stdin, **older.texts}
     return Validation(
         pass_missing_schemas(checked) if subject.ignore_missing else checked,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import os
 import stat
@@ -298,7 +299,12 @@ class Older:
 
 
 def compare_with_older(
-    old: Older, new: Sequence[Path], stdin: Mapping[str, bytes], targets: Mapping[str, str], suite: Suite
+    old: Older,
+    new: Sequence[Path],
+    stdin: Mapping[str, bytes],
+    targets: Mapping[str, str],
+    suite: Suite,
+    today: dt.date | None = None,
 ) -> list[Finding]:
     """Return the findings of an update from old releases to new files.
 
@@ -310,6 +316,7 @@ def compare_with_older(
         stdin: name → text of new files that are not on disk.
         targets: component → minor version; if empty, the versions of each new release, or the newest.
         suite: the checks of the run.
+        today: the day of the check; without it no rule depends on the day.
 
     Raises:
         OutputError: `old` has no objects, or the releases do not match: see `pairs`.
@@ -327,7 +334,12 @@ def compare_with_older(
         catalog = Catalog.bundled(targets or dict(after.targets))
         try:
             findings += compare(
-                old_objects, new_objects, catalog.targets, lambda file: texts.get(file) or read_file(Path(file)), suite
+                old_objects,
+                new_objects,
+                catalog.targets,
+                lambda file: texts.get(file) or read_file(Path(file)),
+                suite,
+                today,
             )
         except InputError as error:  # a file was deleted during the check
             findings += unreadable(*error.problems).findings
@@ -354,7 +366,10 @@ def compare_rendered(
     texts: Mapping[str, str],
     targets: Mapping[str, str],
     suite: Suite,
+    today: dt.date | None = None,
 ) -> list[Finding]:
     """Return the findings of an update from a release on disk to a rendered one. `texts` is file → rendered YAML."""
     numbered = list(number_documents(new))
-    return compare(old, numbered, targets, lambda file: texts[file] if file in texts else read_file(Path(file)), suite)
+    return compare(
+        old, numbered, targets, lambda file: texts[file] if file in texts else read_file(Path(file)), suite, today
+    )

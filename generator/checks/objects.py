@@ -145,11 +145,13 @@ class Change:
         old: all manifests of the old tree.
         new: all manifests of the new tree.
         targets: component → minor version, such as `{"kueue": "0.19"}`. A missing component has its newest version.
+        today: the day of the check; None if checks must not depend on it.
     """
 
     old: Sequence[Manifest]
     new: Sequence[Manifest]
     targets: Mapping[str, str]
+    today: dt.date | None = None
 
     def between(self) -> Iterator[Change]:
         """Yield the change itself, for checks that read all manifests of both trees."""

@@ -282,6 +282,7 @@ def compare(
     targets: Mapping[str, str],
     text_of: Callable[[str], str | bytes],
     suite: Suite = _OURS,
+    today: dt.date | None = None,
 ) -> list[Finding]:
     """Return the findings of an update that replaces an old output tree by a new one.
 
@@ -291,11 +292,12 @@ def compare(
         targets: component → minor version.
         text_of: returns the text of a file of either tree. Called only for files with breaches.
         suite: the checks of the run.
+        today: the day of the check; without it no rule depends on the day.
 
     Raises:
         InputError: from `text_of`.
     """
-    return _place_by_file(judge_change(old, new, targets, suite), text_of)
+    return _place_by_file(judge_update(Change(old, new, targets, today), suite), text_of)
 
 
 def judge_change(

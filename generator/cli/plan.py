@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from generator.cli.inputs import against_option, environment_option, find_platform_file, no_python_option, output_option
+from generator.cli.inputs import (
+    against_option,
+    environment_option,
+    find_platform_file,
+    no_python_option,
+    output_option,
+    read_today,
+)
 from generator.cli.output import has_color, printing, progress, show
 from generator.errors import ExitCode, OutputError, Problem
 
@@ -81,7 +88,7 @@ def plan(  # noqa: PLR0913 - one argument for each option
     if is_written and not source.is_dir():
         raise click.UsageError("--write needs the folder of a release: run `mpigen synth`, and name OUTPUT/<platform>")
     with progress(f"rendering {source}"):
-        done = pipeline.plan(source, output, against)
+        done = pipeline.plan(source, output, against, read_today())
     if is_written:
         _write(done, source)
     if form == "markdown":

@@ -27,12 +27,13 @@ from generator.config.mistakes import RULE_BROKEN
 from generator.config.model.access import SUPERUSERS, Callers, PlatformAccess, to_callers
 from generator.config.model.cluster import Cluster, GitOps
 from generator.config.model.fabrics import Fabric
-from generator.config.model.fields import MappingOf, Name, Section, Steps, invalid
+from generator.config.model.fields import MappingOf, Name, Section, Steps, invalid, sort_keys
 from generator.config.model.isolation import Isolation
 from generator.config.model.policies import Policies
 from generator.config.model.pools import Pool
 from generator.config.model.queues import Queues
 from generator.config.model.quotas import Supply, pool_supply
+from generator.config.model.removals import Removal
 from generator.config.model.runtimes import Runtime
 from generator.config.model.tenants import Cohort, Tenant, remote_cohorts, workers_cohort
 from generator.config.rules.find import find_mistakes
@@ -77,6 +78,9 @@ class Platform(Section):
     )
     """The semantic version of the release, which is all manifests that mpigen writes from this file. Raise it with
     every change."""
+    renamed_from: Name | None = Field(default=None, examples=["prod"])
+    """The earlier name of the platform. mpigen then compares the release with the folder of the earlier name. Delete
+    this field after Argo CD applies the release. Default: the platform keeps its name."""
     cluster: Cluster = Field(default=Cluster(), examples=[{"distribution": "openshift"}])
     """The cluster that the manifests are for: its distribution, network and versions."""
     fabrics: tuple[Fabric, ...] = Field(default=(), examples=[[{"name": "ib", "server": "hgx-h100"}]])
@@ -92,6 +96,14 @@ class Platform(Section):
     cohorts: tuple[Cohort, ...] = Field(default=(), examples=[[{"name": "physics"}, {"name": "chemistry"}]])
     """Groups of teams that share quota with each other first. Default: the cohorts that `tenants[].cohort` names,
     directly below the root Cohort of these tenants and without quota of their own."""
+    removed: Annotated[dict[Name, Removal], AfterValidator(sort_keys)] = Field(
+        default={},
+        validate_default=True,
+        examples=[{"team-sim": {"reason": "the data is archived", "until": "2027-04-30"}}],
+    )
+    """Acknowledgements: the teams and namespaces that a release may remove, by name. Argo CD deletes their namespaces
+    with all data. Without an acknowledgement, mpigen writes no release that removes a team. Delete an acknowledgement
+    after its last day."""
     policies: Policies = Field(default=Policies(), examples=[{"images": {"registries": ["quay.io/acme/"]}}])
     """Rules for all tenants: Pod Security, admission policies, images, residency and retention."""
     access: PlatformAccess = Field(default=PlatformAccess(), examples=[{"admin": ["group:platform-admins"]}])
@@ -156,6 +168,8 @@ class Platform(Section):
         sections |= {section: getattr(self, section) for section in SECTIONS}
         return PartialPlatform(
             platform=self.platform,
+            renamed_from=self.renamed_from or "",
+            removed=tuple(self.removed),
             names=names,
             **sections,
         )

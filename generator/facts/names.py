@@ -131,6 +131,10 @@ DOCS = "mpigen.dev/docs"
 TENANT_LABEL = "mpigen.dev/tenant"
 """Label of a namespace: the team that owns it, the same in all of the team's namespaces."""
 
+RETIRED = "mpigen.dev/retired"
+"""Label of the namespaces of a retired team, with the last day on which the team keeps its data. The annotation with
+this key has the reason."""
+
 FABRIC = "mpigen.dev/fabric"
 """Annotation of a pod: the fabric that its ranks use; `none` if ranks use TCP on nodes that have a fabric."""
 

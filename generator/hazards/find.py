@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from generator.documents.load import load
 from generator.documents.locate import locate_all
 from generator.documents.messages import format_path
 from generator.errors import MpigenError
+from generator.hazards import days
 from generator.hazards.settings import RULES, Hazard
 
 
@@ -106,16 +108,19 @@ def shadowed_module(file: Path) -> Iterator[Hazard]:
 declare("platform/shadowed-module", severity=WARNING, text=shadowed_module)
 
 
-def find_hazards(platform: Platform, file: Path, environment: str = "") -> list[Finding]:
+def find_hazards(platform: Platform, file: Path, environment: str = "", today: dt.date | None = None) -> list[Finding]:
     """Return a warning for every hazard. It has a line if the platform file is YAML.
 
     Args:
         platform: the platform that the file declares.
         file: a platform.yaml or mpigen_platform.py, as the user named it.
         environment: the environment of the platform; empty for a file without environments.
+        today: the day of the check; None to ignore last days.
     """
     hazards = [("platform/shadowed-module", hazard) for hazard in shadowed_module(file)]
     hazards += [(check, hazard) for check, rule in RULES.items() for hazard in rule(platform)]
+    if today is not None:
+        hazards += [(check, hazard) for check, rule in days.RULES.items() for hazard in rule(platform, today)]
     places = locate_paths(file, [hazard.path for _, hazard in hazards], environment)
     return [
         Finding(

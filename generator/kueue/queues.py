@@ -100,7 +100,7 @@ def cluster_queue(tenant: Tenant, platform: Platform) -> Body:
                 "cohortName": platform.cohort_of(tenant),
                 "namespaceSelector": _namespace_selector(tenant),
                 "queueingStrategy": "BestEffortFIFO",
-                "stopPolicy": _STOP[tenant.stop],
+                "stopPolicy": _STOP["drain" if tenant.retired else tenant.stop],
                 "flavorFungibility": {"whenCanBorrow": "MayStopSearch", "whenCanPreempt": "TryNextFlavor"},
                 "preemption": _PREEMPTION[tenant.preemption],
                 "fairSharing": {"weight": str(tenant.weight)},
@@ -120,11 +120,16 @@ def _namespace_selector(tenant: Tenant) -> Body:
 
 
 def holding(tenant: Tenant, pools: Sequence[Supply]) -> Holding:
-    """Return the nominal quota of a tenant, including its reservations, and its limits for borrowing and lending."""
+    """Return the nominal quota of a tenant, including its reservations, and its limits for borrowing and lending.
+
+    A retired tenant has no lending limit. Kueue lends the nominal quota of a stopped ClusterQueue too: it counts all
+    ClusterQueues of a cohort (kueue v0.19.2 pkg/cache/scheduler/resource_node.go updateCohortResourceNode), and stops
+    only the admission of the queue itself (snapshot.go skipInactiveCQReason).
+    """
     return Holding(
         quota=sum_amounts(*(quota_amounts(quota, pools) for quota in tenant.quotas)),
         borrow=quota_amounts(tenant.borrow, pools),
-        lend=None if tenant.lend is None else quota_amounts(tenant.lend, pools),
+        lend=None if tenant.lend is None or tenant.retired else quota_amounts(tenant.lend, pools),
     )
 
 

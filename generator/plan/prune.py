@@ -15,14 +15,17 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from generator.checks.change.queues import queue_removed
+from generator.checks.change.removals import Departures
 from generator.checks.objects import Change, ChangedObject
 from generator.checks.quota.queues import KUEUE
-from generator.documents.messages import format_names
+from generator.documents.messages import escape_control, format_names
 from generator.facts.names import SYNC_OPTIONS
 from generator.manifests import Manifest
 from generator.objects.fields import mapping, string, strings
 from generator.plan.effect import Effect, Risk
-from generator.plan.subjects import Statement, Teams, merge, plural
+from generator.plan.renames import find_renames
+from generator.plan.subjects import Statement, Teams, conjugate, merge, plural
+from generator.plan.teams import describe_team, find_belongings
 from generator.plan.trees import find_lenders
 
 _TOPIC = "prune"
@@ -97,6 +100,7 @@ def _namespaces(change: Change, gone: set[str]) -> Iterator[Statement]:
     teams = Teams.of(change)
     kept = {teams.of_namespace(item.name) for item in change.of_new("", "Namespace")}
     removed, lenders = {item.identity for item in change.all_removed}, find_lenders(change)
+    renames = find_renames(change)
     by_team: dict[str, list[str]] = {}
     for name in sorted(gone):
         by_team.setdefault(teams.of_namespace(name), []).append(name)
@@ -107,14 +111,49 @@ def _namespaces(change: Change, gone: set[str]) -> Iterator[Statement]:
         rest = f"{loses}, such as running jobs, volume claims and Secrets"
         gone_objects = [item for item in objects if item.identity in removed]
         namespaces = [item for item in gone_objects if item.kind == "Namespace"]
-        details = (*_order(change, namespaces), f"the update removes {_count(gone_objects)}")
+        details = (
+            *_order(change, namespaces),
+            f"the update removes {_count(gone_objects)}",
+            *_acknowledgements(change, names),
+        )
         objects = (*objects, *lenders)
-        if team in kept:
+        if team in renames:
+            new = renames[team]
+            gained = [item.name for item in change.added("", "Namespace") if teams.of_namespace(item.name) == new]
+            starts = f"{plural('namespace', len(gained))} {format_names(gained)} {conjugate('starts', len(gained))}"
+            rest = f"renamed to `{new}`, but Kubernetes cannot rename a namespace: the {starts} empty, and Kubernetes "
+            rest += f"deletes the {place} with all objects, such as running jobs, volume claims and Secrets"
+            details = (
+                f"team `{new}` is {describe_team(change, new, gained)}",
+                *_claims_that_stay(change, names),
+                *details,
+            )
+            objects = (*objects, *find_belongings(change, gained))
+            yield Statement("team", team, "is", rest, Risk.HIGH, details, objects)
+        elif team in kept:
             yield Statement("team", team, "loses", f"the {place}: {rest}", Risk.HIGH, details, objects)
         elif names == [team]:
             yield Statement("team", team, "is", f"removed with its namespace: {rest}", Risk.HIGH, details, objects)
         else:
             yield Statement("team", team, "is", f"removed with the {place}: {rest}", Risk.HIGH, details, objects)
+
+
+def _acknowledgements(change: Change, namespaces: Sequence[str]) -> Iterator[str]:
+    """Yield a sentence with the reason and the last day of each acknowledgement of removed namespaces."""
+    departures = Departures.of(change)
+    removed = [item for item in change.removed("", "Namespace") if item.name in namespaces]
+    rows = [departures.acknowledgement_of(item) or {} for item in removed]
+    texts = [(string(row.get("until")), escape_control(string(row.get("reason")))) for row in rows if row]
+    for until, reason in dict.fromkeys(texts):
+        yield f"the platform file acknowledges the removal until {until}: {reason}"
+
+
+def _claims_that_stay(change: Change, namespaces: Sequence[str]) -> Iterator[str]:
+    """Yield a sentence about the volume claims in the old files of these namespaces, whose data a rename deletes."""
+    claims = [item for item in change.of_old("", "PersistentVolumeClaim") if item.namespace in namespaces]
+    if claims:
+        names = format_names([f"{item.namespace}/{item.name}" for item in claims])
+        yield f"the data of the {plural('volume claim', len(claims))} {names} does not move to the new namespace"
 
 
 def _belongings(change: Change, names: set[str]) -> tuple[Manifest, ...]:

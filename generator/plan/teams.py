@@ -6,13 +6,14 @@ from collections.abc import Iterable, Iterator
 
 from generator.checks.objects import Change, ChangedObject
 from generator.checks.quota.queues import KUEUE, Queues
-from generator.documents.messages import format_names
-from generator.facts.names import MANAGED_BY, PARAMETER, PART_OF, TENANT_LABEL
+from generator.documents.messages import escape_control, format_names
+from generator.facts.names import MANAGED_BY, PARAMETER, PART_OF, RETIRED, TENANT_LABEL
 from generator.manifests import Manifest
 from generator.objects.fields import mapping, string
 from generator.plan.effect import Effect, Risk
 from generator.plan.largest import compute_largest, describe_left_out
 from generator.plan.quota import format_size
+from generator.plan.renames import find_renames
 from generator.plan.subjects import Statement, Teams, merge, plural
 from generator.plan.trees import QueueTrees, find_lenders
 from generator.plan.values import format_change
@@ -31,13 +32,16 @@ def find_team_effects(change: Change) -> Iterator[Effect]:
     by_team: dict[str, list[Manifest]] = {}
     for item in change.added("", "Namespace"):
         by_team.setdefault(teams.of_namespace(item.name), []).append(item)
-    new = [team for team in by_team if team not in known]
+    renamed = set(find_renames(change).values())
+    new = [team for team in by_team if team not in known and team not in renamed]
     statements = [
         _new_team(change, team, by_team[team], has_sizes=len(new) <= _MOST_TEAMS)
         if team in new
         else _new_namespaces(change, team, by_team[team])
         for team in by_team
+        if team not in renamed
     ]
+    statements += _retirements(change)
     for changed in ChangedObject.between(change):
         if (changed.new.group, changed.new.kind) == ("", "Namespace"):
             statements += _labels(changed)
@@ -49,6 +53,20 @@ def find_team_effects(change: Change) -> Iterator[Effect]:
 
 def _new_team(change: Change, team: str, namespaces: list[Manifest], *, has_sizes: bool) -> Statement:
     names = [item.name for item in namespaces]
+    text = describe_team(change, team, names, has_sizes=has_sizes)
+    causes = (*find_belongings(change, names), *find_lenders(change))
+    return Statement("team", team, "is", text, Risk.LOW, (), causes)
+
+
+def describe_team(change: Change, team: str, names: list[str], *, has_sizes: bool = True) -> str:
+    """Return the predicate of a new team: its namespaces, quota and largest jobs.
+
+    Args:
+        change: the update.
+        team: the name of the team.
+        names: its new namespaces.
+        has_sizes: False to leave out the largest jobs.
+    """
     place = "" if names == [team] else f" with the {plural('namespace', len(names))} {format_names(names)}"
     queues = QueueTrees.of(change).after
     own = _queues_of(change, names)
@@ -56,8 +74,7 @@ def _new_team(change: Change, team: str, namespaces: list[Manifest], *, has_size
     text = f"new{place}" + (f", and owns {' and '.join(filter(None, quota))}" if any(quota) else ", without quota")
     if queues and own and has_sizes and (jobs := _format_jobs(queues, own)):
         text += f"; {jobs}"
-    causes = (*_belongings(change, names, own), *find_lenders(change))
-    return Statement("team", team, "is", text, Risk.LOW, (), causes)
+    return text
 
 
 def _new_namespaces(change: Change, team: str, namespaces: list[Manifest]) -> Statement:
@@ -66,7 +83,43 @@ def _new_namespaces(change: Change, team: str, namespaces: list[Manifest]) -> St
     own = _queues_of(change, names)
     if own:
         text += f", {'with' if len(names) > 1 else 'which has'} the quota of {format_names(own)}"
-    return Statement("team", team, "gets", text, Risk.LOW, (), _belongings(change, names, own))
+    return Statement("team", team, "gets", text, Risk.LOW, (), find_belongings(change, names))
+
+
+def _retirements(change: Change) -> Iterator[Statement]:
+    """Yield the teams that an update retires, activates again, or retires until another day."""
+    teams = Teams.of(change)
+    by_team: dict[str, list[ChangedObject]] = {}
+    for item in ChangedObject.between(change):
+        pair = [(string(side.labels.get(RETIRED)), _reason(side)) for side in (item.old, item.new)]
+        if (item.new.group, item.new.kind) == ("", "Namespace") and pair[0] != pair[1]:
+            by_team.setdefault(teams.of_namespace(item.new.name), []).append(item)
+    for team, items in sorted(by_team.items()):
+        was, now = (string(side.labels.get(RETIRED)) for side in (items[0].old, items[0].new))
+        causes, risk = tuple(item.new for item in items), Risk.LOW
+        details: tuple[str, ...] = (_reason(items[0].new),)
+        if now and not was:
+            rest, risk = f"retired, and keeps its namespaces and volume claims until {now}", Risk.HIGH
+            details = (*details, *_RETIREMENT)
+        elif now:
+            rest = f"retired until {now}" + (f" instead of {was}" if was != now else " for another reason")
+            risk = Risk.MEDIUM if now < was else Risk.LOW
+        else:
+            rest, details = "active again", ()
+        yield Statement("team", team, "is", rest, risk, details, causes, was or None, now or None)
+
+
+def _reason(namespace: Manifest) -> str:
+    reason = string(mapping(namespace.body, "metadata", "annotations").get(RETIRED))
+    return escape_control(f"the reason is: {reason}") if reason else ""
+
+
+_RETIREMENT = (
+    "the topics `queues`, `access` and `protections` have the drained queue, the lost roles and the rejected TrainJobs",
+    "other teams can borrow the quota of the team, up to their borrowing limits",
+    "pods that no queue manages keep running",
+    "RoleBindings that team admins created stay, because no file of the release has them",
+)
 
 
 def _queues_of(change: Change, namespaces: Iterable[str]) -> list[str]:
@@ -75,13 +128,14 @@ def _queues_of(change: Change, namespaces: Iterable[str]) -> list[str]:
     return sorted({string(mapping(item.body, "spec").get("clusterQueue")) for item in queues} - {""})
 
 
-def _belongings(change: Change, namespaces: Iterable[str], queues: Iterable[str]) -> tuple[Manifest, ...]:
+def find_belongings(change: Change, namespaces: Iterable[str]) -> tuple[Manifest, ...]:
     """Return the objects that change because of new namespaces.
 
     These are the new namespaces and their objects, further new objects in the same files and in the folders of the
-    Namespace files, and the changed ClusterQueues named in `queues`.
+    Namespace files, and the changed ClusterQueues of the namespaces.
     """
-    own, names = set(namespaces), set(queues)
+    own = set(namespaces)
+    names = set(_queues_of(change, own))
     inside = [item for item in change.all_added if item.namespace in own or _is_namespace(item, own)]
     folders = {item.file.rpartition("/")[0] for item in inside if item.kind == "Namespace"} - {""}
     files = {item.file for item in inside}

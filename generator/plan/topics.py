@@ -48,7 +48,7 @@ def find_effects(change: Change) -> list[Effect]:
     Args:
         change: the manifests before and after the update. The lock of a release is one of its manifests.
     """
-    change = Change(_by_identity(change.old), _by_identity(change.new), change.targets)
+    change = Change(_by_identity(change.old), _by_identity(change.new), change.targets, change.today)
     effects = [effect for find in TOPICS.values() for effect in _in_order(find(change))]
     return [*effects, *find_other_effects(change, effects)]
 

@@ -118,6 +118,11 @@ def platform_access(access: PlatformAccess) -> list[Body]:
     ]
 
 
+def granted_roles(tenant: Tenant) -> Mapping[str, str]:
+    """Return kind of access → role, for the roles that the tenant can grant: all, or only `view` if it is retired."""
+    return {access: role for access, role in ROLES.items() if access == "view" or not tenant.retired}
+
+
 def role_bindings(tenant: Tenant) -> list[Body]:
     """Return a RoleBinding for each kind of access that the tenant grants to at least one subject."""
     return [
@@ -128,14 +133,14 @@ def role_bindings(tenant: Tenant) -> list[Body]:
             "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": role},
             "subjects": [subject(text) for text in getattr(tenant.access, access)],
         }
-        for access, role in ROLES.items()
+        for access, role in granted_roles(tenant).items()
         if getattr(tenant.access, access)
     ]
 
 
 def runtime_reader_binding(tenant: Tenant) -> Body | None:
     """Return the binding that lets a tenant's users list runtimes and priorities; None if the tenant has no users."""
-    users = sorted({user for access in ROLES for user in getattr(tenant.access, access)})
+    users = sorted({user for access in granted_roles(tenant) for user in getattr(tenant.access, access)})
     return cluster_role_binding(f"{RUNTIME_READER}-{tenant.name}", RUNTIME_READER, users) if users else None
 
 

@@ -18,6 +18,7 @@ from generator.facts.names import (
     POD_SECURITY_ENFORCE,
     REGISTRY_LOGIN,
     RELAXED,
+    RETIRED,
     SERVICE_ACCOUNT,
     SYNC_OPTIONS,
     TENANT_LABEL,
@@ -47,6 +48,7 @@ def namespace(tenant: Tenant, team: str, platform: Platform) -> Body:
             "name": tenant.name,
             "labels": {
                 TENANT_LABEL: team,
+                **({RETIRED: tenant.retired.until} if tenant.retired else {}),
                 **tenant.labels,
                 **{f"{RELAXED}{exemption.rule}": exemption.until for exemption in tenant.relax},
                 **_pod_security_labels(tenant, platform.policies.pod_security),
@@ -60,6 +62,7 @@ def namespace(tenant: Tenant, team: str, platform: Platform) -> Body:
             "annotations": {
                 SYNC_OPTIONS: CONFIRMED_DELETION,
                 **namespace_parameters(tenant, team, platform),
+                **({RETIRED: tenant.retired.reason} if tenant.retired else {}),
                 **{f"{RELAXED}{exemption.rule}": exemption.reason for exemption in tenant.relax},
             },
         },
@@ -106,13 +109,17 @@ def service_account(tenant: Tenant, cluster: Cluster) -> Body:
 def resource_quota(tenant: Tenant) -> Body:
     """Return the ResourceQuota of a namespace: objects, storage, and the requests in `limits.resources` of the tenant.
 
+    A retired tenant can create no TrainJobs. Its other TrainJobs stay: kubernetes v1.34.2
+    pkg/controller/resourcequota deletes nothing.
+
     If a limit is below the quota of the ClusterQueue, pods of admitted jobs are rejected: the jobs hold quota and never
     start. A limit on cpu or memory rejects every pod without a request for cpu or memory.
     """
     limits = tenant.limits
+    jobs = 0 if tenant.retired else limits.train_jobs
     hard = {
         **{f"requests.{resource}": str(amount) for resource, amount in limits.resources.items()},
-        "count/trainjobs.trainer.kubeflow.org": str(quantities.parse(str(limits.train_jobs))),
+        "count/trainjobs.trainer.kubeflow.org": str(quantities.parse(str(jobs))),
         "services.loadbalancers": "0",
         "services.nodeports": "0",
         "persistentvolumeclaims": None if limits.volumes is None else str(quantities.parse(str(limits.volumes))),

@@ -32,6 +32,9 @@ class Release:
         targets: the target versions of the checks, such as `{"kubernetes": "1.34"}`.
         protections: object, such as `ValidatingAdmissionPolicyBinding/prod-queue` → its protection, such as `Deny`; see
             generator/objects/protections.py.
+        removed: team or namespace → its acknowledgement in the platform file, with `reason`, `until` and `unretired`.
+        renames: team → its earlier name.
+        predecessor: the earlier name of the platform; empty if the platform keeps its name.
     """
 
     platform: str
@@ -40,13 +43,24 @@ class Release:
     inputs: str
     targets: Mapping[str, str]
     protections: Mapping[str, str] = field(default_factory=dict)
+    removed: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    renames: Mapping[str, str] = field(default_factory=dict)
+    predecessor: str = ""
 
     @property
     def lock(self) -> Lock:
         """The lock of this release."""
         files = {path: digest(text.encode()) for path, text in self.files.items()}
         return Lock(
-            self.platform, self.version, files, f"sha256:{self.inputs}", dict(self.targets), dict(self.protections)
+            self.platform,
+            self.version,
+            files,
+            f"sha256:{self.inputs}",
+            dict(self.targets),
+            dict(self.protections),
+            dict(self.removed),
+            dict(self.renames),
+            self.predecessor,
         )
 
 
@@ -62,6 +76,7 @@ class Lock:
         inputs: `sha256:…` of the canonical platform.
         targets: target versions.
         protections: object → its protection, as in `Release`. Locks of earlier versions of mpigen have none.
+        removed: the acknowledged removals, as in `Release`. `renames` and `predecessor` likewise.
     """
 
     platform: str
@@ -70,6 +85,9 @@ class Lock:
     inputs: str = ""
     targets: Mapping[str, str] = field(default_factory=dict)
     protections: Mapping[str, str] = field(default_factory=dict)
+    removed: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    renames: Mapping[str, str] = field(default_factory=dict)
+    predecessor: str = ""
 
     @property
     def versioned(self) -> Mapping[str, str]:
@@ -89,6 +107,9 @@ class Lock:
             "targets": dict(self.targets),
             "files": dict(self.files),
             **({"protections": dict(self.protections)} if self.protections else {}),
+            **({"removed": {name: dict(fields) for name, fields in self.removed.items()}} if self.removed else {}),
+            **({"renames": dict(self.renames)} if self.renames else {}),
+            **({"predecessor": self.predecessor} if self.predecessor else {}),
         }
         metadata = {"name": self.platform, "annotations": {"config.kubernetes.io/local-config": "true"}}
         content = {"apiVersion": "mpigen.dev/v1", "kind": "Release", "metadata": metadata, "spec": spec}
@@ -115,6 +136,9 @@ class Lock:
                 *lock.files.values(),
                 *lock.targets.values(),
                 *lock.protections.values(),
+                *(text for fields in lock.removed.values() for text in fields.values()),
+                *lock.renames.values(),
+                lock.predecessor,
             )
         except (KeyError, TypeError, AttributeError, RecursionError):
             raise ValueError("a field of the lock is missing or malformed") from None

@@ -33,7 +33,15 @@ REDUCED = {
     **RAISED,
     "  - {name: other, use: openmpi, pool: cpu}\n": "",
     "  - {name: team-b, quota: {cpu: 1}, access: {edit: [group:b]}}\n": "",
+    "gitops:": "removed: {team-b: {reason: the project ended, until: 2026-01-31, unretired: true}}\ngitops:",
 }
+TEAM_B = "  - {name: team-b, quota: {cpu: 1}, access: {edit: [group:b]}}\n"
+RETIRED = {
+    **RAISED,
+    "edit: [group:b]}": "edit: [group:b]}, retired: {reason: the project ended, until: 2025-12-31}",
+}
+REMOVED = {"release: 1.0.0": "release: 1.2.0", TEAM_B: ""}
+ACKNOWLEDGED = {**REMOVED, "gitops:": "removed: {team-b: {reason: no data, until: 2026-01-31}}\ngitops:"}
 
 
 @pytest.fixture
@@ -92,6 +100,40 @@ def test_changes_that_may_strand_jobs_are_reported_and_written(file: Path, tmp_p
     names = ("cluster/runtimes/other.yaml", "tenants/team-b/namespace.yaml")
     assert gone == [f"replaced:output/demo/{name}" for name in names]
     assert not any((tmp_path / "output/demo" / name).exists() for name in names)
+
+
+def test_a_team_leaves_in_two_releases_with_an_acknowledgement(file: Path, tmp_path: Path, mpigen: Run) -> None:
+    change(file, ACKNOWLEDGED)
+    ran = mpigen("synth", file)
+    assert (ran.returncode, "team `team-b` is removed in the next release, but no earlier" in ran.stdout) == (1, True)
+    change(file, RETIRED)
+    assert mpigen("synth", file).returncode == 0
+    assert "mpigen-edit" not in (tmp_path / "output/demo/tenants/team-b/access.yaml").read_text()
+    before = tree(tmp_path)
+    change(file, REMOVED)
+    ran = mpigen("synth", file)
+    assert (ran.returncode, "without an acknowledgement" in ran.stdout, tree(tmp_path)) == (1, True, before)
+    change(file, ACKNOWLEDGED)
+    assert mpigen("synth", file, SOURCE_DATE_EPOCH="1893456000").returncode == 1
+    planned = mpigen("plan", file, "--format", "json", SOURCE_DATE_EPOCH="1893456000").stdout
+    assert [effect["topic"] for effect in json.loads(planned)["effects"]][:1] == ["refused"]
+    shutil.copytree(tmp_path / "output", tmp_path / "before")
+    ran = mpigen("synth", file, "--format", "json")
+    assert (ran.returncode, changes(ran.stdout)) == (0, ["change/tenant-removed"])
+    assert not (tmp_path / "output/demo/tenants/team-b").exists()
+    assert mpigen("validate", "output", "--since", "before").returncode == 0
+    planned = mpigen("plan", "output/demo", "--against", "before/demo", "--format", "json").stdout
+    assert [effect["topic"] for effect in json.loads(planned)["effects"]] == ["version", "prune", "quota"]
+
+
+def test_an_acknowledgement_can_be_deleted_from_a_written_release(file: Path, tmp_path: Path, mpigen: Run) -> None:
+    change(file, REDUCED)
+    assert mpigen("synth", file).returncode == 0
+    before = tree(tmp_path)
+    change(file, {**REDUCED, "gitops:": "gitops:"})
+    ran = mpigen("synth", file)
+    assert ran.returncode == 0
+    assert [path.name for path, text in tree(tmp_path).items() if text != before[path]] == ["release.json"]
 
 
 def test_any_two_trees_can_be_compared(file: Path, tmp_path: Path, mpigen: Run) -> None:

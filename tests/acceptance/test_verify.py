@@ -127,10 +127,10 @@ def test_findings_about_removed_objects_have_an_excerpt(repository: Path, mpigen
     file = repository / "platform.yaml"
     file.write_text(file.read_text().replace("name: team-sim", "name: team-other"))
     said = mpigen("synth", file).stdout
-    assert f"HEAD:{HOME}/tenants/team-sim/namespace.yaml:6:9: warning: change/tenant-removed" in said
+    assert f"HEAD:{HOME}/tenants/team-sim/namespace.yaml:6:9: error: change/tenant-removed" in said
     assert "     6 |   name: team-sim\n" in said
     since = mpigen("validate", HOME, "--since", "HEAD").stdout
-    assert f"HEAD:{HOME}/tenants/team-sim/namespace.yaml:6:9: warning: change/tenant-removed" in since
+    assert f"HEAD:{HOME}/tenants/team-sim/namespace.yaml:6:9: error: change/tenant-removed" in since
     assert "     6 |   name: team-sim\n" in since
     assert mpigen("validate", "output", "--since", "main").stdout == since.replace("HEAD:", "main:")
 

@@ -84,7 +84,7 @@ class Case:
         """Return the findings in a text, from the engine that reports the check."""
         file = self.files.get("bad" if text == self.bad else "good", self.file)
         if self.family == "change":
-            return find_changes(text, self.base, self.targets, file)
+            return find_changes(text, self.base, self.targets, file, self.today)
         engine = ENGINES.get(self.check) or ENGINES.get(self.family)
         if engine is None:
             return find(text, file, self.targets, self.today)
@@ -104,11 +104,17 @@ def find(text: str, file: str, targets: Mapping[str, str] | None = None, today: 
     return checked.with_findings(together).in_order()
 
 
-def find_changes(new: str, old: str, targets: Mapping[str, str] | None = None, file: str = "new.yaml") -> list[Finding]:
+def find_changes(
+    new: str,
+    old: str,
+    targets: Mapping[str, str] | None = None,
+    file: str = "new.yaml",
+    today: dt.date | None = None,
+) -> list[Finding]:
     """Return the findings of applying one tree over another."""
     texts = {_OLD: old, file: new}
     before, after = (list(read(text, name)) for name, text in texts.items())
-    return sorted(compare(before, after, targets or {}, texts.__getitem__))
+    return sorted(compare(before, after, targets or {}, texts.__getitem__, today=today))
 
 
 def _find_in_release(_: Case, text: str, file: Path) -> Iterable[Finding]:
@@ -172,7 +178,7 @@ def _find_in_altered_release(_: Case, text: str, __: Path) -> Iterable[Finding]:
     return report_altered(verify(folder))
 
 
-def _find_in_platform(_: Case, text: str, file: Path) -> Iterable[Finding]:
+def _find_in_platform(case: Case, text: str, file: Path) -> Iterable[Finding]:
     """Return the hazards of a platform file."""
     from generator.config.load import load_platform
     from generator.config.python_file import run_platform_file
@@ -180,7 +186,7 @@ def _find_in_platform(_: Case, text: str, file: Path) -> Iterable[Finding]:
 
     file.write_text(text, "utf-8")
     platform = run_platform_file(file)["platform"] if file.suffix == ".py" else load_platform(file)
-    return find_hazards(platform, file)
+    return find_hazards(platform, file, today=case.today)
 
 
 def _find_by_policy_cases(_: Case, text: str, file: Path) -> Iterable[Finding]:

@@ -96,9 +96,14 @@ def _objects(whole: dict[str, Any], value: dict[str, Any]) -> Iterator[tuple[str
         yield "", value
     for choice in value.get("anyOf", ()):
         yield from _objects(whole, choice)
-    for suffix, items in (("[]", value.get("items")), ("[*]", value.get("additionalProperties"))):
+    for suffix, items in (("[]", value.get("items")), ("[*]", values_of(value))):
         if isinstance(items, dict):
             yield from ((suffix + more, target) for more, target in _objects(whole, items))
+
+
+def values_of(mapping: dict[str, Any]) -> Any:
+    """Return the schema of the values of a mapping; None if it has none. Keys may have to match a pattern."""
+    return next(iter(mapping.get("patternProperties", {}).values()), mapping.get("additionalProperties"))
 
 
 def _examples() -> dict[str, list[Any]]:

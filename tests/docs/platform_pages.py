@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from tests.docs.fields import Field, Section, schema, sections
+from tests.docs.fields import Field, Section, schema, sections, values_of
 from tests.docs.pages import DOCS
 
 FOLDER = DOCS / "reference" / "platform"
@@ -133,7 +133,7 @@ def type_of(part: dict[str, Any]) -> str:
     if kind == "array":
         return f"list of {type_of(part['items'])}"
     if kind == "object":
-        values = part.get("additionalProperties")
+        values = values_of(part)
         return f"mapping of string to {type_of(values)}" if isinstance(values, dict) and values else "object"
     if kind == "integer":
         return f"integer{_range(part)}"

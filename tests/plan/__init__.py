@@ -42,6 +42,7 @@ class Case:
         topic: the topic, such as `quota`.
         name: the name of the case, unique in the topic.
         base: the platform before the update.
+        before: the patch of the platform file that makes it the platform before the update; empty for none.
         edit: the patch of the platform file; empty for none.
         files: path → patch of a rendered file, after the edit.
         add: path → text of a new file.
@@ -53,6 +54,7 @@ class Case:
     topic: str
     name: str
     base: str
+    before: str = ""
     edit: str = ""
     files: Mapping[str, str] = field(default_factory=dict)
     add: Mapping[str, str] = field(default_factory=dict)
@@ -71,6 +73,8 @@ class Case:
         if self.old:
             return Change(list(read(self.old, "old.yaml")), list(read(self.new, "new.yaml")), {})
         text = platform_text(self.base)
+        if self.before:
+            text = patch(text, self.before, self.name)
         old, rendered = render(text), render(patch(text, self.edit, self.name) if self.edit else text)
         kept = {
             file: body for file, body in rendered.files.items() if not any(fnmatch(file, glob) for glob in self.remove)

@@ -1,4 +1,4 @@
-"""change/*: runtimes, namespaces and nodes that jobs use, and that an update changes, removes or restarts.
+"""change/*: runtimes and nodes that jobs use, and that an update changes, removes or restarts.
 
 mpigen's Application prunes: Argo CD deletes the objects that a release no longer has, as `kubectl delete` would.
 """
@@ -14,7 +14,7 @@ from generator.checks.change.immutable import next_name, written
 from generator.checks.objects import Change, ChangedObject
 from generator.checks.registry import INFO, WARNING, Breach, check
 from generator.documents.load import Path
-from generator.facts.names import REBOOTS, STEP, SUPPORT, SYNC_OPTIONS
+from generator.facts.names import REBOOTS, STEP, SUPPORT
 from generator.manifests import Manifest
 from generator.objects.fields import indexed_mappings, mapping, string
 from generator.objects.pods import JOB_SET
@@ -207,30 +207,6 @@ def runtime_removed(change: Change) -> Iterator[Breach]:
                 manifest,
                 value=manifest.name,
             )
-
-
-@check("change/tenant-removed", severity=WARNING, needs=Change)
-def tenant_removed(change: Change) -> Iterator[Breach]:
-    """Report a removed namespace.
-
-    mpigen's Application enables pruning. Argo CD asks for a confirmation before it deletes a namespace with the sync
-    option `Prune=confirm`, which mpigen sets on every namespace, and deletes other namespaces at once. Kubernetes then
-    deletes all objects in the namespace, such as running jobs, volume claims and Secrets.
-
-    Source: kubernetes v1.34.2 pkg/controller/namespace/deletion/namespaced_resources_deleter.go deleteAllContent,
-       argo-cd v3.2.1 docs/user-guide/sync-options.md
-    """
-    for manifest in change.removed("", "Namespace"):
-        options = string(mapping(manifest.body, "metadata", "annotations").get(SYNC_OPTIONS))
-        prunes = "asks for a confirmation, and then prunes" if "Prune=confirm" in options.split(",") else "prunes"
-        yield Breach(
-            ("metadata", "name"),
-            f"namespace `{manifest.name}` is removed in the next release",
-            f"Argo CD {prunes} the namespace: Kubernetes deletes its running jobs, volume claims and other objects",
-            "ask the users of the namespace to end their jobs and save their data first",
-            manifest,
-            value=manifest.name,
-        )
 
 
 _NEW, _REMOVED = "new", "removed in the next release"

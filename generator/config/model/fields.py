@@ -5,6 +5,7 @@ Amounts of known resources must be plausible: no bytes without a unit, no cores 
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from fractions import Fraction
@@ -159,6 +160,20 @@ String = Annotated[str, Field(strict=True)]
 Text = Annotated[str, Field(strict=True, min_length=1)]
 Flag = Annotated[bool, Field(strict=True)]
 Count = Annotated[int, Field(strict=True, ge=1, le=2**31 - 1)]
+
+
+def _is_day(value: str) -> str:
+    try:
+        day = dt.date.fromisoformat(value)
+    except ValueError:
+        day = None
+    if day is None or day.isoformat() != value:
+        raise invalid(f"{format_value(value)} is not a day", "write it like 2027-03-31")
+    return value
+
+
+Day = Annotated[String, AfterValidator(_is_day)]
+"""A day in the form `2027-03-31`."""
 
 _LABEL = r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?"
 _SUBDOMAIN = rf"(?=[-a-z0-9.]{{1,253}}/){_LABEL}(?:\.{_LABEL})*/"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from fnmatch import fnmatchcase
@@ -14,6 +13,7 @@ from generator.config.model.access import Access
 from generator.config.model.fabric_parts import FabricShare
 from generator.config.model.fields import (
     Count,
+    Day,
     Duration,
     Fault,
     Flag,
@@ -24,7 +24,6 @@ from generator.config.model.fields import (
     Room,
     Section,
     SetOf,
-    String,
     Text,
     duplicates,
     invalid,
@@ -35,8 +34,8 @@ from generator.config.model.isolation import Egress
 from generator.config.model.policies import ClassName, Registry, RuleName, Workloads
 from generator.config.model.queues import MULTI_KUEUE_CHECK
 from generator.config.model.quotas import Shares
+from generator.config.model.removals import Retirement
 from generator.config.model.secrets import Secrets
-from generator.documents.messages import format_value
 from generator.quantities import Quantity
 
 
@@ -67,20 +66,6 @@ class Limits(Section):
     """The maximum sum of the requests of all pods, such as `nvidia.com/gpu: 40`. This limit also holds for pods that
     bypass Kueue. Without `multiKueue`, it must be at least the sum of `quota`, `reservations` and `borrow`. Default: no
     limit."""
-
-
-def _is_day(value: str) -> str:
-    try:
-        day = dt.date.fromisoformat(value)
-    except ValueError:
-        day = None
-    if day is None or day.isoformat() != value:
-        raise invalid(f"{format_value(value)} is not a day", "write it like 2027-03-31")
-    return value
-
-
-Day = Annotated[String, AfterValidator(_is_day)]
-"""A day in the form `2027-03-31`."""
 
 
 class Reservation(Section):
@@ -194,6 +179,10 @@ class Tenant(Section):
 
     name: Annotated[Name, AfterValidator(_is_free_namespace)]
     """The name of the team, such as `team-cv`. The team's first namespace and its ClusterQueue have this name."""
+    renamed_from: Name | None = None
+    """The earlier name of the team. Kubernetes cannot rename a namespace, so the new namespace starts without jobs and
+    data, and the old one is deleted. `mpigen plan` then describes the rename, and `removed` must acknowledge the
+    deletion of the old namespace. Default: the team keeps its name."""
     namespaces: SetOf[Annotated[Name, AfterValidator(_is_free_namespace)]] = ()
     """Further namespaces of the team, such as `team-cv-dev`. They use the same ClusterQueue, and the same users have
     access."""
@@ -221,6 +210,11 @@ class Tenant(Section):
     stop: Literal["none", "hold", "drain"] = "none"
     """The stop policy of the team's ClusterQueue. `hold`: Kueue admits no more jobs. `drain`: Kueue also evicts running
     jobs."""
+    retired: Retirement | None = None
+    """The retirement of the team, which is the first step of its removal. Kueue evicts the running jobs of the team and
+    admits no others, and the API server rejects new TrainJobs. The team keeps only the RoleBinding of
+    `access.view`. Other teams can borrow all of its quota. Its namespaces, volume claims and Secrets stay. Default: the
+    team is active."""
     weight: Count = 1
     """The fair-share weight of the team, among all teams and cohorts with the same parent cohort. Any value except 1
     needs `queues.fairSharing`."""
@@ -264,6 +258,13 @@ class Tenant(Section):
     """The Secrets that External Secrets fetches for the team. Neither this file nor a release holds their values."""
     volumes: NamedOf[DataVolume] = ()
     """PersistentVolumeClaims for the team's data."""
+
+    def _contradictions(self) -> Iterator[Fault]:
+        reads = ("retired", "stop")
+        if self.retired and self.stop != "none":
+            message = f"`stop: {self.stop}` has no effect on a retired team, because `retired` drains its queue"
+            fix = "remove `stop`, or set `retired` in a later release, after the running jobs complete"
+            yield Fault(message, fix, ("stop",), reads)
 
     @field_validator("relax")
     @classmethod

@@ -10,6 +10,7 @@ from generator.config.rules import (  # noqa: F401 - importing a module register
     pools,
     quotas,
     references,
+    removals,
     runtimes,
     secrets,
 )

@@ -140,12 +140,13 @@ def namespace_parameters(home: Tenant, team: str, platform: Platform) -> dict[st
 
 
 def _grantable(home: Tenant) -> list[str]:
-    """Return the subjects to which team admins can give a role.
+    """Return the subjects to which team admins can give a role. If the team is retired, these are its viewers alone.
 
     `view` may also list groups of all users or ServiceAccounts. The result lacks these groups.
     """
     access = home.access
-    declared = {*access.admin, *access.edit, *access.submit, *access.view, *access.grantable}
+    active = () if home.retired else (*access.admin, *access.edit, *access.submit, *access.grantable)
+    declared = {*access.view, *active}
     return sorted(subject for subject in declared if not meaning_of(subject))
 
 

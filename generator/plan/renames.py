@@ -1,0 +1,21 @@
+"""Teams that an update renames: `renamedFrom` of the platform file names the earlier team."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from generator.checks.change.removals import Departures
+from generator.checks.objects import Change
+
+
+def find_renames(change: Change) -> Mapping[str, str]:
+    """Return earlier name → present name of each team that the update renames.
+
+    The old tree has only the earlier team, the new tree has only the present one, and the update removes the namespace
+    with the earlier name. If the team keeps this namespace, its label has the present team, and the team gets a further
+    namespace.
+    """
+    departures = Departures.of(change)
+    gone = {item.name for item in change.removed("", "Namespace")} & (departures.before - departures.after)
+    new = departures.after - departures.before
+    return {earlier: team for team, earlier in departures.renames.items() if earlier in gone and team in new}
