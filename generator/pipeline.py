@@ -255,7 +255,6 @@ def _draft(platform_file: Path, environment: str, app: App, output: Path, agains
         protections=read_protections(tree),
         removed={name: removal.as_texts for name, removal in platform.removed.items()},
         renames={tenant.name: tenant.renamed_from for tenant in platform.tenants if tenant.renamed_from},
-        predecessor=platform.renamed_from or "",
     )
     return _Draft(environment, platform, platform_file, tree, release, home, find_replaced(home, against))
 

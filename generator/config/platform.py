@@ -78,9 +78,6 @@ class Platform(Section):
     )
     """The semantic version of the release, which is all manifests that mpigen writes from this file. Raise it with
     every change."""
-    renamed_from: Name | None = Field(default=None, examples=["prod"])
-    """The earlier name of the platform. mpigen then compares the release with the folder of the earlier name. Delete
-    this field after Argo CD applies the release. Default: the platform keeps its name."""
     cluster: Cluster = Field(default=Cluster(), examples=[{"distribution": "openshift"}])
     """The cluster that the manifests are for: its distribution, network and versions."""
     fabrics: tuple[Fabric, ...] = Field(default=(), examples=[[{"name": "ib", "server": "hgx-h100"}]])
@@ -168,7 +165,6 @@ class Platform(Section):
         sections |= {section: getattr(self, section) for section in SECTIONS}
         return PartialPlatform(
             platform=self.platform,
-            renamed_from=self.renamed_from or "",
             removed=tuple(self.removed),
             names=names,
             **sections,

@@ -34,7 +34,6 @@ class Release:
             generator/objects/protections.py.
         removed: team or namespace → its acknowledgement in the platform file, with `reason`, `until` and `unretired`.
         renames: team → its earlier name.
-        predecessor: the earlier name of the platform; empty if the platform keeps its name.
     """
 
     platform: str
@@ -45,7 +44,6 @@ class Release:
     protections: Mapping[str, str] = field(default_factory=dict)
     removed: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     renames: Mapping[str, str] = field(default_factory=dict)
-    predecessor: str = ""
 
     @property
     def lock(self) -> Lock:
@@ -60,7 +58,6 @@ class Release:
             dict(self.protections),
             dict(self.removed),
             dict(self.renames),
-            self.predecessor,
         )
 
 
@@ -76,7 +73,7 @@ class Lock:
         inputs: `sha256:…` of the canonical platform.
         targets: target versions.
         protections: object → its protection, as in `Release`. Locks of earlier versions of mpigen have none.
-        removed: the acknowledged removals, as in `Release`. `renames` and `predecessor` likewise.
+        removed: the acknowledged removals, as in `Release`. `renames` likewise.
     """
 
     platform: str
@@ -87,7 +84,6 @@ class Lock:
     protections: Mapping[str, str] = field(default_factory=dict)
     removed: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     renames: Mapping[str, str] = field(default_factory=dict)
-    predecessor: str = ""
 
     @property
     def versioned(self) -> Mapping[str, str]:
@@ -109,7 +105,6 @@ class Lock:
             **({"protections": dict(self.protections)} if self.protections else {}),
             **({"removed": {name: dict(fields) for name, fields in self.removed.items()}} if self.removed else {}),
             **({"renames": dict(self.renames)} if self.renames else {}),
-            **({"predecessor": self.predecessor} if self.predecessor else {}),
         }
         metadata = {"name": self.platform, "annotations": {"config.kubernetes.io/local-config": "true"}}
         content = {"apiVersion": "mpigen.dev/v1", "kind": "Release", "metadata": metadata, "spec": spec}
@@ -138,7 +133,6 @@ class Lock:
                 *lock.protections.values(),
                 *(text for fields in lock.removed.values() for text in fields.values()),
                 *lock.renames.values(),
-                lock.predecessor,
             )
         except (KeyError, TypeError, AttributeError, RecursionError):
             raise ValueError("a field of the lock is missing or malformed") from None

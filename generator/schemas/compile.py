@@ -219,5 +219,7 @@ def own_kinds() -> list[Kind]:
     metadata = _record(name=_TEXT, annotations=_map(_TEXT))
     spec = _record(platform=_TEXT, version=_TEXT, inputs=_DIGEST, targets=_map(_TEXT), files=_map(_DIGEST))
     spec["properties"]["protections"] = _map({"type": "string"})  # locks of earlier versions have none
+    spec["properties"]["removed"] = _map({"type": "object", "additionalProperties": _TEXT})
+    spec["properties"]["renames"] = _map(_TEXT)
     schema = object_schema("mpigen.dev/v1", "Release", _record(metadata=metadata, spec=spec), {})
     return [Kind("mpigen.dev", "v1", "Release", "releases", "Cluster", schema)]

@@ -108,7 +108,7 @@ def test_a_team_leaves_in_two_releases_with_an_acknowledgement(file: Path, tmp_p
     assert (ran.returncode, "team `team-b` is removed in the next release, but no earlier" in ran.stdout) == (1, True)
     change(file, RETIRED)
     assert mpigen("synth", file).returncode == 0
-    assert "mpigen-edit" not in (tmp_path / "output/demo/tenants/team-b/access.yaml").read_text()
+    assert not (tmp_path / "output/demo/tenants/team-b/access.yaml").exists()
     before = tree(tmp_path)
     change(file, REMOVED)
     ran = mpigen("synth", file)
@@ -116,14 +116,18 @@ def test_a_team_leaves_in_two_releases_with_an_acknowledgement(file: Path, tmp_p
     change(file, ACKNOWLEDGED)
     assert mpigen("synth", file, SOURCE_DATE_EPOCH="1893456000").returncode == 1
     planned = mpigen("plan", file, "--format", "json", SOURCE_DATE_EPOCH="1893456000").stdout
-    assert [effect["topic"] for effect in json.loads(planned)["effects"]][:1] == ["refused"]
+    assert "refused" in {effect["topic"] for effect in json.loads(planned)["summary"]["effects"]}
     shutil.copytree(tmp_path / "output", tmp_path / "before")
     ran = mpigen("synth", file, "--format", "json")
     assert (ran.returncode, changes(ran.stdout)) == (0, ["change/tenant-removed"])
     assert not (tmp_path / "output/demo/tenants/team-b").exists()
     assert mpigen("validate", "output", "--since", "before").returncode == 0
     planned = mpigen("plan", "output/demo", "--against", "before/demo", "--format", "json").stdout
-    assert [effect["topic"] for effect in json.loads(planned)["effects"]] == ["version", "prune", "quota"]
+    assert (
+        {"prune"}
+        <= {effect["topic"] for effect in json.loads(planned)["summary"]["effects"]}
+        <= {"version", "prune", "quota"}
+    )
 
 
 def test_an_acknowledgement_can_be_deleted_from_a_written_release(file: Path, tmp_path: Path, mpigen: Run) -> None:

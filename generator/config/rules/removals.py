@@ -1,4 +1,4 @@
-"""The rules about removed and renamed teams, and about the earlier name of the platform."""
+"""The rules about removed and renamed teams."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def remaining_teams(platform: PartialPlatform) -> Iterator[Mistake]:
 
 @rule
 def contradictory_renames(platform: PartialPlatform) -> Iterator[Mistake]:
-    """Report a `renamedFrom` that is the name of a team in the file, or of the platform, or that two teams have."""
+    """Report a `renamedFrom` that is the name of a team in the file, or that two teams have."""
     first: dict[str, str] = {}
     fix = "write the earlier name of this team, or remove `renamedFrom`"
     for index, tenant in platform.tenants.items():
@@ -46,6 +46,3 @@ def contradictory_renames(platform: PartialPlatform) -> Iterator[Mistake]:
             )
             yield Mistake(path, message, fix)
         first.setdefault(earlier, tenant.name)
-    if platform.renamed_from and platform.renamed_from == platform.platform:
-        message = f"{format_value(platform.platform)} is the present name of the platform"
-        yield Mistake(("renamedFrom",), message, "write the earlier name of the platform, or remove `renamedFrom`")

@@ -40,7 +40,6 @@ class PartialPlatform:
 
     Attributes:
         platform: the name of the platform; empty if it is not a string.
-        renamed_from: the earlier name of the platform; empty if it is not a string or not set.
         removed: the keys of `removed` that are strings.
         names: section → the names of all of its entries, valid or not, in the order of the file.
         cluster: the section; invalid fields have their defaults. `policies` to `gitops` likewise.
@@ -68,7 +67,6 @@ class PartialPlatform:
     isolation: Isolation
     queues: Queues
     gitops: GitOps | None
-    renamed_from: str = ""
     removed: tuple[str, ...] = ()
     invalid_fields: frozenset[str] = frozenset()
     unclear_pools: frozenset[int] = frozenset()
