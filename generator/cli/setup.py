@@ -10,8 +10,11 @@ import click
 
 from generator.cli.output import format_option, printing, progress, show
 from generator.errors import OutputError, Problem
+from generator.facts.table import read_text
 
 EXAMPLES = ("cpu-kubernetes", "openshift-h100", "roce-h200", "eks-p5", "university", "custom-python", "catalogue")
+WORKFLOWS = {"github": ".github/workflows/mpigen.yml"}
+"""CI system → the file of the workflow, relative to the root of the repository."""
 PLATFORM_FILES = ("platform.yaml", "mpigen_platform.py")
 """The names that the platform file of an example can have."""
 
@@ -31,6 +34,20 @@ def start(example: str, folder: Path) -> list[Path]:
     texts = {source.name: _SCHEMA_LINE.sub(_schema_line, source.read_text("utf-8")) for source in sources}
     texts[_SCHEMA] = platform_schema()
     files = {folder / name: text for name, text in texts.items()}
+    create(files, folder)
+    return list(files)
+
+
+def create(files: Mapping[Path, str], folder: Path) -> None:
+    """Write new files, and create their folder.
+
+    Args:
+        files: path → text.
+        folder: the folder of the files.
+
+    Raises:
+        OutputError: a file exists already or cannot be written. Then no file is written.
+    """
     try:
         taken = [path for path in files if path.is_symlink() or path.exists()]
         if taken:
@@ -42,7 +59,6 @@ def start(example: str, folder: Path) -> list[Path]:
         place = str(error.filename or folder)
         fix = "choose a folder that you can write to"
         raise OutputError((Problem(f"cannot be written: {error.strerror}", fix, place),)) from None
-    return list(files)
 
 
 def _write(files: Mapping[Path, str]) -> None:
@@ -70,17 +86,34 @@ def _home(example: str) -> Path:
     return carried if carried.is_dir() else package.parent / "examples" / example
 
 
-@click.command(epilog="Example: mpigen init --example openshift-h100")
+@click.command(
+    epilog="""
+    \b
+    Example:
+      mpigen init --example openshift-h100
+      mpigen init --ci github
+    """
+)
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path), default=Path())
 @click.option(
     "--example", type=click.Choice(EXAMPLES), default="cpu-kubernetes", show_default=True, help="The example to copy."
 )
+@click.option("--ci", type=click.Choice([*WORKFLOWS]), help="Write a CI workflow that checks pull requests instead.")
 @format_option
-def init(folder: Path, example: str, form: str) -> None:
+def init(folder: Path, example: str, ci: str | None, form: str) -> None:
     """Copy an example platform into FOLDER, with a JSON Schema for editors. Default: the working folder.
+
+    With --ci, write a workflow into the repository FOLDER instead. A pull request then gets the plan as a comment and
+    the findings as annotations. It fails if output/ is not what `mpigen synth` writes, or if a policy case or an
+    expectation is false. A merge tags each new release.
 
     mpigen never overwrites a file: if one exists, it writes none.
     """
+    if ci:
+        path = folder / WORKFLOWS[ci]
+        create({path: read_text("generator.cli", "workflows", f"{ci}.yml")}, folder=path.parent)
+        show(form, {"files": [str(path)]}, [f"wrote {path}", "next: set MPIGEN_PACKAGE in this file"])
+        return
     written = start(example, folder)
     files = [str(path) for path in written]
     lines = [*(f"wrote {file}" for file in files), f"next: mpigen synth {files[0]}"]
