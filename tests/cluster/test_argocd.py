@@ -192,6 +192,7 @@ def test_a_team_leaves_while_changes_of_others_go_through(university: Site, jobs
     leaving = [item for item in old if item.file.startswith("tenants/astro/")]
     text = university.file.read_text().replace("release: 1.0.0", "release: 1.1.0")
     text = re.sub(r"  - name: astro\n(?:    .*\n)+", "", text)
+    text += "removed: {astro: {reason: the project ended, until: 2099-12-31, unretired: true}}\n"
     university.publish(
         text.replace("edit: [group:aero-researchers]", "edit: [group:aero-researchers], view: [group:press]")
     )
