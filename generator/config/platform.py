@@ -113,6 +113,7 @@ class Platform(Section):
     """The Argo CD Application that applies the manifests. Default: none; then you apply the manifests yourself."""
     environments: MappingOf[Name, dict[str, Any]] = Field(
         default={},
+        validate_default=True,
         examples=[
             {
                 "stage": {"pools": [{"name": "cpu", "nodes": 3}]},

@@ -204,6 +204,7 @@ def test_every_property_of_the_schema_has_a_description() -> None:
     assert [
         f"{model}.{name}"
         for model, definition in models.items()
+        if not model.endswith(".difference")  # the fields of the same model without it
         for name, field in definition.get("properties", {}).items()
         if not field.get("description", "").strip()
     ] == []
