@@ -125,12 +125,13 @@ def test_findings_stay_until_the_release_is_committed(repository: Path, mpigen: 
 
 def test_findings_about_removed_objects_have_an_excerpt(repository: Path, mpigen: Run) -> None:
     file = repository / "platform.yaml"
-    file.write_text(file.read_text().replace("name: team-sim", "name: team-other"))
+    removed = "removed: {team-sim: {reason: the project ended, until: 2026-01-31, unretired: true}}\n"
+    file.write_text(file.read_text().replace("name: team-sim", "name: team-other") + removed)
     said = mpigen("synth", file).stdout
-    assert f"HEAD:{HOME}/tenants/team-sim/namespace.yaml:6:9: error: change/tenant-removed" in said
+    assert f"HEAD:{HOME}/tenants/team-sim/namespace.yaml:6:9: info: change/tenant-removed" in said
     assert "     6 |   name: team-sim\n" in said
     since = mpigen("validate", HOME, "--since", "HEAD").stdout
-    assert f"HEAD:{HOME}/tenants/team-sim/namespace.yaml:6:9: error: change/tenant-removed" in since
+    assert f"HEAD:{HOME}/tenants/team-sim/namespace.yaml:6:9: info: change/tenant-removed" in since
     assert "     6 |   name: team-sim\n" in since
     assert mpigen("validate", "output", "--since", "main").stdout == since.replace("HEAD:", "main:")
 
