@@ -340,7 +340,9 @@ class Promotion:
     written: Written
 
 
-def promote(platform_file: Path, environment: str, revision: str, output: Path) -> Promotion:
+def promote(
+    platform_file: Path, environment: str, revision: str, output: Path, today: dt.date | None = None
+) -> Promotion:
     """Set `gitops.revision` in a platform.yaml, and write the Argo CD Application with this revision.
 
     Args:
@@ -348,6 +350,7 @@ def promote(platform_file: Path, environment: str, revision: str, output: Path) 
         environment: the environment to promote; empty for a file without environments.
         revision: the branch, tag or commit that Argo CD should follow. The local clone has it.
         output: the folder for releases.
+        today: the day of the plan, as for `plan`.
 
     Raises:
         ConfigError: the platform file is invalid, a Python file or without `gitops`, its line cannot be edited, there
@@ -368,7 +371,7 @@ def promote(platform_file: Path, environment: str, revision: str, output: Path) 
         message = "the platform has no `gitops`, so Argo CD follows no revision"
         raise ConfigError((Problem(message, "add `gitops`, and run `mpigen synth`", str(platform_file)),))
     before, home = platform.gitops.revision, output / platform.platform
-    planned = _plan_between(platform, home, before, revision)
+    planned = _plan_between(platform, home, before, revision, today)
     path, edited = _edit_revision(platform_file, text, environment, revision)
     from generator import App, release
 
@@ -388,14 +391,14 @@ def promote(platform_file: Path, environment: str, revision: str, output: Path) 
     return Promotion(path, before, revision, planned, written)
 
 
-def _plan_between(platform: Platform, home: Path, before: str, after: str) -> Planned:
+def _plan_between(platform: Platform, home: Path, before: str, after: str, today: dt.date | None) -> Planned:
     """Return the effects of an update from the release in one Git revision to the release in another."""
     from generator.checks.objects import Change
     from generator.plan.topics import find_effects
     from generator.release import read_update_between
 
     update = read_update_between(home, before, after)
-    effects = find_effects(Change(update.old, update.new, update.lock.targets))
+    effects = find_effects(Change(update.old, update.new, update.lock.targets, today))
     return Planned(platform.platform, update.lock.version, update.against, effects)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from generator.cli.inputs import find_platform_file, output_option
+from generator.cli.inputs import find_platform_file, output_option, read_today
 from generator.cli.output import format_option, has_color, progress, show
 
 
@@ -43,7 +43,7 @@ def promote(environment: str, revision: str, platform: Path | None, output: Path
 
     source = platform or find_platform_file()
     with progress(f"rendering {source}"):
-        done = pipeline.promote(source, environment, revision, output)
+        done = pipeline.promote(source, environment, revision, output, read_today())
     planned, written = done.planned, done.written
     compared = f"compared with {planned.against}" if planned.against else "a new release"
     title = f"{planned.platform} {planned.version}, {compared}"

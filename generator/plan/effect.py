@@ -18,7 +18,7 @@ class Risk(StrEnum):
         MEDIUM: a team loses something that HIGH does not list, such as quota or a permission, or gets something that
             changes its jobs or its rights, such as another image for new jobs, a permission or a new admission rule.
         HIGH: running jobs stop, nodes restart, data or an object that jobs use is deleted, a protection is weaker, a
-            network is open to others, a user becomes an admin, or the API server rejects the update.
+            network is open to others, a user becomes an admin, or the API server or `mpigen synth` rejects the update.
     """
 
     LOW = "low"

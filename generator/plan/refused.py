@@ -1,4 +1,4 @@
-"""The topic `refused`: updates that the API server or a webhook rejects."""
+"""The topic `refused`: updates that the API server, a webhook or `mpigen synth` rejects."""
 
 from __future__ import annotations
 

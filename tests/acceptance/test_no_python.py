@@ -29,6 +29,8 @@ READERS = {
     "fabrics": ("fabrics", "mpigen_platform.py"),
     "can-i": ("can-i", "user:ada", "get", "pods", "mpigen_platform.py"),
     "reach": ("reach", "--matrix", "mpigen_platform.py"),
+    "expect": ("expect", "mpigen_platform.py", "--write"),
+    "drift": ("drift", "mpigen_platform.py", "job.yaml"),
     "policy test": ("policy", "test", "mpigen_platform.py"),
     "check-job": ("check-job", "job.yaml", "--release", "mpigen_platform.py"),
     "compile": ("compile", "job.yaml", "--release", "mpigen_platform.py"),
