@@ -112,7 +112,9 @@ def merge(data: dict[str, Any], environment: str) -> Merged:
 
 
 def _find_wrong_declaration(data: dict[str, Any]) -> Iterator[Mistake]:
-    if ENVIRONMENTS in data:
+    if find_environments(data):  # one of them has an empty name
+        yield from _find_wrong_name("")
+    elif ENVIRONMENTS in data:
         message = f"{format_value(data[ENVIRONMENTS])} is not a mapping with an environment"
         fix = "write each environment as `name: {field: value}`, or remove the field"
         yield Mistake((ENVIRONMENTS,), message, fix)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -14,10 +14,10 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, mo
 from generator.config.mistakes import mistakes_in, place_mistakes
 from generator.config.model.fields import Section, Text, invalid
 from generator.config.platform import untitled
-from generator.documents.load import Document, load
+from generator.documents.load import Document, load_file
 from generator.documents.locate import locate_all
 from generator.documents.scalars import is_plain_safe
-from generator.errors import ConfigError, DocumentError, Problem
+from generator.errors import ConfigError, Problem
 from generator.simulate.access import parse_requester
 from generator.simulate.expectations import AccessRow, Answer, ReachRow
 from generator.simulate.ports import parse_port
@@ -28,22 +28,18 @@ _ANSWERS = {True: "yes", False: "no"}
 _WRITTEN = re.compile(r"(['\"]?)[A-Za-z]+\1")
 
 
-def _is_subject(text: str) -> str:
-    try:
-        parse_requester(text)
-    except ValueError as error:
-        message, _, fix = str(error).partition(": ")
-        raise invalid(message, fix) from None
-    return text
+def _accepted_by(parse: Callable[[str], object]) -> AfterValidator:
+    """Return a validator for texts that a function parses. The error has the message and the fix of the function."""
 
+    def accept(text: str) -> str:
+        try:
+            parse(text)
+        except ValueError as error:
+            message, _, fix = str(error).partition(": ")
+            raise invalid(message, fix) from None
+        return text
 
-def _is_port(text: str) -> str:
-    try:
-        parse_port(text)
-    except ValueError as error:
-        message, _, fix = str(error).partition(": ")
-        raise invalid(message, fix) from None
-    return text
+    return AfterValidator(accept)
 
 
 def _listed(value: object) -> object:
@@ -62,7 +58,7 @@ Port = Annotated[
         json_schema_input_type=str | int,
     ),
     Field(strict=True),
-    AfterValidator(_is_port),
+    _accepted_by(parse_port),
 ]
 Expected = Annotated[
     Literal["yes", "no", "unknown"],
@@ -76,7 +72,7 @@ Expected = Annotated[
 class AccessExpectation(Section):
     """Requests to the API server with the same expected answer: each verb on each resource in each namespace."""
 
-    subject: Annotated[Text, AfterValidator(_is_subject)]
+    subject: Annotated[Text, _accepted_by(parse_requester)]
     """The subject: `group:NAME`, `user:NAME` or `serviceaccount:NAMESPACE/NAME`."""
     groups: tuple[Text, ...] = ()
     """Further groups of the subject."""
@@ -178,10 +174,7 @@ def load_expectations(file: Path, text: bytes) -> list[Row]:
 
 
 def _document(file: Path, text: bytes) -> Document:
-    try:
-        documents = [document for document in load(text) if document.data is not None]
-    except DocumentError as error:
-        raise DocumentError(tuple(replace(problem, file=str(file)) for problem in error.problems)) from None
+    documents = load_file(text, file)
     if len(documents) != 1 or not isinstance(documents[0].data, dict):
         fix = "write one mapping with a list `can-i` or `reach`"
         raise ConfigError((Problem("the file is not one document with expectations", fix, str(file), 1, 1),))

@@ -39,7 +39,7 @@ from generator.config.rules.find import find_mistakes
 from generator.config.rules.rule import UNKNOWN_NAME, PartialPlatform
 from generator.documents.credentials import Exposure, find_credentials, find_exposures
 from generator.documents.files import read_file
-from generator.documents.load import Document, load
+from generator.documents.load import Document, load_file
 from generator.documents.locate import locate_all
 from generator.documents.messages import format_value
 from generator.errors import ConfigError, DocumentError, InputError, Problem
@@ -174,11 +174,10 @@ def _read_text(file: Path) -> bytes:
 
 def _only_document(text: bytes, file: Path) -> Document:
     try:
-        documents = [document for document in load(text) if document.data is not None]
+        documents = load_file(text, file)
     except DocumentError as error:
-        problems = [replace(problem, file=str(file)) for problem in error.problems]
         exposed = find_exposures(text.decode("utf-8", "replace"))
-        raise ConfigError(hide_credentials(problems, exposed, (), str(file))) from None
+        raise ConfigError(hide_credentials(error.problems, exposed, (), str(file))) from None
     if not documents:
         raise _unreadable("the file is empty", "start from `mpigen init`", file)
     if len(documents) > 1:

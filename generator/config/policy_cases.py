@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -13,10 +12,10 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, mo
 from generator.config.mistakes import Mistake, mistakes_in, place_mistakes
 from generator.config.model.fields import Section, Steps, Text, invalid
 from generator.documents.files import read_file
-from generator.documents.load import Document, load
+from generator.documents.load import Document, load_file
 from generator.documents.locate import locate_all
 from generator.documents.messages import format_value
-from generator.errors import ConfigError, DocumentError, InputError, Problem, suggest
+from generator.errors import ConfigError, InputError, Problem, suggest
 from generator.manifests import Body, Manifest, read
 from generator.objects.patch import merge_patch, parse_path, set_values
 from generator.simulate.policies.cases import ACTIONS, Case, Expected
@@ -242,7 +241,7 @@ def is_case_file(file: Path, text: bytes) -> bool:
     Raises:
         DocumentError: the file is not YAML; with file, line and column.
     """
-    documents = [document.data for document in _documents(file, text)]
+    documents = [document.data for document in load_file(text, file)]
     return (
         len(documents) == 1
         and isinstance(documents[0], dict)
@@ -266,15 +265,8 @@ def load_cases(file: Path, text: bytes) -> list[Case]:
     return _Reader(file, case_file, text, document).cases()
 
 
-def _documents(file: Path, text: bytes) -> list[Document]:
-    try:
-        return [document for document in load(text) if document.data is not None]
-    except DocumentError as error:
-        raise DocumentError(tuple(replace(problem, file=str(file)) for problem in error.problems)) from None
-
-
 def _document(file: Path, text: bytes) -> Document:
-    documents = _documents(file, text)
+    documents = load_file(text, file)
     if len(documents) != 1 or not isinstance(documents[0].data, dict):
         raise ConfigError(
             (Problem("the file is not one document with policy cases", "write one `cases:` list", str(file), 1, 1),)

@@ -12,7 +12,7 @@ import math
 import pathlib
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from types import NoneType
 from typing import Any, cast
@@ -76,6 +76,18 @@ def load(text: str | bytes) -> Iterator[Document]:
         yield document
         return
     yield from read_events(raw)
+
+
+def load_file(text: str | bytes, file: object) -> list[Document]:
+    """Return the documents of a file, without empty ones.
+
+    Raises:
+        DocumentError: as for `load`; each problem has the name of the file.
+    """
+    try:
+        return [document for document in load(text) if document.data is not None]
+    except DocumentError as error:
+        raise DocumentError(tuple(replace(problem, file=str(file)) for problem in error.problems)) from None
 
 
 def read_json(raw: bytes) -> Document | None:

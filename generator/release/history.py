@@ -17,7 +17,7 @@ from generator.errors import ConfigError, OutputError, Problem
 from generator.facts.names import ARGOCD_FOLDER
 from generator.manifests import Manifest, read
 from generator.release.exchange import report_os_errors
-from generator.release.folder import read_file, read_folder
+from generator.release.folder import Folder, read_file, read_folder
 from generator.release.git import Repository
 from generator.release.lock import LOCK, Lock, Release
 
@@ -111,7 +111,8 @@ def _read_folder(home: Path, prefix: str) -> Tree | None:
             return None
         lock = _decode(read_file(home, LOCK), str(home / LOCK))
         files = {path: read_file(home, path) for path in lock.files if (home / path).exists()}
-    return Tree(prefix, lock, files, _without(_read_files(home) or {}, lock))
+    others = _without(_find_files(home) or {}, lock)
+    return Tree(prefix, lock, files, {path: read_document(file) for path, file in others.items()})
 
 
 def _read_revision(repository: Repository, commit: str, revision: str, home: Path) -> Tree | None:
@@ -183,8 +184,7 @@ def read_update(home: Path, against: str = "") -> Update:
     if after is None or LOCK not in after:
         fix = "name a platform file, or the folder of a release, which has a `release.json`"
         raise OutputError((Problem("is not the folder of a release", fix, str(home)),))
-    if unread := tuple(_find_unread(home, after)):
-        raise OutputError(unread)
+    _require_read(_read_whole(home), after)
     return _read_both(before, after, place, str(home))
 
 
@@ -254,36 +254,44 @@ def read_others(home: Path) -> list[Manifest]:
         DocumentError: a file is not YAML.
         InputError: a file cannot be read.
     """
-    files = _read_files(home) or {}
-    if unread := tuple(_find_unread(home, files)):
-        raise OutputError(unread)
-    with report_os_errors(home):
-        kept = read_folder(home).kept
-    return [manifest for path in kept if path in files for manifest in read(files[path], path)]
+    folder, files = _read_whole(home), _find_files(home) or {}
+    _require_read(folder, files)
+    return [manifest for path in folder.kept if path in files for manifest in read(read_document(files[path]), path)]
 
 
 def _read_files(home: Path) -> dict[str, bytes] | None:
     """Return path → content of the manifest files of a folder; None if there is no folder."""
+    files = _find_files(home)
+    return None if files is None else {path: read_document(file) for path, file in files.items()}
+
+
+def _find_files(home: Path) -> dict[str, Path] | None:
+    """Return the path in a folder → manifest file; None if there is no folder."""
     if not home.is_dir():
         return None
     search = manifest_files([home])
     if search.refused:
         raise OutputError(search.refused)
-    return {file.relative_to(home).as_posix(): read_document(file) for file in search.files}
+    return {file.relative_to(home).as_posix(): file for file in search.files}
 
 
-def _find_unread(home: Path, read_files: Collection[str]) -> Iterator[Problem]:
-    """Yield a problem for each link, and for each file that Argo CD applies but that `read_files` lacks.
+def _read_whole(home: Path) -> Folder:
+    with report_os_errors(home):
+        return read_folder(home)
+
+
+def _require_read(folder: Folder, read_files: Collection[str]) -> None:
+    """Require that a release has no link, and that `read_files` has each file that Argo CD applies.
+
+    Raises:
+        OutputError: with a problem for each link and each such file.
 
     Source: argo-cd v3.2.1 reposerver/repository/repository.go manifestFile, getPotentiallyValidManifestFile
     """
-    with report_os_errors(home):
-        folder = read_folder(home)
-    yield from folder.odd
-    for path in folder.kept:
-        if path.endswith(_APPLIED) and path not in read_files:
-            message = "is a file that Argo CD applies but that mpigen does not read"
-            yield Problem(message, "move the file out of the release", str(home / path))
+    message, fix = "is a file that Argo CD applies but that mpigen does not read", "move the file out of the release"
+    unread = [path for path in folder.kept if path.endswith(_APPLIED) and path not in read_files]
+    if problems := (*folder.odd, *(Problem(message, fix, str(folder.path / path)) for path in unread)):
+        raise OutputError(problems)
 
 
 def _read_objects(files: Mapping[str, bytes], known: dict[tuple[str, bytes], list[Manifest]]) -> Iterator[Manifest]:

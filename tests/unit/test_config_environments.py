@@ -129,6 +129,7 @@ def test_a_list_that_the_base_lacks_is_new(tmp_path: Path) -> None:
         ("  dev: {without: team-a}\n", "19:18: environments.dev.without: `team-a` is not a mapping; write the names"),
         ("  dev: {environments: {}}\n", "19:9: environments.dev.environments: an environment has no environments of"),
         ("  dev: text\n", "19:8: environments.dev: `text` is not a mapping; write each difference as `field: value`"),
+        ('  "": {}\n', '19:3: environments[""]: an empty string is not a Kubernetes name'),
         ("  DEV: {}\n", "19:3: environments.DEV: `DEV` is not a Kubernetes name; use at most 63"),
         (
             "  dev: {}\n  qa: {platform: sim-dev}\n",
