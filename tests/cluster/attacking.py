@@ -82,11 +82,11 @@ class Stage:
 @contextmanager
 def staged(admin: Client, name: str, on_the_cluster: list[Deployed]) -> Iterator[Stage]:
     """Deploy a platform in place of others, create the workbench's account, and start the victim."""
-    while on_the_cluster:
-        trees.remove(admin, on_the_cluster.pop())
+    trees.remove_all(admin, on_the_cluster)
     found = scene(name)
     tree = trees.as_argocd_applies(found.tree)
     deployed = trees.deploy(admin, found.platform, tree)
+    on_the_cluster.append(deployed)
     refused = [outcome.refusal for outcome in deployed.outcomes if outcome.refusal]
     assert refused == []
     for body in _outside(str(found.names["team"])):
@@ -99,8 +99,10 @@ def staged(admin: Client, name: str, on_the_cluster: list[Deployed]) -> Iterator
         )
         wait_until(f"{persona} may submit", partial(_is_taken, stage.clients[persona], job))
     pods_of_victim(stage)
-    yield stage
-    trees.remove(admin, deployed)
+    try:
+        yield stage
+    finally:
+        trees.remove_all(admin, on_the_cluster)
 
 
 _RIGHTS_OF_OPERATORS = {

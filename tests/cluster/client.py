@@ -188,6 +188,14 @@ class Client:
                     self._resources[api_version, resource["kind"]] = resource
         return self._resources[api_version, kind]
 
+    def serves(self, api_version: str, kind: str) -> bool:
+        """Return True if a served version of an API group has the kind."""
+        try:
+            self.resource(api_version, kind)
+        except KeyError:
+            return False
+        return True
+
     @cached_property
     def _resources(self) -> dict[tuple[str, str], Body]:
         return {}
@@ -197,7 +205,7 @@ def _root(api_version: str) -> str:
     return f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
 
 
-def wait_until(what: str, holds: Callable[[], bool], seconds: float = 60) -> None:
+def wait_until(what: str, holds: Callable[[], bool], seconds: float = 120) -> None:
     """Return once it holds.
 
     Raises:
@@ -206,7 +214,7 @@ def wait_until(what: str, holds: Callable[[], bool], seconds: float = 60) -> Non
     wait_for(what, lambda: holds() or None, seconds)
 
 
-def wait_for(what: str, found: Callable[[], T | None], seconds: float = 60) -> T:
+def wait_for(what: str, found: Callable[[], T | None], seconds: float = 120) -> T:
     """Call `found` until it returns a value, and return the value.
 
     Raises:

@@ -71,18 +71,19 @@ def on_the_cluster() -> list[Deployed]:
 
 
 @pytest.fixture(
-    scope="session",
+    scope="module",
     params=[pytest.param(name, marks=pytest.mark.slow if name == "catalogue" else ()) for name in EXAMPLES],
     ids=str,
 )
 def deployed(request: pytest.FixtureRequest, admin: Client, on_the_cluster: list[Deployed]) -> Deployed:
-    """Deploy the examples one after another; pytest runs all tests of one before the next.
+    """Deploy the examples one after another; pytest runs all tests of a module for one example before the next.
 
     The last one is never removed: the control plane is thrown away.
     """
-    while on_the_cluster:
-        trees.remove(admin, on_the_cluster.pop())
-    on_the_cluster.append(trees.deploy(admin, *trees.example(request.param)))
+    platform, tree = trees.example(request.param)
+    if not any(each.platform == platform for each in on_the_cluster):
+        trees.remove_all(admin, on_the_cluster)
+        on_the_cluster.append(trees.deploy(admin, platform, tree))
     return on_the_cluster[-1]
 
 
@@ -90,8 +91,7 @@ def deployed(request: pytest.FixtureRequest, admin: Client, on_the_cluster: list
 def governed(admin: Client, on_the_cluster: list[Deployed]) -> Deployed:
     """Deploy a platform with a user for each persona, in place of an example."""
     if not any(each.platform.platform == governance.NAME for each in on_the_cluster):
-        while on_the_cluster:
-            trees.remove(admin, on_the_cluster.pop())
+        trees.remove_all(admin, on_the_cluster)
         on_the_cluster.append(governance.deploy(admin))
     return on_the_cluster[-1]
 

@@ -31,7 +31,9 @@ def notebook_account(cluster: Cluster, deployed: Deployed, tenant: Tenant, acces
     ]
     for found in deployed.stored:
         if group and subject(group) in found.body.get("subjects", []):
-            metadata = {**found.body["metadata"], "name": f"{found.name}-{name}"}
+            metadata = {"name": f"{found.name}-{name}"}  # without labels: the copy is no object of the release
+            if found.namespace:
+                metadata["namespace"] = found.namespace
             bodies.append({**found.body, "metadata": metadata, "subjects": [account]})
     for body in bodies:
         cluster.admin.apply(body, "tests")

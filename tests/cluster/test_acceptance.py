@@ -13,7 +13,7 @@ pytestmark = pytest.mark.cluster
 EXPLAINED: dict[str, set[tuple[str, str]]] = {}
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def stored(deployed: Deployed) -> list[Body]:
     """Return the stored objects of the example after its controllers have finished."""
     return trees.settled(deployed)

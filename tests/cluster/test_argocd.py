@@ -117,8 +117,7 @@ def university(
     admin: Client, cluster: Cluster, on_the_cluster: list[Deployed], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Site]:
     """Return a cluster of the example `university`, to which the first test applies the Applications."""
-    while on_the_cluster:
-        trees.remove(admin, on_the_cluster.pop())
+    trees.remove_all(admin, on_the_cluster)
     yield from site(admin, cluster, "university", tmp_path_factory.mktemp("git") / "repository")
 
 

@@ -69,8 +69,7 @@ def real(
     """Yield name → answer of the control plane, with the release in place of an example."""
     if cluster.versions.name != "default":
         pytest.skip("mpigen refuses the topology of this platform for Kueue 0.18")
-    while on_the_cluster:
-        trees.remove(cluster.admin, on_the_cluster.pop())
+    trees.remove_all(cluster.admin, on_the_cluster)
     verdicts = read_verdicts()
     deployed = deploy(cluster.admin, verdicts)
     found = answers(cluster, verdicts)

@@ -35,8 +35,7 @@ _LABELS = {"example.com/cost-centre": "4711", "example.com/owner": "tests"}
 @pytest.fixture(scope="module")
 def regulated(admin: Client, on_the_cluster: list[Deployed]) -> Deployed:
     """The platform, applied by Argo CD's account, in the place of an example."""
-    while on_the_cluster:
-        trees.remove(admin, on_the_cluster.pop())
+    trees.remove_all(admin, on_the_cluster)
     platform = regulated_platform()
     _, applied = by_applier(pipeline.render(platform, App(platform)))
     on_the_cluster.append(trees.deploy(admin, platform, in_order(applied)))

@@ -33,8 +33,7 @@ EDITS: dict[str, Body] = {
 @pytest.fixture(scope="module", params=["cpu-kubernetes", "openshift-h100"])
 def tree(request: pytest.FixtureRequest, admin: Client, on_the_cluster: list[Deployed]) -> Deployed:
     """Deploy an example in place of the previous one, and wait for its controllers."""
-    while on_the_cluster:
-        trees.remove(admin, on_the_cluster.pop())
+    trees.remove_all(admin, on_the_cluster)
     on_the_cluster.append(trees.deploy(admin, *trees.example(request.param)))
     trees.settled(on_the_cluster[-1])
     return on_the_cluster[-1]

@@ -43,8 +43,7 @@ VOLCANO: Body = {
 @pytest.fixture(scope="module")
 def options(admin: Client, on_the_cluster: list[Deployed]) -> Deployed:
     """Deploy the platform with all options, in place of an example."""
-    while on_the_cluster:
-        trees.remove(admin, on_the_cluster.pop())
+    trees.remove_all(admin, on_the_cluster)
     install(admin, [VOLCANO])
     platform, app = pipeline.load(FILE)
     own, applied = by_applier(pipeline.render(platform, app))

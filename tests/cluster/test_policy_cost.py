@@ -46,8 +46,7 @@ def large(
     admin: Client, on_the_cluster: list[trees.Deployed], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[list[Manifest]]:
     """Apply the policies and Namespaces of 300 tenants, and all objects of one team with 300 groups."""
-    while on_the_cluster:
-        trees.remove(admin, on_the_cluster.pop())
+    trees.remove_all(admin, on_the_cluster)
     file = platform_file(tmp_path_factory.mktemp("large"), _TENANTS, has_limits=True)
     access = f"view: [{', '.join(_GROUPS)}], grantable: [{', '.join(map(repr, _PATTERNS))}]"
     file.write_text(file.read_text().replace("view: [group:all]", access, 1))

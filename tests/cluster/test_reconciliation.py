@@ -20,7 +20,7 @@ pytestmark = pytest.mark.cluster
 RECORDED = Path(__file__).parent / "fixtures" / "over-quota"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def everything(deployed: Deployed, admin: Client) -> list[Ran]:
     """Run a TrainJob of each tenant on each runtime, as its members submit them."""
     return run(admin, list(trainings(deployed.platform)))

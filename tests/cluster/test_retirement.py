@@ -63,8 +63,7 @@ def render(text: str, folder: Path) -> tuple[Platform, list[Manifest]]:
 @pytest.fixture(scope="module")
 def retired(admin: Client, on_the_cluster: list[Deployed], tmp_path_factory: pytest.TempPathFactory) -> Retired:
     folder = tmp_path_factory.mktemp("retiring")
-    while on_the_cluster:
-        trees.remove(admin, on_the_cluster.pop())
+    trees.remove_all(admin, on_the_cluster)
     platform, old = render(_PLATFORM, folder)
     on_the_cluster.append(trees.deploy(admin, platform, old, admin))
     assert not [outcome.refusal for outcome in on_the_cluster[-1].outcomes if outcome.refusal]

@@ -25,8 +25,7 @@ def answers(
     No example is deployed then, because there can be only one BaselineAdminNetworkPolicy.
     """
     admin = cluster.admin
-    while on_the_cluster:
-        trees.remove(admin, on_the_cluster.pop())
+    trees.remove_all(admin, on_the_cluster)
     runtime = copy.deepcopy(read_seeds()["ClusterTrainingRuntime/rules-initializer"])
     runtime["metadata"]["name"] = read_seeds()["TrainJob/job"]["spec"]["runtimeRef"]["name"]
     needed: list[Body] = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}, runtime]

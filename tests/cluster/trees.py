@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -10,6 +11,8 @@ from pathlib import Path
 
 from generator import Platform, manifests, pipeline
 from generator.config.model.fabrics import operator_namespaces
+from generator.facts.kinds import KINDS, EmittedKind
+from generator.facts.names import MANAGED_BY
 from generator.manifests import Manifest
 from tests.cluster.argocd_order import in_order
 from tests.cluster.argocd_scope import by_applier
@@ -100,6 +103,37 @@ def remove(admin: Client, deployed: Deployed) -> None:
     for body in outside:
         if body["kind"] != "Namespace":
             wait_until(f"{body['kind']} {body['metadata']['name']} is gone", partial(is_gone, admin, body))
+
+
+def remove_all(admin: Client, on_the_cluster: list[Deployed]) -> None:
+    """Delete all trees, and the cluster-scoped objects of trees that an earlier test could not delete."""
+    while on_the_cluster:
+        remove(admin, on_the_cluster.pop())
+    left = [body for row in KINDS if not row.namespaced for body in _of_mpigen(admin, row)]
+    for body in left:
+        admin.delete(body)
+    for body in left:
+        if body["kind"].startswith("ValidatingAdmissionPolicy"):
+            wait_until(f"{body['kind']} {body['metadata']['name']} is gone", partial(is_gone, admin, body))
+
+
+def _of_mpigen(admin: Client, row: EmittedKind) -> list[Body]:
+    """Return the objects of a kind that have the label of mpigen; none if the API server does not serve the kind."""
+    try:
+        served = admin.request("GET", f"/apis/{row.group}").body["preferredVersion"] if row.group else {"version": "v1"}
+    except RefusedError as refused:
+        if refused.status != http.client.NOT_FOUND:
+            raise
+        return []
+    api_version = f"{row.group}/{served['version']}" if row.group else served["version"]
+    if not admin.serves(api_version, row.kind):
+        return []
+    items = admin.items(api_version, row.kind)
+    return [
+        {"apiVersion": api_version, "kind": row.kind, "metadata": each["metadata"]}
+        for each in items
+        if MANAGED_BY.items() <= each["metadata"].get("labels", {}).items()
+    ]
 
 
 def _end_jobs(admin: Client, namespaces: Iterable[str]) -> None:

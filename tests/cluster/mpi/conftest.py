@@ -97,8 +97,7 @@ def gangs(admin: Client, on_the_cluster: list[Deployed], submitted: dict[str, Ga
     there = [each.platform for each in on_the_cluster]
     if submitted and all(gang.platform in there for gang in submitted.values()):
         return submitted
-    while on_the_cluster:
-        trees.remove(admin, on_the_cluster.pop())
+    trees.remove_all(admin, on_the_cluster)
     for name in ("kubernetes", "openshift"):
         on_the_cluster.append(deploy(admin, PLATFORMS / f"{name}.yaml"))
         platform = on_the_cluster[-1].platform

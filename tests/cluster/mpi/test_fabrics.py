@@ -39,8 +39,7 @@ REFUSALS = {
 @pytest.fixture(scope="module")
 def on_fabrics(admin: Client, on_the_cluster: list[Deployed]) -> Iterator[dict[str, Gang]]:
     """A TrainJob on each runtime of the platform; none of them holds its queue afterwards."""
-    while on_the_cluster:
-        trees.remove(admin, on_the_cluster.pop())
+    trees.remove_all(admin, on_the_cluster)
     on_the_cluster.append(deploy(admin, PLATFORMS / "fabrics.yaml"))
     platform = on_the_cluster[-1].platform
     found = {runtime.name: Gang(platform, runtime.name, ALLREDUCE, runtime.name) for runtime in platform.runtimes}

@@ -54,8 +54,7 @@ def scene(
     control_plane_versions: Versions,
 ) -> Iterator[Scene]:
     """Deploy each platform alone, because a cluster has one resolver; its jobs end with the last test."""
-    while on_the_cluster:
-        trees.remove(admin, on_the_cluster.pop())
+    trees.remove_all(admin, on_the_cluster)
     deployed = deploy(admin, HERE / "platforms" / f"{request.param}.yaml")
     on_the_cluster.append(deployed)
     cast = assemble(admin, deployed.platform)
