@@ -21,6 +21,8 @@ from tests.cluster.connections import Connections
 Body = dict[str, Any]
 T = TypeVar("T")
 _APPLY = "application/apply-patch+yaml"
+_INITIALIZING = "storage is (re)initializing"
+_STARTING = 60  # seconds
 
 
 class RefusedError(RuntimeError):
@@ -100,9 +102,22 @@ class Client:
     def send(self, method: str, path: str, sent: str | None, content: str) -> Answer:
         """Send a request with this text as its body, which need not be valid JSON.
 
+        As client-go does, send the request again while the API server starts the storage of a kind. The server then
+        answers 429 (kubernetes v1.34.2 apiserver/pkg/storage/cacher/ready.go).
+
         Raises:
             RefusedError: the answer is an error.
         """
+        deadline = time.monotonic() + _STARTING
+        while True:
+            try:
+                return self._send_once(method, path, sent, content)
+            except RefusedError as refused:
+                if _INITIALIZING not in refused.message or time.monotonic() > deadline:
+                    raise
+            time.sleep(0.5)
+
+    def _send_once(self, method: str, path: str, sent: str | None, content: str) -> Answer:
         with self.connections.connection(self.port, self.context) as server:
             server.request(method, path, sent, self._headers(content))  # type: ignore[arg-type] # it asks for items
             response = server.getresponse()
