@@ -165,7 +165,8 @@ def scaled_value(text: str, scale: int) -> int:
 def _scale_integer(value: int, own: int, scale: int) -> int:
     """Convert a value from units of 10 to the power of `own` to 10 to the power of `scale`, rounded away from zero.
 
-    If the result does not fit into an int64, common factors wrap around, and all others give 0.
+    If the result does not fit into an int64, the factors 1, 10, 100, 10^3, 10^6 and 10^9 wrap around, and all others
+    give 0.
     """
     if own < scale:
         divisor: int = 10 ** (scale - own)

@@ -110,7 +110,7 @@ def read_stdin(fix: str, limit: int = MAX_STDIN) -> bytes:
 
 
 def read_export_texts(paths: Sequence[Path], command: str) -> Iterator[tuple[str, bytes]]:
-    """Yield (file, its text) of the export of a cluster. The path `-` is standard input, and so are no paths.
+    """Yield (file, its text) of the export of a cluster. Without paths, read standard input.
 
     Args:
         paths: files and folders.
@@ -193,7 +193,7 @@ def _rendered(path: Path, targets: set[Targets]) -> Iterator[Manifest]:
 
 
 def load_declared(file: Path) -> Platform:
-    """Return the platform of a file. For an mpigen_platform.py, add every runtime that its app defines.
+    """Return the platform of a file. For an mpigen_platform.py, its runtimes are all runtimes that the app defines.
 
     Raises:
         ConfigError: the file is invalid.

@@ -221,7 +221,7 @@ class Memlock(Component):
 
 
 class Baseline(Component):
-    """The BaselineAdminNetworkPolicy: it denies the traffic of tenants' pods that no NetworkPolicy selects."""
+    """The BaselineAdminNetworkPolicy: it denies the traffic of each pod of a tenant that no NetworkPolicy selects."""
 
     def __init__(self, scope: Construct, id: str) -> None:  # noqa: A002
         super().__init__(scope, id, [Manifest(_OBJECTS["baseline"], "cluster/isolation/baseline.yaml")])

@@ -88,7 +88,8 @@ class AccessExpectation(Section):
     outside: Names | None = None
     """Ask for each Namespace of the platform except these, instead of `namespace`."""
     expect: Expected
-    """The expected answer. The answer is `unknown` if a binding names a role that the platform does not define."""
+    """The expected answer. The answer is `unknown` if no rule allows the request, but a binding of the subject names a
+    role that the platform does not define."""
 
     @model_validator(mode="after")
     def _has_one_place(self) -> Self:

@@ -78,7 +78,7 @@ def parse_platform(text: bytes, file: Path, environment: str = "") -> Platform:
 def load_environments(file: Path) -> dict[str, Platform]:
     """Return environment → its platform, in the order of the file.
 
-    A file without environments gives one platform with the name "". If the user selects an environment by
+    For a file without environments, the result has one platform with the key "". If the user selects an environment by
     `--environment`, the result has only this environment.
 
     Raises:

@@ -122,10 +122,10 @@ class Platform(Section):
         ],
     )
     """Environments, such as dev, stage and prod, with their differences from the other fields of this file. `mpigen
-    synth` writes a release for each environment, with the name `<platform>-<environment>`. A difference has the fields
-    of a platform. Mappings are merged by key, and lists of named entries by name. All other values replace the value of
-    the base, and `null` removes it. `without` lists the entries that the environment does not have. Default: none; then
-    the file describes one platform."""
+    synth` writes a release for each environment, by default with the name `<platform>-<environment>`. A difference has
+    the fields of a platform. Mappings are merged by key, and lists of named entries by name. All other values replace
+    the value of the base, and `null` removes it. `without` lists the entries that the environment does not have.
+    Default: none; then the file describes one platform."""
 
     @field_validator("environments")
     @classmethod

@@ -16,12 +16,12 @@ _ALL = "*"
 
 @dataclass(frozen=True, slots=True)
 class AddedField:
-    """A field that others than the author of an object write.
+    """A field that the API server, a controller or another client writes, not the author of the object.
 
     Attributes:
         kind: the kind with its group; `*` for all kinds.
         path: the path of the field, as a text.
-        items: the items of a list that others write; empty for the whole field.
+        items: the items that they write, if they write only some items of a list; empty for the whole field.
     """
 
     kind: str
@@ -36,7 +36,7 @@ class AddedField:
 
 @cache
 def added_fields(kind: str) -> Sequence[AddedField]:
-    """Return the fields that others write into objects of a kind with its group, such as `Job.batch`."""
+    """Return the fields that controllers and other clients write into objects of a kind, such as `Job.batch`."""
     rows = [row for row in read_rows("added_fields", "fields", AddedField) if row.kind in (_ALL, kind)]
     if written := fields_of_controllers().get(kind):
         rows += [AddedField(kind, f'metadata.annotations["{name}"]') for name in written.annotations]

@@ -33,7 +33,8 @@ def retirement_over(platform: Platform, today: dt.date) -> Iterator[Hazard]:
 def removal_over(platform: Platform, today: dt.date) -> Iterator[Hazard]:
     """Report an acknowledgement in `removed` whose last day is past.
 
-    A release that still has to remove the team is an error. After the removal, the acknowledgement has no effect.
+    After the last day, mpigen writes no release that removes the team. If a release has already removed the team, the
+    acknowledgement has no effect.
 
     Source: mpigen: it defines `removed`
     """

@@ -83,7 +83,7 @@ def _reach(largest: Largest, nodes: int) -> Reach:
 
 
 def deciding_objects(platform: Platform, tenant: Tenant, runtime: Runtime) -> list[Manifest]:
-    """Return the objects of a release on which a tenant's job on a runtime depends, without their owner labels.
+    """Return the objects of a release on which a tenant's job on a runtime depends, not yet labelled by `label_owner`.
 
     These are the queues, the runtime, the admission policies, the roles, and the namespaces of the tenant with their
     quotas and ServiceAccounts. Objects that an mpigen_platform.py adds are omitted.
@@ -107,9 +107,10 @@ def deciding_objects(platform: Platform, tenant: Tenant, runtime: Runtime) -> li
 
 
 def queue_of_team(platform: Platform, tenant: Tenant, job: Body, release: Sequence[Manifest]) -> list[Manifest]:
-    """Return the LocalQueue of a TrainJob if the release lacks it and the team may create further LocalQueues.
+    """Return the LocalQueue of a TrainJob if the release lacks it and the rule `queue` lets the team use it.
 
-    The list is empty if the admission rule `queue` rejects TrainJobs in LocalQueues that the release lacks.
+    The list is empty if the release has the LocalQueue, or if the admission rule `queue` rejects TrainJobs in
+    LocalQueues that the release lacks.
     """
     namespace, queue = job["metadata"]["namespace"], job["metadata"].get("labels", {}).get(QUEUE_NAME, LOCAL_QUEUE)
     is_relaxed = any(relaxation.rule == "queue" for relaxation in tenant.relax)

@@ -218,7 +218,7 @@ def slack_queue(platform: Platform) -> Body | None:
 def slack(platform: Platform) -> Amounts:
     """Return pool → resource → the amount that no quota covers; empty if `queues.slack` is false.
 
-    Pools without such an amount are left out.
+    Pools without such an amount are left out. Quotas for jobs that MultiKueue sends to other clusters do not count.
     """
     if not platform.queues.slack:
         return {}

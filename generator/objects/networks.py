@@ -205,7 +205,8 @@ class Range:
         network: the IP network that contains the addresses.
         supply: the number of addresses for pods.
         allocator: the name of the record of the addresses in use. Ranges with the same record do not assign one address
-            to two pods at a time. Only host-local keeps a record on each node, and assigns an address again on another.
+            to two pods at a time. host-local keeps a record on each node, so pods on two nodes can get the same
+            address.
     """
 
     manifest: Manifest

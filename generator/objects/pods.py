@@ -362,7 +362,7 @@ class PodTemplate:
 
     @cached_property
     def environment(self) -> Mapping[str, Variable]:
-        """Name → first variable of that name in a container whose value is literal."""
+        """Name → the first variable of this name with a literal value, in the order of the containers."""
         variables: dict[str, Variable] = {}
         for container in self.containers:
             for number, item in indexed_mappings(container.body.get("env")):

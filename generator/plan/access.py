@@ -39,7 +39,7 @@ _AGGREGATE = "rbac.authorization.k8s.io/aggregate-to-"
 _SEPARATE = 3  # sentences about different subjects or places with the same change
 _DETAILS = 20
 _Key = tuple[bool, str]
-"""True for a group, and the name."""
+"""A subject: True for a group, False for a user or ServiceAccount, and its name."""
 _BROAD: Mapping[Meaning, str] = {
     "anyone": "every client, even without authentication,",
     "everyone": "every authenticated user",
@@ -50,8 +50,8 @@ _BROAD: Mapping[Meaning, str] = {
 def find_access_effects(change: Change) -> Iterator[Effect]:
     """Yield an effect for each change of permissions, shared by the subjects with this change.
 
-    RBAC objects whose update changes no permission are one further effect. The topic `prune` reports the permissions
-    that subjects lose with a removed namespace.
+    RBAC objects whose update changes no permission are one further effect. A loss of permissions in a
+    namespace that the update removes is no effect of this topic: the topic `prune` reports the namespace.
     """
     touched = _touched(change)
     if not touched:
@@ -200,7 +200,7 @@ class _Comparison:
         yield from _merge(self._holders(), self._places)
 
     def _pairs(self) -> list[tuple[_Key, str]]:
-        """Return (subject, namespace) of each grant that differs, with the old and the new subjects."""
+        """Return (subject, namespace) of each old and new subject of a binding whose role, rules or subjects change."""
         pairs: dict[tuple[_Key, str], None] = {}
         equal: dict[tuple[int, int], bool] = {}
         was, now = self._before.by_binding, self._after.by_binding
@@ -261,7 +261,10 @@ class _Comparison:
             yield _sentence(key, place, ("loses", lost), Risk.MEDIUM, self._kept(key, place, lost), causes)
 
     def _has_name(self, grant: Grant) -> bool:
-        """Return True if an effect names the role: generated, without rules in the files, or cluster-admin."""
+        """Return True if an effect names the role of a grant instead of its permissions.
+
+        These roles are the generated roles, cluster-admin, and roles whose rules no file has.
+        """
         return grant.role in self._named or bool(grant.gap) or grant.role == CLUSTER_ADMIN
 
     def _judge(
@@ -299,7 +302,10 @@ class _Comparison:
         return tuple(kept)
 
     def _causes(self, grants: Iterable[Grant]) -> tuple[Manifest, ...]:
-        """Return the touched bindings and roles of grants, and touched labelled ClusterRoles if a role aggregates."""
+        """Return the changed bindings and roles of grants.
+
+        If one of the roles aggregates other ClusterRoles, the changed ClusterRoles with labels are causes too.
+        """
         names = [name for grant in grants for name in (grant.binding, grant.role)]
         direct = {name: self._touched[name] for name in names if name in self._touched}
         aggregated = [item for item in self._touched.values() if item.kind == "ClusterRole" and item.labels]
@@ -314,8 +320,8 @@ class _Comparison:
     def _holders(self) -> Iterator[_Item]:
         """Yield the permissions that roles without a binding in the files gain or lose.
 
-        The cluster may have bindings of a role in both trees, and of a role of the API server, such as `edit`, to which
-        a ClusterRole adds its rules by a label.
+        The cluster can have bindings that the files lack: of a role that exists before and after the update, and of a
+        default role of Kubernetes, such as `edit`, to which a ClusterRole adds its rules by a label.
         """
         was, now = (_unbound(tree, self._bound) for tree in (self._change.of_old, self._change.of_new))
         for role in sorted({**was, **now}):

@@ -69,7 +69,7 @@ class _Finding:
 
     @property
     def kind(self) -> tuple[object, ...]:
-        """Rules with an equal kind of change are one effect."""
+        """The kind of the change. Findings of an equal kind are one effect."""
         rest = self.rest if self.several is None else self.several
         return self.risk, self.verb_of_several or self.verb, rest
 
@@ -245,7 +245,7 @@ class _Comparison:
     def _by_labels(self) -> Iterator[_Finding]:
         """Yield the rules that newly apply, or no longer apply, to a namespace because its labels change.
 
-        Rules from which a new namespace of a team is exempt by a relaxation follow.
+        Then yield the rules from which a relaxation in the platform file exempts a new namespace of a team.
         """
         both = {name: rule for name, rule in self._after.items() if name in self._before}
         keys = {
@@ -508,7 +508,7 @@ def _constants(policy: Manifest) -> set[tuple[str, str]]:
 
 
 def _unmatched(rows: Sequence[Body], others: Sequence[Body]) -> list[Body]:
-    """Return the rows without a partner: a row of `others` with the same expression, used once as a partner."""
+    """Return the rows whose expression `others` lacks. Each row of `others` matches at most one row."""
     known = [string(row.get("expression")) for row in others]
     unmatched = []
     for row in rows:

@@ -14,11 +14,13 @@ class Risk(StrEnum):
     """The risk of an effect, from the lowest.
 
     Attributes:
-        LOW: no team loses anything, and no protection is weaker, such as with more quota or a new team.
+        LOW: no team loses anything, and no enforced protection is weaker, such as with more quota or a new team.
         MEDIUM: a team loses something that HIGH does not list, such as quota or a permission, or gets something that
-            changes its jobs or its rights, such as another image for new jobs, a permission or a new admission rule.
+            changes its jobs or its rights, such as another image for new jobs, a permission without danger or a new
+            admission rule. Changed fields whose effect mpigen does not know are MEDIUM too.
         HIGH: running jobs stop, nodes restart, data or an object that jobs use is deleted, a protection is weaker, a
-            network is open to others, a user becomes an admin, or the API server or `mpigen synth` rejects the update.
+            network is open to others, a subject gets a dangerous permission, such as to read Secrets, every user or
+            every ServiceAccount gets a permission, or the API server or `mpigen synth` rejects the update.
     """
 
     LOW = "low"

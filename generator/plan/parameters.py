@@ -74,7 +74,7 @@ def find_parameter_effects(change: Change) -> Iterator[Effect]:
 
 
 def find_read_parameters(change: Change) -> Iterator[tuple[tuple[str, str, str, str], str]]:
-    """Yield (identity of a Namespace, annotation) of each parameter whose value means another thing than before.
+    """Yield (identity of a Namespace, annotation) of each changed parameter; another order of a list is no change.
 
     `find_parameter_effects` yields an effect of the parameter, or the effects of other objects explain the parameter.
     """
@@ -175,7 +175,7 @@ def _without_kind(row: _List, entry: str) -> str:
 
 
 def _size(value: str, absent: str) -> float:
-    """Return a value as a number, for a comparison: infinity for no limit, 1 for `true`, 0 for any other text."""
+    """Return a value as a number, for a comparison: infinity for no limit, 1 for `true`, 0 if it is no quantity."""
     text = value or absent
     if text == "true":
         return 1

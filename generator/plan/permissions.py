@@ -40,7 +40,7 @@ class Permission(NamedTuple):
 
     @property
     def request(self) -> AccessRequest:
-        """The request that the permission allows. A wildcard stays one, so that only a wildcard allows the request."""
+        """The request that the permission allows. A wildcard stays `*`, so only a rule with `*` allows the request."""
         resource, _, subresource = self.resource.partition("/")
         return AccessRequest(self.verb, self.group, resource, subresource, self.name, url=self.url)
 

@@ -120,7 +120,7 @@ def _meaning(was: str, now: str) -> tuple[str, ...]:
 
 
 def _new_level(namespace: Manifest, places: Places) -> Iterator[Statement]:
-    """Yield the level of a new namespace of a team, unless its label is `restricted`. Without a label: the default."""
+    """Yield the level of a new namespace of a team, unless its label is `restricted`; without a label, the default."""
     level = _level(namespace.labels)
     if TENANT_LABEL in namespace.labels and level != "restricted":
         noun, name = places.name(namespace.name)

@@ -209,7 +209,7 @@ def _secrets(removed: Sequence[Manifest], gone: set[str]) -> Iterator[Statement]
 
 
 def _queues(change: Change) -> Iterator[Statement]:
-    """Yield the removed ClusterQueues that remaining namespaces use. The topic `queues` has removed LocalQueues."""
+    """Yield the removed ClusterQueues that remaining namespaces use. The topic `queues` reports LocalQueues."""
     for breach in queue_removed(change):
         item = breach.manifest
         if item and item.kind == "ClusterQueue":

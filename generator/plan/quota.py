@@ -1,7 +1,7 @@
 """The topic `quota`: the quota that teams own and can get, and the largest jobs of the teams.
 
-A ClusterQueue owns its nominal quota. `potentialAvailable` of Kueue limits the quota that the queue gets while all
-other queues are idle: its own quota, and the quota that it can borrow.
+A ClusterQueue owns its nominal quota. While all other queues are idle, it can get this quota and the quota that it can
+borrow. Kueue computes this maximum in `potentialAvailable`.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _Changes = Mapping[FlavorResource, tuple[int, int]]
 def find_quota_effects(change: Change) -> Iterator[Effect]:
     """Yield the effects on the quota and on the largest jobs of teams.
 
-    If only one holder of quota in a cohort tree changes, the effects on other queues are details of this effect. The
-    topics `teams` and `prune` report new and removed teams.
+    If only one ClusterQueue or Cohort of a cohort tree changes, the effects on other queues are details of this effect.
+    The topics `teams` and `prune` report new and removed teams.
     """
     touched = {item.new.identity for item in ChangedObject.between(change)}
     touched |= {item.identity for item in (*change.all_added, *change.all_removed)}
@@ -78,7 +78,8 @@ class _Holder:
         root: the name of the root of its cohort tree after the update.
         name: its name.
         is_cause: True if its own quotas, limits or cohort change; False if only other objects change.
-        has_users: True if a namespace submits jobs to it; for a Cohort, if both trees have it or its quota changes.
+        has_users: True if a namespace submits jobs to it; for a Cohort, if it exists before and after the update, or
+            its quota changes.
         statement: the sentence about it.
     """
 
@@ -256,7 +257,8 @@ class _Comparison:
     def _choose(self, holders: Sequence[_Holder]) -> tuple[Sequence[str], int]:
         """Return the ClusterQueues whose largest jobs the plan computes, and the number of the others.
 
-        If too many ClusterQueues have an effect, the plan computes the jobs of those whose own quota changes.
+        If too many ClusterQueues have an effect, the plan computes the jobs of those whose own quota, limits or cohort
+        change, and no jobs if these are too many as well.
         """
         names = [holder.name for holder in holders if holder.has_users and holder.name in self.after.tree.queues]
         causes = [holder.name for holder in holders if holder.is_cause and holder.name in names]

@@ -88,7 +88,8 @@ _VITAL = ("ranks", "dns")
 def find_reach_effects(change: Change) -> Iterator[Effect]:
     """Yield the connections that an update allows or denies, with one effect for the namespaces with the same change.
 
-    Further effects name the policies that change no connection of a team, and the kinds that mpigen does not evaluate.
+    Further effects name the policies that change no connection of a team, and changed policies of kinds that mpigen
+    does not evaluate.
     """
     touched = _touched(change)
     if not touched:
@@ -172,7 +173,7 @@ def _is_namespace(manifest: Manifest) -> bool:
 
 
 def _without_effect(policies: Sequence[Manifest], removed: AbstractSet[tuple[str, str, str, str]]) -> Iterator[Effect]:
-    """Yield effects for policies that change no connection. A removed denial of an admin policy is a protection."""
+    """Yield effects for policies that change no connection: MEDIUM for removed admin policies that deny, else LOW."""
     denying = [item for item in policies if item.identity in removed and _denies(item)]
     if denying:
         text = (

@@ -71,7 +71,7 @@ def _compare_largest(
 ) -> tuple[Mapping[tuple[str, str, str, str], Sequence[str]], int]:
     """Return runtime → sentences about the largest jobs of teams that change, and the number of queues left out.
 
-    A queue is left out if too many queues can use the runtimes.
+    If more than `MOST_QUEUES` queues can use the runtimes, all of them are left out.
     """
     both = QueueTrees.of(change).both if changed else None
     if both is None:
@@ -115,7 +115,7 @@ def _added(change: Change) -> Iterator[Statement]:
 
 
 def _removed(change: Change) -> Iterator[Statement]:
-    """Yield the removed runtimes of namespaces that stay. The topic `prune` has removed namespaces."""
+    """Yield the removed runtimes of namespaces that stay. The topic `prune` reports removed namespaces."""
     namespaces = {item.name for item in change.removed("", "Namespace")}
     reasons = {breach.manifest.identity: breach.why for breach in runtime_removed(change) if breach.manifest}
     for item in change.removed(TRAINER, *RUNTIMES):

@@ -85,7 +85,7 @@ class Statement:
 def merge(topic: str, statements: Iterable[Statement]) -> Iterator[Effect]:
     """Yield an effect for each group of statements whose noun, verb, rest, risk and details are equal.
 
-    The effect has the causes of all, and the values before and after of the first, by name.
+    The effect has the causes of all statements, and the values before and after of the statement with the first name.
     """
     groups: dict[tuple[object, ...], list[Statement]] = {}
     for item in statements:

@@ -1,4 +1,4 @@
-"""The topic `teams`: new teams and namespaces, and labels of namespaces. The topic `prune` has removed ones."""
+"""The topic `teams`: new and retired teams, new namespaces and labels. `prune` reports removed and renamed teams."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MOST_TEAMS = 20
 
 
 def find_team_effects(change: Change) -> Iterator[Effect]:
-    """Yield the new teams, the new namespaces of other teams, and the changed labels of namespaces."""
+    """Yield the new and the retired teams, the new namespaces of other teams, and the changed labels of namespaces."""
     teams = Teams.of(change)
     known = {teams.of_namespace(item.name) for item in change.of_old("", "Namespace")}
     by_team: dict[str, list[Manifest]] = {}
@@ -167,7 +167,7 @@ def _format_jobs(queues: Queues, names: list[str]) -> str:
 
 
 def _labels(item: ChangedObject) -> Iterator[Statement]:
-    """Yield the changed labels of a namespace, except labels of Pod Security and owners, and parameters of mpigen."""
+    """Yield the changed labels of a namespace, except labels of Pod Security, the platform and admission rules."""
     for key in sorted({**item.old.labels, **item.new.labels}, key=str):
         was, now = item.old.labels.get(key), item.new.labels.get(key)
         if was == now or str(key).startswith(_POD_SECURITY) or key == PART_OF or key in MANAGED_BY:

@@ -22,7 +22,8 @@ class QueueTrees:
     """The queues before and after an update.
 
     Attributes:
-        before: the queues of the old tree; None if an amount is not a quantity, or if two objects of a name differ.
+        before: the queues of the old tree; None if an amount is not a quantity, or if two objects of the same kind and
+            name differ.
         after: the queues of the new tree; None for the same reasons.
     """
 

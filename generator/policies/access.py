@@ -2,8 +2,8 @@
 
 A user who can create a TrainJob can run any program in the pods of a runtime (trainer v2.3.0 `runtimePatches`). The
 namespace is the boundary, so no role of a team allows exec, reading Secrets, or writing runtimes, quotas and the
-namespace. Only if the platform isolates jobs, the roles allow writing NetworkPolicies. No role aggregates into the
-ClusterRole `edit` of Kubernetes, because users of other namespaces hold `edit`.
+namespace. Only if the platform isolates jobs, the roles with which users submit jobs allow writing NetworkPolicies. No
+role aggregates into the ClusterRole `edit` of Kubernetes, because users of other namespaces hold `edit`.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ Sources: scheduler-plugins v0.33.5 manifests/install/charts; volcano v1.12 insta
 def controller_groups(platform: Platform) -> list[str]:
     """Return the group of kubelets, and then, sorted, the ServiceAccount group of each namespace of controllers.
 
-    On OpenShift, it omits network operators in namespaces of OpenShift, which `OPENSHIFT_GROUPS` covers.
+    On OpenShift, the list omits network operators in namespaces of OpenShift, which `OPENSHIFT_GROUPS` covers.
     """
     is_openshift = platform.cluster.is_openshift
     more = _OPENSHIFT_CONTROLLERS if is_openshift else ()

@@ -53,8 +53,9 @@ def audit(platform: Platform) -> Body:
 def audit_policy(controllers: Sequence[str], days: int) -> Body:
     """Return an audit policy that logs the bodies of writes to resources that mpigen generates or that users write.
 
-    It logs no reads by controllers, no events, leases and health checks, and only the metadata of all other requests,
-    such as requests with Secrets or tokens.
+    It logs no events, leases and health checks, and only the metadata of all other requests, such as requests with
+    Secrets or tokens. Reads by controllers are logged only for Secrets, tokens and connections to pods, services and
+    nodes.
 
     Args:
         controllers: groups of the controllers' ServiceAccounts.

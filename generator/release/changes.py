@@ -13,7 +13,7 @@ _SECTION = re.compile(r"^(?=## )", re.MULTILINE)
 
 
 def add_section(text: str, section: str) -> str:
-    """Return the text of CHANGES.md with a section before all others. It replaces the section with its heading.
+    """Return the text of CHANGES.md with a section before all others. It replaces a section with the same heading.
 
     Args:
         text: the text of CHANGES.md; empty if the file is missing.

@@ -214,7 +214,10 @@ def _clear(folder: Path) -> None:
 
 
 def _is_ours(sibling: Path, target: Path) -> bool:
-    """Return True if `stage` made this sibling: it has a marker, which is written first and removed last."""
+    """Return True if `stage` made this folder: it is empty, or has the marker of `stage`.
+
+    `stage` writes the marker first, and the marker is removed last.
+    """
     if sibling.is_symlink() or not sibling.is_dir():
         return False
     names = {entry.name for entry in sibling.iterdir()}

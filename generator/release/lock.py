@@ -73,7 +73,8 @@ class Lock:
         inputs: `sha256:…` of the canonical platform.
         targets: target versions.
         protections: object → its protection, as in `Release`. Locks of earlier versions of mpigen have none.
-        removed: the acknowledged removals, as in `Release`. `renames` likewise.
+        removed: the acknowledged removals, as in `Release`.
+        renames: team → its earlier name.
     """
 
     platform: str

@@ -158,7 +158,7 @@ def lending_beyond_quota(platform: PartialPlatform) -> Iterator[Mistake]:
     """Report a lending limit above `quota`.
 
     Kueue rejects a lending limit above the nominal quota (kueue v0.19.2 pkg/webhooks/clusterqueue_webhook.go), which is
-    `quota` alone after all reservations are removed.
+    `quota` alone after the reservations end.
     """
     pools = list(platform.supplies.values())
     for path, tenant in _tenants_with_valid_shares(platform):
@@ -176,7 +176,8 @@ def lending_beyond_quota(platform: PartialPlatform) -> Iterator[Mistake]:
 def limits_below_quota(platform: PartialPlatform) -> Iterator[Mistake]:
     """Report a ResourceQuota (`limits.resources`) below the quota in Kueue: `quota`, `reservations` and `borrow`.
 
-    Kueue then admits jobs whose pods the API server rejects. Jobs of a tenant with `multiKueue` run elsewhere.
+    Kueue then admits jobs whose pods the API server rejects. The rule skips tenants with `multiKueue`, because their
+    pods run on other clusters.
     """
     pools = list(platform.supplies.values())
     for path, tenant in _tenants_with_valid_shares(platform):

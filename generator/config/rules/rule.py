@@ -42,7 +42,8 @@ class PartialPlatform:
         platform: the name of the platform; empty if it is not a string.
         removed: the keys of `removed` that are strings.
         names: section → the names of all of its entries, valid or not, in the order of the file.
-        cluster: the section; invalid fields have their defaults. `policies` to `gitops` likewise.
+        cluster: the section `cluster`, with the default in place of each invalid field. `policies`, `access`,
+            `isolation`, `queues` and `gitops` have this form too.
         gitops: None if the file has no `gitops`.
         invalid_fields: the invalid fields of these sections, such as `cluster.network`; `cluster.*` if the section is
             not a mapping.
@@ -160,7 +161,10 @@ class PartialPlatform:
 
     @cached_property
     def _has_all_nodes(self) -> bool:
-        """Return True if all pools of the file are valid. The devices of their fabrics can still be unknown."""
+        """Return True if all pools, and the fields of `queues` about counting resources, are valid.
+
+        The devices of the pools' fabrics can still be unknown.
+        """
         is_known = self.counting is not None and all(self.names["pools"])
         return is_known and len(self.pools) == len(self.names["pools"])
 
