@@ -30,7 +30,8 @@ class CheckFile:
 
     Attributes:
         file: the file.
-        named_at: a problem without a message, at the line of the settings file that names this file.
+        named_at: the problem to report about this file, still without its message, at the line of the settings file
+            that names the file.
     """
 
     file: Path

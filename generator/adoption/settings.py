@@ -212,7 +212,7 @@ def _fix(expected: Any) -> str:
 
 
 def is_known(check: str, checks: Collection[str], *, has_families: bool) -> bool:
-    """Return True if a text is the id of a check or, with `has_families`, of a family; always if `checks` is empty."""
+    """Return True if a text is the id of a check or, with `has_families`, of a family, or if `checks` is empty."""
     return not checks or check in checks or (has_families and any(known.startswith(f"{check}/") for known in checks))
 
 

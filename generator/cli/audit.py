@@ -105,7 +105,7 @@ def _summary(audit: Audit) -> dict[str, Any]:
 
 
 def _lines(audit: Audit) -> Iterator[str]:
-    """Yield the table of the rules that reject objects or are unknown, the totals, and what limits the result."""
+    """Yield the table of the rules with a rejected or unknown object, the totals, and the limits of the result."""
     rows = [
         (rule, str(accepted), str(rejected), str(unknown))
         for rule, results in _count(audit).items()

@@ -109,7 +109,7 @@ def _chosen(manifests: Sequence[Manifest], name: str) -> list[Manifest]:
 
 
 def _problem(fault: Fault) -> Problem:
-    """Return the problem of a fault, with its line if the manifest is in a file."""
+    """Return the problem to report about a fault, with its line if the manifest is in a file."""
     from generator.documents.files import read_file
     from generator.documents.locate import locate
 

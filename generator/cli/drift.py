@@ -77,7 +77,7 @@ def drift(
 def _resources(release: Iterable[Manifest], targets: Mapping[str, str]) -> list[str]:
     """Return the resources of the objects, such as `localqueues.v1beta2.kueue.x-k8s.io`, sorted.
 
-    Without a schema, kubectl finds the resource by the kind.
+    For a kind without a schema, the result has the kind in lower case, by which kubectl finds the resource.
     """
     from generator.schemas.catalog import Catalog
 

@@ -106,10 +106,10 @@ def _write_first(file: Path, world: World) -> ExitCode:
 def _update(
     file: Path, text: bytes, places: dict[tuple[str, int], tuple[int, int]], answers: Iterable[Answered]
 ) -> ExitCode:
-    """Write the present answers of all rows into the file.
+    """Replace each false expected answer in the file by the present answer.
 
     Raises:
-        ConfigError: the questions of a row have different answers, or no answer.
+        ConfigError: the questions of an expectation have different answers, or an answer that no file can expect.
     """
     from generator.config.expectations import path_of, update_answers
 
@@ -140,7 +140,7 @@ def _update(
 
 
 def _single(answers: set[Answer | None]) -> Answer | None:
-    """Return the only answer, if a file can expect it; else None."""
+    """Return the common answer of several questions; None if they differ, or if no file can expect the answer."""
     (answer, *others) = answers
     return None if others or answer is None or answer == "partly" else answer
 
@@ -160,7 +160,7 @@ def _lines(answers: list[Answered], rows: list[Row]) -> Iterator[str]:
 
 
 def _notes(world: World, rows: list[Row]) -> Iterator[str]:
-    """Yield notes about subjects and tenants of the platform that no row names."""
+    """Yield notes about subjects and tenants of the platform that no expectation names."""
     from generator.checks.finding import listed
     from generator.simulate.expectations import find_unasked
 

@@ -149,7 +149,7 @@ def _tell_bug(error: BaseException, arguments: list[str]) -> int:
 
 
 def _format(arguments: list[str]) -> str:
-    """Return the first `--format` of a command line that all commands with findings have; `text` without one."""
+    """Return the first `--format` of a command line that all commands with findings know; `text` if there is none."""
     ours = arguments[: arguments.index("--")] if "--" in arguments else arguments  # the rest is the command of a job
     forms = [form for option, form in pairwise(ours) if option == "--format"]
     forms += [word.removeprefix("--format=") for word in ours if word.startswith("--format=")]

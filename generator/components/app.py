@@ -107,7 +107,7 @@ class KueueItself(Component):
 
 
 class QueueTree(Component):
-    """The objects that all queues share: flavors, topologies, Cohorts, priorities, checks, and the queue `slack`."""
+    """The objects that all queues share: flavors, topologies, Cohorts, priorities, AdmissionChecks, queue `slack`."""
 
     def __init__(self, scope: Construct, id: str, *, platform: Platform) -> None:  # noqa: A002
         files = self._files(platform)

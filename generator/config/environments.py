@@ -58,7 +58,8 @@ class Merged:
     def place_of(self, path: Steps) -> Steps:
         """Translate a path in `data` into the path in the file.
 
-        A value that the environment sets has its place there. A missing field has the place of its section in the base.
+        The path of a value that the environment sets leads into the environment. A missing field has the path of its
+        section in the base.
         """
         origin, rest = self._origin, path
         while rest and rest[0] in origin.children:
@@ -174,7 +175,7 @@ class _Merger:
     def merge_mappings(
         self, base: dict[str, Any], difference: dict[str, Any], origin: _Origin
     ) -> tuple[dict[str, Any], _Origin]:
-        """Return a mapping with the values of both, and its origin; `origin` has the origins of values of the base."""
+        """Return the base with the values of a difference, and the origin of the result; `origin` is the base's."""
         merged, children = dict(base), dict(origin.children)
         for key in base:
             children.setdefault(key, _Origin((*(origin.base or ()), key), None, {}))

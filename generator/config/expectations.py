@@ -141,7 +141,7 @@ def expectation_schema() -> str:
 
 
 def load_expectations(file: Path, text: bytes) -> list[Row]:
-    """Read the rows of a file of expectations, requests first.
+    """Read the expectations of a file: first the requests to the API server, then the connections.
 
     Raises:
         ConfigError: with every problem of the file, each with its line.
@@ -183,7 +183,7 @@ def _document(file: Path, text: bytes) -> Document:
 
 
 def find_places(file: Path, text: bytes, rows: Sequence[Row]) -> dict[tuple[str, int], tuple[int, int]]:
-    """Return path of a row → line and column of its expected answer."""
+    """Return path of an expectation → line and column of its expected answer."""
     document = _document(file, text)
     paths = [(*path_of(row), "expect") for row in rows]
     places = locate_all(text, document.index, paths)
@@ -191,12 +191,12 @@ def find_places(file: Path, text: bytes, rows: Sequence[Row]) -> dict[tuple[str,
 
 
 def path_of(row: Row) -> tuple[str, int]:
-    """Return the path of a row in its file."""
+    """Return the path of an expectation in its file, such as `("can-i", 0)`."""
     return ("can-i" if isinstance(row, AccessRow) else "reach", row.index)
 
 
 def format_expectations(access: Iterable[AccessRow], reach: Iterable[ReachRow]) -> str:
-    """Return the text of a file of expectations, with one line for each row."""
+    """Return the text of a file of expectations, with one line for each expectation."""
     parts = [
         "# The expected answers of `mpigen can-i` and `mpigen reach`. `mpigen expect` reports answers that differ.\n"
     ]
@@ -250,8 +250,8 @@ def update_answers(
     Args:
         file: the file, for messages.
         text: the text of a valid file.
-        places: path of a row → line and column of its expected answer.
-        answers: path of a row → the new answer.
+        places: path of an expectation → line and column of its expected answer.
+        answers: path of an expectation → the new answer.
 
     Raises:
         ConfigError: an answer has an anchor, a tag or an alias, so that another value may depend on it.

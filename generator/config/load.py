@@ -138,7 +138,7 @@ def _explain(error: ValidationError, data: dict[str, Any]) -> list[Mistake]:
 def hide_credentials(
     problems: Iterable[Problem], exposed: Sequence[Exposure], values: Iterable[str], file: str
 ) -> tuple[Problem, ...]:
-    """Return the problems whose text repeats no credential, and one for each exposed credential, by line and column.
+    """Return the problems whose text repeats no credential, and a problem for each exposed credential, by line.
 
     Args:
         problems: the other problems of the file.
@@ -353,7 +353,7 @@ class _Kept(NamedTuple):
     """A section without its invalid values.
 
     Attributes:
-        section: None if the rest of the section is invalid too.
+        section: the section without its invalid values; None if the rest is invalid too.
         invalid: the names of the fields with invalid values; `*` if the section is not a mapping.
         contradictions: mistakes that pydantic reports only after the invalid values are removed.
     """

@@ -88,7 +88,7 @@ def _find_insertion(mapping: yaml.MappingNode, key: str, value: str) -> tuple[in
 
 
 def _format(keys: Sequence[str], value: str) -> str:
-    """Return a string, in a flow mapping for each of the keys around it."""
+    """Return a string as YAML, inside a flow mapping for each key: `{a: {b: text}}`."""
     text = value if _PLAIN.fullmatch(value) and _read(f"key: {value}") == {"key": value} else json.dumps(value)
     for key in reversed(keys):
         text = f"{{{key}: {text}}}"

@@ -10,7 +10,7 @@ from generator.facts.table import read_rows, read_table
 
 
 def is_reached(minor: str, release: str) -> bool:
-    """Return True if the minor version `minor` is `release` or a later one; False if one of both is empty."""
+    """Return True if the minor version `minor` is `release` or a later one; False if one of the two is empty."""
     return bool(minor and release) and _number(minor) >= _number(release)
 
 

@@ -202,6 +202,6 @@ def sound_minors(defect: Defect, targets: Mapping[str, str]) -> Mapping[str, tup
 
 
 def _pinned(component: str, minor: str | None) -> str:
-    """Return the release that mpigen supports of a minor version; of the newest version if `minor` is None."""
+    """Return the supported release of a minor version, such as `0.19.2`; of the newest one if `minor` is None."""
     versions = [row.version for row in SUPPORTED if row.name == component and minor in (None, row.minor)]
     return versions[0] if versions else f"{minor}.0"

@@ -104,7 +104,8 @@ class Request:
             `ExtractPriority`).
         owner: the user who may delete the job without being an editor. Default: no user.
         labels: labels in addition to the platform's labels.
-        fabric: a fabric of the platform, which ranks of the runtime must use. With `is_smoke`, the job measures it.
+        fabric: a fabric of the platform, which ranks of the runtime must use. With `is_smoke`, the job measures the
+            fabric.
         link: Gbit/s of each NIC, needed if the fabric names no server type.
     """
 

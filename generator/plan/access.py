@@ -71,10 +71,10 @@ def find_access_effects(change: Change) -> Iterator[Effect]:
 
 
 def _read(change: Change) -> tuple[_Rights, _Rights]:
-    """Return the rights before and after. A role that only one tree contains grants nothing in the other tree.
+    """Return the rights before and after. A role that the update adds or removes grants nothing on the side without it.
 
     Raises:
-        SimulationError: two objects of the same name differ.
+        SimulationError: two objects of the same kind and name differ.
     """
     roles = {item.resource for side in (change.of_old, change.of_new) for item in side(_RBAC, "Role", "ClusterRole")}
 
@@ -113,7 +113,7 @@ def _without_effect(objects: Sequence[Manifest]) -> Iterator[Effect]:
 
 
 class _Rights:
-    """The grants of one tree by their subjects."""
+    """The grants before or after an update, by their subjects."""
 
     def __init__(self, access: Access) -> None:
         """Index the grants."""
@@ -178,7 +178,7 @@ class _Comparison:
         before: _Rights,
         after: _Rights,
     ) -> None:
-        """Keep the rights of both trees, and find the ClusterRoles that mpigen generated."""
+        """Keep the rights before and after, and find the ClusterRoles that mpigen generated."""
         self._change = change
         self._touched = {item.resource: item for item in touched.values()}
         self._before, self._after = before, after
@@ -270,7 +270,7 @@ class _Comparison:
     def _judge(
         self, key: _Key, place: str, gained: frozenset[Permission], *, is_named: bool = False
     ) -> tuple[Risk, tuple[str, ...]]:
-        """Return the risk of gained permissions, and the reasons."""
+        """Return the risk of gained permissions, and sentences with the reasons."""
         dangers = find_dangers(gained)
         details = [f"the subject can {danger}" for danger in dangers]
         unknown = sorted(one.role for one in gained if one.role)

@@ -144,7 +144,7 @@ class _Comparison:
     """The admission rules before and after an update."""
 
     def __init__(self, change: Change) -> None:
-        """Read the rules of both trees."""
+        """Read the rules before and after the update."""
         self._change = change
         self._before, self._after = (
             _read_rules(side(GROUP, POLICY), side(GROUP, BINDING)) for side in (change.of_old, change.of_new)

@@ -49,7 +49,8 @@ class Effect:
             topic `other`.
         before: the value before the update as JSON data, for programs; None or empty if there was none.
         after: the value after the update; None or empty if there is none.
-        fields: the fields of changed causes that the effect explains; empty for the fields that the topic reads.
+        fields: the fields of changed causes that the effect explains; empty if these are the fields that its topic
+            reads.
     """
 
     topic: str

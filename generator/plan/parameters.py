@@ -63,7 +63,7 @@ def _values() -> tuple[_Value, ...]:
 
 
 def find_parameter_effects(change: Change) -> Iterator[Effect]:
-    """Yield the changed parameters of the team Namespaces that both trees have, one effect for equal changes."""
+    """Yield the changed parameters of the teams' Namespaces that stay, one effect for equal changes."""
     pairs = [
         pair
         for pair in ChangedObject.between(change)

@@ -54,7 +54,7 @@ def rules_of(grant: Grant) -> tuple[Rule, ...]:
 
 
 def find_missing(granted: Iterable[Grant], others: Sequence[Grant]) -> frozenset[Permission]:
-    """Return the permissions of some grants that other grants do not include."""
+    """Return the permissions that some grants give and other grants do not."""
     known = [rule for grant in others for rule in rules_of(grant)]
     unknown = {grant.role for grant in others if grant.gap}
     equal = set(known)

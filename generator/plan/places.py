@@ -21,9 +21,9 @@ class Places:
     """The namespaces of an update.
 
     Attributes:
-        before: name → Namespace of the old tree.
-        after: name → Namespace of the new tree.
-        sizes: team → the number of its namespaces in both trees together.
+        before: name → Namespace before the update.
+        after: name → Namespace after the update.
+        sizes: team → the number of its namespaces, with new and removed ones.
     """
 
     before: Mapping[str, Manifest]
@@ -32,7 +32,7 @@ class Places:
 
     @classmethod
     def of(cls, change: Change) -> Places:
-        """Return the namespaces of both trees."""
+        """Return the namespaces before and after an update."""
         return change.view(cls._read)
 
     @classmethod
@@ -46,7 +46,7 @@ class Places:
 
     @property
     def added(self) -> AbstractSet[str]:
-        """The namespaces that only the new tree has."""
+        """The namespaces that the update adds."""
         return self.after.keys() - self.before.keys()
 
     def team_of(self, namespace: str) -> str:

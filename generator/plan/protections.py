@@ -58,7 +58,7 @@ def _statements(change: Change) -> Iterator[Statement]:
 
 
 def _is_kept(item: Manifest, places: Places) -> bool:
-    """Return True if both trees have the namespace of an object, or neither tree has it."""
+    """Return True if the update neither adds nor removes the namespace of an object."""
     return (item.namespace in places.before) == (item.namespace in places.after)
 
 

@@ -149,7 +149,7 @@ def _acknowledgements(change: Change, namespaces: Sequence[str]) -> Iterator[str
 
 
 def _claims_that_stay(change: Change, namespaces: Sequence[str]) -> Iterator[str]:
-    """Yield a sentence about the volume claims in the old files of these namespaces, whose data a rename deletes."""
+    """Yield a sentence about the earlier volume claims of these namespaces, whose data a rename does not move."""
     claims = [item for item in change.of_old("", "PersistentVolumeClaim") if item.namespace in namespaces]
     if claims:
         names = format_names([f"{item.namespace}/{item.name}" for item in claims])

@@ -122,7 +122,7 @@ def _compare_weights(
 
 
 def _compare_selectors(change: Change, item: ChangedObject, noun: str, name: str) -> Iterator[Statement]:
-    """Yield the namespaces that a changed `namespaceSelector` adds and removes, among the namespaces of both trees."""
+    """Yield the namespaces that stay and that a changed `namespaceSelector` begins or ceases to select."""
     known = {namespace.name for namespace in change.of_old("", "Namespace")}
     labels = {
         namespace.name: {METADATA_NAME: namespace.name, **string_map(namespace.labels)}
@@ -195,7 +195,7 @@ _FINDERS: Mapping[tuple[str, str], Callable[[Change, ChangedObject], Iterator[St
 
 
 def _local_queues(change: Change) -> Iterator[Statement]:
-    """Yield the added and removed LocalQueues of namespaces that both trees have.
+    """Yield the added and removed LocalQueues of namespaces that exist before and after the update.
 
     The topic `prune` reports LocalQueues that the update removes together with their ClusterQueue.
     """

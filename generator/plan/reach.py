@@ -199,7 +199,7 @@ def _denies(policy: Manifest) -> bool:
 
 @dataclass(frozen=True)
 class _Tree:
-    """The network policies of one side of an update.
+    """The network policies before or after an update.
 
     Attributes:
         of_kinds: returns the objects of an API group and some kinds.
@@ -384,7 +384,7 @@ class _Comparison:
         yield from self._not_evaluated()
 
     def selects_namespaces(self, policy: Manifest) -> bool:
-        """Return True if a policy may select pods of a namespace that both trees have."""
+        """Return True if a policy may select pods of a namespace that exists before and after the update."""
         both = self._places.before.keys() & self._places.after.keys()
         if policy.namespace:
             return policy.namespace in both
@@ -402,7 +402,7 @@ class _Comparison:
 
     @cached_property
     def _affected(self) -> list[str]:
-        """The namespaces of the new tree whose policies, labels or runtimes the update touches."""
+        """The namespaces after the update whose policies, labels or runtimes the update touches."""
         own = {item.namespace for item in self._touched if item.namespace}
         own |= {item.name for item in self._touched if _is_namespace(item)}
         if any(item.kind == "ClusterTrainingRuntime" for item in self._touched):

@@ -11,9 +11,9 @@ from generator.checks.objects import Change
 def find_renames(change: Change) -> Mapping[str, str]:
     """Return earlier name → present name of each team that the update renames.
 
-    The old tree has only the earlier team, the new tree has only the present one, and the update removes the namespace
-    with the earlier name. If the update keeps this namespace, for example with the label of the present team, the
-    result lacks the team.
+    Before the update, only the earlier team exists; after it, only the present one; and the update removes the
+    namespace with the earlier name. If the update keeps this namespace, for example with the label of the present team,
+    the result lacks the team.
     """
     departures = Departures.of(change)
     gone = {item.name for item in change.removed("", "Namespace")} & (departures.before - departures.after)

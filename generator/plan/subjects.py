@@ -32,7 +32,10 @@ class Teams:
 
     @classmethod
     def of(cls, change: Change) -> Teams:
-        """Return the teams of both trees. The new tree decides if both have a namespace."""
+        """Return the teams before and after an update.
+
+        A namespace that stays belongs to its team after the update.
+        """
         return change.view(cls._read)
 
     @classmethod

@@ -22,9 +22,9 @@ class QueueTrees:
     """The queues before and after an update.
 
     Attributes:
-        before: the queues of the old tree; None if an amount is not a quantity, or if two objects of the same kind and
-            name differ.
-        after: the queues of the new tree; None for the same reasons.
+        before: the queues before the update; None if an amount is not a quantity, or if two objects of the same kind
+            and name differ.
+        after: the queues after the update; None for the same reasons.
     """
 
     before: Queues | None
@@ -32,7 +32,7 @@ class QueueTrees:
 
     @classmethod
     def of(cls, change: Change) -> QueueTrees:
-        """Return the queues of both trees."""
+        """Return the queues before and after an update."""
         return change.view(cls._read)
 
     @classmethod

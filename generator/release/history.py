@@ -295,7 +295,7 @@ def _require_read(folder: Folder, read_files: Collection[str]) -> None:
 
 
 def _read_objects(files: Mapping[str, bytes], known: dict[tuple[str, bytes], list[Manifest]]) -> Iterator[Manifest]:
-    """Yield the objects of files, and the lock as the last one. Equal files in both trees are parsed once."""
+    """Yield the objects of files, and the lock as the last one. Files in `known` are not parsed again."""
     for path, text in files.items():
         if path != LOCK:
             if (path, text) not in known:

@@ -111,7 +111,7 @@ def shares_of_fabrics(platform: PartialPlatform) -> Iterator[Mistake]:
 
 
 def _explain_share(share: FabricShare, fabric: Fabric) -> Iterator[tuple[str, str]]:
-    """Yield the fields of a tenant's share that the fabric does not support, and the reason as a clause."""
+    """Yield the fields of a tenant's `fabrics` entry that the fabric does not support, and the reason as a clause."""
     if share.pkey and (fabric.type, fabric.attached, fabric.networks) != ("infiniband", "sriov", "nad"):
         yield "pkey", "which needs an InfiniBand fabric with `attach: sriov` and `networks: nad`"
     if share.vlan and (fabric.type not in ("roce", "ethernet") or fabric.attached != "sriov"):

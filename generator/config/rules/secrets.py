@@ -88,7 +88,7 @@ def _prefix(tenant: Tenant, stand_in: str | None) -> str:
 
 
 def _remotes(secrets: Secrets) -> Iterator[tuple[Steps, Remote]]:
-    """Yield the path and the place in the store of each value."""
+    """Yield the path of each secret value in the section, and its place in the store."""
     for number, secret in enumerate(secrets.external):
         for key, remote in secret.keys.items():
             yield ("external", number, "keys", key), remote
