@@ -64,6 +64,16 @@ def lines(world: World) -> list[dict[str, str | None]]:
     return [json.loads(line) for line in said if line.startswith("{")]
 
 
+def assert_no_rank_starts(world: World, mpi: str) -> None:
+    """Fail if the launcher succeeds, does not name the reason, or shows the output of a rank.
+
+    On a loaded machine, the launcher of MPICH does not always end after a rank has failed. Its code is then None.
+    """
+    assert world.code != 0, str(world.outcome)
+    assert REFUSALS[mpi] in world.outcome.log(world.launcher, "node"), str(world.outcome)
+    assert lines(world) == []
+
+
 @pytest.mark.parametrize("mpi", MPIS)
 def test_ranks_on_all_hosts_have_the_variables_of_the_fabric(mpi: str, play: Play, on_fabrics: dict[str, Gang]) -> None:
     asked = ("mpirun", "python3", "/opt/smoke/variables.py", *EXPECTED[mpi])
@@ -76,9 +86,7 @@ def test_ranks_on_all_hosts_have_the_variables_of_the_fabric(mpi: str, play: Pla
 
 @pytest.mark.parametrize("mpi", MPIS)
 def test_ranks_without_rdma_devices_do_not_start(mpi: str, play: Play, on_fabrics: dict[str, Gang]) -> None:
-    world = play(on_fabrics[f"ib-{mpi}"])
-    assert world.code not in {0, None}
-    assert REFUSALS[mpi] in world.outcome.log(world.launcher, "node"), str(world.outcome)
+    assert_no_rank_starts(play(on_fabrics[f"ib-{mpi}"]), mpi)
 
 
 @pytest.mark.parametrize("mpi", MPIS)
@@ -86,9 +94,7 @@ def test_ranks_of_an_image_with_200_variables_do_not_start_without_rdma(
     mpi: str, play: Play, on_fabrics: dict[str, Gang]
 ) -> None:
     """The image sets UCX_TLS too. If its value won, or variables were lost, the ranks would use TCP."""
-    world = play(on_fabrics[f"ib-{mpi}"], of_rich_image)
-    assert world.code not in {0, None}
-    assert REFUSALS[mpi] in world.outcome.log(world.launcher, "node"), str(world.outcome)
+    assert_no_rank_starts(play(on_fabrics[f"ib-{mpi}"], of_rich_image), mpi)
 
 
 @pytest.mark.parametrize("mpi", MPIS)
