@@ -89,7 +89,11 @@ class ConfigError(MpigenError):
 
 
 class InputError(MpigenError):
-    """A file or standard input cannot be read, or is too large to be read."""
+    """Input files or standard input cannot be read.
+
+    Examples are a file without permission, a file that is too large, too many files, and a kustomization that kustomize
+    rejects or renders too slowly.
+    """
 
 
 class DocumentError(MpigenError):

@@ -86,9 +86,10 @@ def _role(roles: Mapping[tuple[str, str, str], Manifest], binding: Manifest, ref
 
 
 def _only_reads(role: Manifest) -> bool:
-    """Return True if all rules of a role allow only `get`, `list` and `watch`, and no resource in `_SECRET`.
+    """Return True if all rules of a role only read, and give no access to Secrets, tokens or sessions in pods.
 
-    To create a resource in `_OWN` is reading too.
+    The verbs `get`, `list` and `watch` read. To review the user's own name and permissions is reading too, and so is
+    each verb on a URL (`nonResourceURLs`).
     """
     return all(
         ({*strings(rule.get("verbs"))} <= _READ or {*strings(rule.get("resources"))} <= _OWN)

@@ -166,9 +166,10 @@ def _where(names: Sequence[str], count: int) -> str:
 def _insecure(
     pods: PodTemplate, rejecting: Sequence[str], level: Level, violations: Sequence[Violation], count: int
 ) -> Breach:
-    """Return the breach of pods that the namespaces `rejecting` reject, of `count` namespaces that can run the pods.
+    """Return the breach of pods that the Pod Security levels of the namespaces `rejecting` reject.
 
-    `level` and `violations` are the ones of the first rejecting namespace.
+    `level` and `violations` belong to the first of these namespaces. `count` is the number of namespaces in which the
+    pods can run.
     """
     where = _where(rejecting, count)
     return Breach(

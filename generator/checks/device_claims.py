@@ -31,7 +31,8 @@ class Devices:
     Attributes:
         path: the path of `body`.
         body: `devices` in the spec of a claim, or the spec of a DeviceClass.
-        minor: the minor version of Kubernetes whose functions a new selector can use.
+        minor: the number of the minor version before the target version of Kubernetes. A new selector can use only CEL
+            functions of this version.
     """
 
     path: Path

@@ -27,7 +27,9 @@ _EXPECTED = {
 def find_false(
     answers: Iterable[Answered], file: str, places: Mapping[tuple[str, int], tuple[int, int]]
 ) -> Iterator[Finding]:
-    """Yield a finding for each row with a false expectation, or with a name that looks misspelt.
+    """Yield findings for the rows whose expected answer is false, and for questions with a name that looks misspelt.
+
+    The questions of a row with the same false answer share a finding.
 
     Args:
         answers: the answers to all questions, row by row.

@@ -182,7 +182,8 @@ declare(
     text="""Report an object that kubeconform rejects.
 
     `--engine kubeconform` runs the real kubeconform instead of mpigen's own engine. `--engine both` runs both, and this
-    check then reports only objects that mpigen's engine accepts. The message and the path come from kubeconform.
+    check then reports only objects in which mpigen's engine finds nothing. The message and the path come from
+    kubeconform.
 
     Source: kubeconform v0.7.0 pkg/validator/validator.go ValidateResource
     """,

@@ -93,7 +93,8 @@ def ranks_blocked(isolation: Isolation) -> Iterator[Breach]:
     `mpirun` starts the ranks by ssh, and MPI, NCCL and Gloo listen on random TCP ports. If a policy blocks a port, the
     job hangs at its start until a timeout. The check reads complete releases, and compiles the pods of all runtimes
     that a tenant's namespace can use. It ignores releases whose users create a NetworkPolicy for each job. The finding
-    is a warning if a range of ports is open: variables such as `I_MPI_PORT_RANGE` can restrict the ranks to this range.
+    is a warning if the policies allow a range of other ports, or if mpigen cannot decide if they do: variables such as
+    `I_MPI_PORT_RANGE` can restrict the ranks to this range.
 
     Source: kube-network-policies v1.1.0 pkg/networkpolicy; tests/cluster/network/test_mpi.py runs Open MPI and MPICH
     behind such policies
@@ -114,11 +115,12 @@ def ranks_blocked(isolation: Isolation) -> Iterator[Breach]:
 
 
 class _Blocked(NamedTuple):
-    """TCP ports that policies block between two ranks.
+    """The TCP ports that policies block between two ranks.
 
     Attributes:
         spans: the blocked ports.
-        has_range: True if a range of ports is open, or may be.
+        has_range: True if the policies allow a range of other ports, or if mpigen cannot decide if they do. Variables
+            of the ranks can restrict MPI to this range, so the finding is then a warning.
     """
 
     spans: Sequence[Span]
@@ -128,7 +130,7 @@ class _Blocked(NamedTuple):
 def _blocked_ports(cluster: Cluster, namespace: str, runtime: str) -> _Blocked | None:
     """Return the blocked TCP ports between two ranks of a job on a runtime; None if no ports are blocked.
 
-    If ports are blocked between several pairs of ranks, the result is of a pair without an open range of ports.
+    If ports are blocked between several pairs of ranks, the result is for a pair with `has_range=False` if possible.
     """
     ranks = cluster.ranks(namespace, runtime)
     worst: _Blocked | None = None
@@ -171,7 +173,7 @@ def dns_blocked(isolation: Isolation) -> Iterator[Breach]:
     The hostfile of Trainer has host names, and PyTorch gets the name of the first rank. Without DNS, the job hangs or
     fails at its start. Policies match the port of the DNS pods: 53 on Kubernetes, and 5353 on OpenShift. The check
     reads complete releases. The finding is a warning if the policies allow DNS requests to other pods or addresses,
-    because the DNS service of the cluster may run there.
+    or if mpigen cannot decide if they do, because the DNS service of the cluster may run there.
 
     Source: kube-network-policies v1.1.0 pkg/networkpolicy; trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go
     """

@@ -204,7 +204,7 @@ def path(graph: Graph) -> Iterator[Breach]:
     """Report an Argo CD Application whose `path` is a folder that the release lacks.
 
     Argo CD reports a ComparisonError, `app path does not exist`, and applies nothing. The check needs all files of a
-    release of mpigen: the Application in `argocd/application.yaml` shows the folder of the release in the repository.
+    release of mpigen: the Applications in `argocd/application.yaml` show the folder of the release in the repository.
     The check reports paths below that folder. The finding is a warning, because the Application may read another
     revision of the repository.
 

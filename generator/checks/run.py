@@ -51,7 +51,8 @@ class Checked:
         files: the number of files.
         kinds: kind → the number of its objects.
         findings: the findings, unsorted and perhaps repeated; `in_order` returns them sorted.
-        related: all objects in the result of `validate`; empty in the result of `judge`.
+        related: the objects of the files, for `check_together`; empty in the results of `check_rendered` and of
+            kubeconform.
         waiving: the objects with the annotation `mpigen.dev/waive`.
         skipped: the files whose content is no manifest.
     """

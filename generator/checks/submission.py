@@ -63,8 +63,8 @@ class Submission:
     Attributes:
         job: the TrainJob.
         queue: the name of its ClusterQueue; empty if there is none.
-        compiled: the objects that controllers create for the TrainJob; None if Trainer or JobSet rejects the TrainJob,
-            or if mpigen cannot predict the objects.
+        compiled: the objects that controllers create for the TrainJob; None if the API server, Trainer or
+            Kueue rejects the TrainJob, if no file has its runtime, or if mpigen cannot predict the objects.
         outcome: the outcome in Kueue; None if the TrainJob does not reach Kueue, or if the outcome is unknown.
         breaches: the reasons why the TrainJob does not run, and the questions that mpigen cannot answer.
         of_pods: the reasons why the API server rejects pods of the TrainJob after Kueue admits it, and the questions
@@ -284,7 +284,8 @@ def submit(jobs: Sequence[Manifest], destination: Destination, engine: Engine) -
         engine: the schemas of the target versions.
 
     Raises:
-        SimulationError: an object of the cluster is invalid: an amount is not a quantity, or two objects differ.
+        SimulationError: an object of the cluster is invalid: an amount is not a quantity, or two objects of one name
+            differ.
     """
     world, catalog = destination.world, engine.catalog
     cluster, tree = PolicyCluster(world, catalog), read_queue_tree(world, catalog.targets["kueue"])
@@ -736,7 +737,10 @@ def _job(submission: Submission, job_set: Body, world: Sequence[Manifest], tree:
 
 
 def _priority(job: Manifest, job_set: Body, world: Sequence[Manifest]) -> int:
-    """Return the priority of a workload: of its WorkloadPriorityClass, else of the PriorityClass of its first pods.
+    """Return the priority of a workload: the value of its WorkloadPriorityClass, if the TrainJob names one.
+
+    Otherwise the priority is the value of the first PriorityClass that its pods name, else of the default
+    PriorityClass of the cluster, else 0.
 
     Source: kueue v0.19.2 pkg/controller/jobframework/reconciler.go extractPriority, extractPriorityFromPodSets
 
@@ -813,8 +817,8 @@ declare(
     text="""Report a TrainJob that Kueue never admits.
 
     `mpigen check-job` submits the TrainJob while all queues are idle, and decides by the rules of Kueue: the LocalQueue
-    and its ClusterQueue, quotas and borrowing limits, taints, node selectors, topology and LimitRanges. If only the
-    number of nodes is too large, `quota/never-admitted` reports the TrainJob instead.
+    and its ClusterQueue, quotas and borrowing limits, taints, node selectors, topology and LimitRanges. The check
+    does not repeat a TrainJob that `quota/never-admitted` reports.
 
     Source: kueue v0.19.2 pkg/scheduler/flavorassigner/flavorassigner.go assignFlavors
     """,

@@ -204,8 +204,8 @@ class Grant:
         namespace: the namespace of the grant; empty for all namespaces and cluster-scoped resources.
         subjects: the subjects of the binding.
         rules: the rules of the role.
-        gap: why the files lack the rules of the role; empty if they have the role, or if it is aggregated, at least one
-            ClusterRole whose rules it takes.
+        gap: why the files lack the rules of the role; empty if they have the role. For a role with an
+            `aggregationRule`, the files must also have a ClusterRole that it selects.
         file: the file of the binding.
     """
 

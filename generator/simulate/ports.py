@@ -60,7 +60,7 @@ def subtract(ranges: Iterable[Range], others: Sequence[Range]) -> tuple[Range, .
 
 
 def intersect(ranges: Iterable[Range], others: Sequence[Range]) -> tuple[Range, ...]:
-    """Return the ports that both sides have."""
+    """Return the ports that are in both lists of ranges."""
     known = list(ranges)
     return subtract(known, subtract(known, others))
 

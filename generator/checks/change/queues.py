@@ -370,8 +370,8 @@ def flavor_nodes(change: ChangedObject) -> Iterator[Breach]:
     The update changes `nodeLabels`, adds a taint that the flavor does not tolerate, or removes a toleration. Kueue
     stops no job: running jobs keep their nodes, and count as usage of the flavor. Jobs that Kueue admits later get the
     new labels and tolerations. If no node matches, the pods of these jobs stay Pending, and the jobs hold their quota.
-    Kueue never admits jobs that do not tolerate a new taint. For a flavor with a topology, `change/immutable` reports
-    changed labels and tolerations, because the API server rejects them.
+    Kueue never admits jobs that do not tolerate a new taint to the flavor. For a flavor with a topology,
+    `change/immutable` reports changed labels and tolerations, because the API server rejects them.
 
     Source: kueue v0.19.2 pkg/podset/podset.go FromAssignment copies the labels and tolerations of a flavor on admission
     """

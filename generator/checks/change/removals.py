@@ -34,7 +34,7 @@ class Departures:
         renames: team → its earlier name.
         before: the teams of the old tree.
         after: the teams of the new tree.
-        today: the day of the check; None to ignore the last days.
+        today: the day of the check; None to ignore the days in `until` and `retired`.
     """
 
     is_release: bool
@@ -89,15 +89,15 @@ def team_of(namespace: Manifest) -> str:
 def tenant_removed(change: Change) -> Iterator[Breach]:
     """Report a removed team or namespace.
 
-    mpigen's Application enables pruning. Argo CD asks for a confirmation before it deletes a namespace with the sync
-    option `Prune=confirm`, which mpigen sets on every namespace, and deletes other namespaces at once. Kubernetes then
-    deletes all objects in the namespace, such as running jobs, volume claims and Secrets.
+    The Argo CD Applications of mpigen enable pruning. Argo CD asks for a confirmation before it deletes a namespace
+    with the sync option `Prune=confirm`, which mpigen sets on every namespace, and deletes other namespaces at once.
+    Kubernetes then deletes all objects in the namespace, such as running jobs, volume claims and Secrets.
 
     A release removes a team only if an earlier release retired the team (`tenants[].retired`), and if the platform file
     acknowledges the removal in `removed`. With `unretired: true` in the acknowledgement, the team need not be retired.
-    An acknowledged removal is an information, or a warning before the last day of `retired`. For a namespace of a team
-    that stays, the acknowledgement alone is enough. In files that mpigen did not generate, a removed namespace is a
-    warning.
+    An acknowledgement is valid until its last day, `until`. A removal with a valid acknowledgement is an info, or until
+    the day in `retired` a warning. For a namespace of a team that stays, the acknowledgement alone is enough. In files
+    that mpigen did not generate, a removed namespace is a warning.
 
     Source: kubernetes v1.34.2 pkg/controller/namespace/deletion/namespaced_resources_deleter.go deleteAllContent,
        argo-cd v3.2.1 docs/user-guide/sync-options.md
@@ -167,7 +167,7 @@ def _describe_deletion(namespace: Manifest) -> str:
 
 @check("change/unknown-rename", severity=WARNING, needs=Change)
 def unknown_rename(change: Change) -> Iterator[Breach]:
-    """Report a new team whose earlier name no team of the release before has.
+    """Report a new team whose `renamedFrom` names no team of the release before.
 
     `mpigen plan` then describes a new team instead of a rename. After the rename, `renamedFrom` of the team has no
     effect, and the check reports nothing.

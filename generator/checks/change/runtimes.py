@@ -1,6 +1,7 @@
 """change/*: runtimes and nodes that jobs use, and that an update changes, removes or restarts.
 
-mpigen's Application prunes: Argo CD deletes the objects that a release no longer has, as `kubectl delete` would.
+The Argo CD Applications of mpigen prune: Argo CD deletes the objects that a release no longer has, as `kubectl delete`
+would.
 """
 
 from __future__ import annotations

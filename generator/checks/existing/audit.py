@@ -17,7 +17,9 @@ EXPORT = "kubectl get ns,trainjobs,workloads,jobsets,jobs,pods,pvc,rolebindings 
 
 
 def read_export(texts: Mapping[str, bytes], command: str = EXPORT) -> tuple[list[Manifest], int]:
-    """Return the objects of an export, and the number of objects that it repeats. The last of equal names counts.
+    """Return the objects of an export, and the number of repetitions of objects in it.
+
+    If the texts have several objects of the same group, kind, namespace and name, the result has the last of them.
 
     Args:
         texts: file → its text: a list object, one object, or several documents.

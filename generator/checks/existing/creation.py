@@ -21,7 +21,8 @@ class Creator(StrEnum):
         MEMBER: a user, who can be a platform admin: no field of the object shows the difference.
         CONTROLLER: a controller, which its owner reference names.
         PLATFORM: Kubernetes, OpenShift, or the release.
-        UNKNOWN: the object names a controlling owner, but the export has no owner of this name and UID.
+        UNKNOWN: the object names a controlling owner whose kind creates such objects, but the export has no owner of
+            this name and UID.
     """
 
     MEMBER = "user"

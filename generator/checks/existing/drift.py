@@ -1,4 +1,4 @@
-"""The differences between the objects of a cluster and of a release, without what servers add."""
+"""The differences between the objects of a cluster and of a release, without the values that servers add."""
 
 from __future__ import annotations
 
@@ -49,7 +49,8 @@ class Difference:
     """A field whose value in the cluster is not the value in the release.
 
     Attributes:
-        path: the path in the object of the release; an item that only the cluster has gets its position there.
+        path: the path in the object of the release. A list item that only the cluster has gets the position after the
+            last item of the list in the release.
         released: the value in the release; ABSENT if the release does not set the field.
         live: the value in the cluster; ABSENT if the object lacks the field.
         managers: the field managers that own the field in the cluster.

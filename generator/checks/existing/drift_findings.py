@@ -139,7 +139,8 @@ declare(
     A user or a controller changed the object after the sync, for example with `kubectl edit`. The reviewed release then
     no longer describes the cluster. `mpigen drift` compares the objects in the form that the API server stores: with
     the defaults of their kind, without the fields that servers add, lists with keys item by item, and equal amounts as
-    equal. The finding is a warning if the release does not set the field at all. If the export has managed fields, the
+    equal. The finding is a warning if the release does not set the field at all; an added list item is an error. If the
+export has managed fields, the
     finding names the field manager that owns the value, and mpigen ignores added values without a manager, because they
     are defaults. mpigen never prints data of Secrets.
 

@@ -83,10 +83,11 @@ declare(
 
     - The values that the API server and controllers wrote later are left out.
     - An object with a controlling owner is the work of a controller, if controllers create objects of this kind for
-      such an owner. Policies that read the user do not judge it. The owner must be in the export, with the UID in the
-      reference.
-    - An object of the release with equal values is the work of the platform, and so are the objects that Kubernetes
-      creates in each namespace.
+      such an owner. The owner must be in the export, with the UID in the reference.
+    - An object of the release with equal values is the work of the platform. Without a release, an object with the
+      labels of mpigen is the work of the platform. So are the objects that Kubernetes and OpenShift create in each
+      namespace.
+    - Policies that read the user do not judge objects of controllers and of the platform.
 
     The finding is a warning if the binding only warns, and an info if it only writes to the audit log. No field of an
     object shows that a platform admin created it.
@@ -112,8 +113,8 @@ declare(
 
     A rule can depend on the user of the request, or on the permissions of the user. An existing object does not show
     its creator: annotations and managed fields have the values that the creator chose. The audit log of the API server
-    has the user of each request. The result is also unknown if mpigen cannot evaluate a rule, or if the export lacks
-    the controlling owner of an object.
+    has the user of each request. The result is also unknown if mpigen cannot evaluate a rule, or if a rule about
+    users would reject an object whose controlling owner is not in the export.
 
     Source: k8s.io/apiserver v0.34.2 pkg/admission/plugin/cel/condition.go CreateAdmissionRequest
     """,

@@ -114,7 +114,7 @@ class _MemberAccess(Access):
     """The permissions of a member of a team: none on cluster-scoped resources, and unknown ones in namespaces."""
 
     def gaps(self, requester: Requester, namespace: str = "") -> tuple[str, ...]:  # noqa: ARG002 - of the base class
-        """Return a gap for requests in a namespace, because a member may have any role there."""
+        """Return why the permissions in a namespace are unknown; empty for cluster-scoped resources."""
         return ("an object does not show the roles of its creator",) if namespace else ()
 
 

@@ -220,9 +220,9 @@ def tcp_fallback(objects: Objects) -> Iterator[Breach]:
     - A variable such as `NCCL_IB_HCA` that selects RDMA devices, while no container requests an RDMA device.
     - A TrainJob that requests more or fewer RDMA devices than its runtime. `trainjob/lost-devices` reports a
       TrainJob on Trainer 2.2 that omits the devices of its runtime.
-    - As a warning, worker pods that request no RDMA device, although their nodes have RDMA devices. The annotation
-      `mpigen.dev/allocatable` of the ResourceFlavor lists the devices of a node. To use TCP on purpose, set the
-      annotation `mpigen.dev/fabric: none` on the pods.
+    - As a warning, worker pods of a runtime that request no RDMA device, although their nodes have RDMA devices. The
+      annotation `mpigen.dev/allocatable` of the ResourceFlavor lists the devices of a node. To use TCP on purpose, set
+      the annotation `mpigen.dev/fabric: none` on the pods.
 
     Pods in the host network, privileged pods, and pods with device claims reach the devices without a request, so the
     check skips them. The check also skips an object whose pods request an SR-IOV network, a host-device network, or a

@@ -311,7 +311,7 @@ class Launch:
 
 @check("fabric/environment-lost", severity=WARNING, needs=Workloads)
 def environment_lost(workloads: Workloads) -> Iterator[Breach]:
-    """Report environment variables that the ranks in worker pods do not get.
+    """Report variables of NCCL, UCX, MPI and similar libraries that the ranks in worker pods do not get.
 
     NCCL, UCX and MPI then run with their defaults, and the variables seem to have no effect. The check reports:
 

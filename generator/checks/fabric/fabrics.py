@@ -446,7 +446,10 @@ class NetworkUsers:
     objects: Objects
 
     def of(self, network: Attachment) -> list[NetworkUse]:
-        """Return the pods that request a network. Pods of a ClusterTrainingRuntime count for every namespace."""
+        """Return the pods that request a network.
+
+        A request without a namespace in a ClusterTrainingRuntime matches networks of this name in every namespace.
+        """
         uses = []
         for pods, requests in self._by_name.get(network.name, ()):
             matching = [

@@ -17,7 +17,7 @@ from generator.simulate.ranks.world import HOSTFILE, Started, host_of
 
 @check("mpi/slots", severity=ERROR, needs=Objects)
 def slots(objects: Objects) -> Iterator[Breach]:
-    """Report a command that starts more processes than the hostfile has slots.
+    """Report a command that requests more processes than the hostfile has slots.
 
     The hostfile of Trainer has one line per pod with ranks, with `numProcPerNode` slots. Open MPI then starts no rank
     and fails, unless the command has `--oversubscribe`, or a parameter file in the image allows oversubscription.
@@ -44,7 +44,7 @@ def slots(objects: Objects) -> Iterator[Breach]:
                 fix = f"remove {named}: `{program}` then starts {most} processes, one per slot. Or raise `numNodes`"
             yield Breach(
                 start.place(launch.command, option.position),
-                f"`{program}` starts {excess[0]} processes, but the hostfile has {start.size}",
+                f"`{program}` requests {excess[0]} processes, but the hostfile has {start.size}",
                 ". ".join(reading.launcher.excess for reading in readings),
                 fix,
                 start.manifest,

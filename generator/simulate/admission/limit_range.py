@@ -95,7 +95,7 @@ def _amounts(value: object) -> dict[str, Quantity]:
 
 
 def _read_container(path: Path, body: Body, defaults: Iterable[tuple[Amounts, Amounts]]) -> _Container:
-    """Return a container. An absent request defaults to the container's limit, then to the LimitRanges."""
+    """Return a container with defaults: requests from its own limits, then limits and requests from LimitRanges."""
     limits, requests = (_amounts(mapping(body, "resources").get(key)) for key in ("limits", "requests"))
     requests = {**limits, **requests}
     for default_limits, default_requests in defaults:

@@ -65,7 +65,7 @@ class Ledger:
     """The ResourceQuotas of a namespace, and their usage.
 
     Attributes:
-        quotas: the quotas, by name.
+        quotas: the quotas, sorted by name.
         context: the LimitRanges of the namespace, and the RuntimeClasses.
         default_class: the PriorityClass of pods that set none; empty without a default.
         used: name of the quota → key, such as `limits.cpu` → used amount.

@@ -70,7 +70,7 @@ def upsert(original: Any, items: Any, field: str = "") -> Any:
 
 
 def find_path(layer: Any, target: Any, path: Path) -> Path | None:
-    """Return the path in a layer of the value that has `path` in the target; None if the layer does not set it.
+    """Return the path in `layer`, a part of `target`, of the value at `path` of `target`; None if `layer` lacks it.
 
     The items of a list correspond by the merge key of the list, or else by their index.
     """

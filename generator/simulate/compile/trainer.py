@@ -216,7 +216,7 @@ def metadata_of(training: Training) -> dict[str, dict[str, str]]:
 
 
 def objects(training: Training) -> Iterator[Body]:
-    """Yield the Secret and the ConfigMaps of a TrainJob. Random contents are empty strings.
+    """Yield the Secret and the ConfigMaps of a TrainJob. Keys and the copy of the runtime are empty strings.
 
     Source: mpi buildSSHAuthSecret, buildHostFileConfigMap; core/snapshot.go createRuntimeSnapshot.
     """

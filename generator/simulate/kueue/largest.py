@@ -310,8 +310,9 @@ def largest_jobs(
         names: the ClusterQueues whose jobs are computed; None for all.
 
     Raises:
-        SimulationError: an amount of a runtime, a LimitRange or a Node is not a quantity, or two objects limit the
-            hosts of a namespace's jobs differently.
+        SimulationError: an amount in the manifests is not a quantity, or two manifests of one Namespace have different
+            values of the annotation `mpigen.dev/hosts-per-job`.
+        NotModelledError: a DaemonSet tolerates taints by comparing numbers.
     """
     objects = list(manifests)
     nodes, cluster_nodes, limits = build_quota_tree(tree), read_machines(objects), read_host_limits(objects)

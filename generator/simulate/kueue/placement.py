@@ -245,7 +245,10 @@ class PlacementRequest:
 
 @dataclass(frozen=True, slots=True)
 class NoPlace:
-    """A PodSet group for which no domain of a flavor has room."""
+    """A PodSet group for which the nodes of a flavor have no room.
+
+    If the group requires a level, all its pods must fit into one domain of this level.
+    """
 
     pods: Sequence[PodSet]
     flavor: str

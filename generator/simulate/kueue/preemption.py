@@ -82,7 +82,10 @@ class Claim(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A workload that Kueue can preempt, the reason, and the lowest cohort with its queue and the demand's queue."""
+    """A workload that Kueue can preempt, and the reason.
+
+    `common` is the lowest cohort that contains its queue and the queue of the demand; None for the same queue.
+    """
 
     workload: Workload
     claim: Claim

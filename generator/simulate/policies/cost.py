@@ -67,7 +67,7 @@ class _Entry(NamedTuple):
     value: Range
 
     def union(self, other: _Entry) -> _Entry:
-        """Return the entry that contains both."""
+        """Return the smallest ranges of key sizes and value sizes that contain the ranges of both entries."""
         return _Entry(self.is_list, self.key.union(other.key), self.value.union(other.value))
 
 
@@ -77,7 +77,7 @@ _Path = tuple[str, ...]
 class _Slice:
     """A path in a slice of Go. Slices share an array, so `append` can overwrite a step of another path.
 
-    The estimate depends on it: in `x.all(k, v, …)`, the path of `k` can become the path of `v`.
+    The estimate depends on such changes: in `x.all(k, v, …)`, the path of `k` can become the path of `v`.
     """
 
     __slots__ = ("_array", "_length")
@@ -286,7 +286,7 @@ class _Coster:
         return total.plus(cost)
 
     def _cost_overload(self, node: Node, overload: str, costs: Sequence[Range]) -> tuple[Range, Range | None]:
-        """Return the cost of a call with its arguments, and the size of its result; None if it is unknown."""
+        """Return the cost of a call with its arguments, and the size of its result; None if the size is unknown."""
         call = _Call(self, node, overload)
         known = call.estimate_sets() or call.estimate_kubernetes()
         if known is not None:
@@ -315,7 +315,7 @@ class _Coster:
         return _search(overload, own, sizes).plus(total), None
 
     def _join_entries(self, node: Node, parts: Sequence[Node]) -> None:
-        """Record the sizes of the keys and values of a list or map that is one of both parts or their sum."""
+        """Record the sizes of the keys and values of a call whose result is one of two lists or maps, or their sum."""
         left, right = map(self._entry, parts)
         if left and right:
             self.entries[node.id] = left.union(right)

@@ -47,7 +47,7 @@ _COMMON = (
 )
 """Types that every environment has a variable of."""
 _FEW = 8
-"""The number of variables is a multiple of it, so that expressions with different numbers share an environment."""
+"""An environment has a multiple of this number of variables, so that expressions with fewer variables share it."""
 
 TYPED: Mapping[str, Any] = {row["name"]: row["fields"] for row in read_table("cel")["variables"]}
 """Variable with typed fields → field → its type, or a mapping of its own fields."""

@@ -78,7 +78,7 @@ class PodDecision:
         constraint: the name of the SCC that admits the pod; empty if there is none.
         usable: the SCCs that the account or the creator of the pod may use, in the order in which OpenShift tries them.
         failures: the fields that these SCCs do not allow, if OpenShift rejects the pod, or may reject it.
-        message: the reason of the API server in these cases.
+        message: the reason of the API server for the rejection; empty if OpenShift admits the pod.
         doubt: why another SCC can admit the pod, or give it another security context; empty if no other SCC can. If an
             SCC admits the pod, grants outside the files count only if the files refer to them.
     """
