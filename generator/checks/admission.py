@@ -108,7 +108,7 @@ def read_constraints(objects: Objects) -> Constraints | None:
 def _decide(
     pods: PodTemplate, namespaces: Mapping[str, Manifest], objects: Objects
 ) -> dict[str, tuple[Situation, PodDecision]]:
-    """Return Namespace → (situation, decision of OpenShift's SCCs about the pods there).
+    """Return Namespace → (the SCCs that the ServiceAccount of the pods may use, OpenShift's decision on the pods).
 
     The result is empty if `read_constraints` returns None, as it does on Kubernetes.
     """

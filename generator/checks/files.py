@@ -276,7 +276,7 @@ class Older:
 
     Attributes:
         name: the folder or the revision, for messages.
-        search: the names of its files.
+        search: its files, and the problems of files that cannot be read.
         texts: name → content of files that are not on disk.
     """
 
@@ -368,7 +368,10 @@ def compare_rendered(
     suite: Suite,
     today: dt.date | None = None,
 ) -> list[Finding]:
-    """Return the findings of an update from a release on disk to a rendered one. `texts` is file → rendered YAML."""
+    """Return the findings of an update from an older release, or from no release, to a rendered release.
+
+    `texts` is file → YAML for the files that are not on disk.
+    """
     numbered = list(number_documents(new))
     return compare(
         old, numbered, targets, lambda file: texts[file] if file in texts else read_file(Path(file)), suite, today

@@ -430,7 +430,7 @@ class Replicas:
 
     @classmethod
     def of_manifest(cls, manifest: Manifest, _targets: Mapping[str, str]) -> Replicas | None:
-        """Return the object of these kinds in a manifest; None for another kind."""
+        """Return the Deployment, StatefulSet or similar object in a manifest; None for another kind."""
         kinds = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet")
         is_known = manifest.group == "apps" and manifest.kind in kinds
         is_known = is_known or (manifest.group, manifest.kind) == ("", "ReplicationController")

@@ -96,7 +96,7 @@ Row = AccessRow | ReachRow
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """The answer to one question of a row.
+    """The answer to one question of a row in the file of expectations.
 
     Attributes:
         row: the row.
@@ -171,7 +171,7 @@ class World:
                     yield self._request(row, requester, request, [*doubts, *self._doubt(row, namespace)])
 
     def _namespaces(self, row: AccessRow, requester: Requester) -> Sequence[str]:
-        """Return the namespaces of a row.
+        """Return the namespaces for which a row asks.
 
         For a row with `outside`, return the namespaces in which a binding names the requester, and one of the others:
         all others have the same answer.
@@ -318,10 +318,11 @@ def format_request(subject: str, request: AccessRequest) -> str:
 
 
 def first_rows(world: World) -> tuple[list[AccessRow], list[ReachRow]]:
-    """Return rows with the present answers: the requests and peers of expectations.yaml for each subject and tenant.
+    """Return the rows of a new file of expectations, with the present answers.
 
-    The subjects are the subjects of the bindings in the files. A row has the requests of a subject in a namespace that
-    have the same answer. Other rows have the answers for all other Namespaces of the files.
+    generator/facts/expectations.yaml has the requests for each subject, and the peers for each tenant. The subjects are
+    the subjects of the bindings in the files. A row has the requests of a subject in a namespace that have the same
+    answer. Other rows have the answers for all other Namespaces of the files.
     """
     access = [row for subject in _subjects(world.own) for row in _access_rows(world, subject)]
     reach = [row for tenant in sorted(world.cluster.tenants) for row in _reach_rows(world, tenant)]

@@ -476,7 +476,7 @@ def find_peers(cluster: Cluster, text: str, targets: Mapping[str, str]) -> list[
 
 
 class Connection(NamedTuple):
-    """The verdicts on the ports from one peer to another."""
+    """The verdicts on connections from one peer to the ports of another."""
 
     source: Peer
     to: Peer

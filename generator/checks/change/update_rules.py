@@ -168,7 +168,7 @@ def _may_be_suspended(body: Any) -> bool:
 
 
 def _pairs(old: Any, new: Any, steps: Steps, path: Path = ()) -> Iterator[tuple[Path, Any, Any]]:
-    """Yield (path, old value, new value) of a field in both objects.
+    """Yield (path, old value, new value) of a field in the old and the new object.
 
     For `*` in the steps, yield each list item of the new object that has an item of the same name in the old object.
     """

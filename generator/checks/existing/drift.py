@@ -236,7 +236,7 @@ class _Comparison:
         path: Path,
         managers: Managers,
     ) -> Iterator[Difference]:
-        """Yield the differences of items with the same key fields, in any order. `node` is the schema of an item."""
+        """Yield the differences of lists whose items have key fields, in any order. `node` is the schema of an item."""
         before, live = by_key(one, keys), by_key(other, keys)
         for index, item in enumerate(one):
             key = key_of(item, keys)

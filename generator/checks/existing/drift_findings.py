@@ -140,9 +140,8 @@ declare(
     no longer describes the cluster. `mpigen drift` compares the objects in the form that the API server stores: with
     the defaults of their kind, without the fields that servers add, lists with keys item by item, and equal amounts as
     equal. The finding is a warning if the release does not set the field at all; an added list item is an error. If the
-export has managed fields, the
-    finding names the field manager that owns the value, and mpigen ignores added values without a manager, because they
-    are defaults. mpigen never prints data of Secrets.
+    export has managed fields, the finding names the field manager that owns the value, and mpigen ignores added values
+    without a manager, because they are defaults. mpigen never prints data of Secrets.
 
     Source: k8s.io/apimachinery v0.34.2 pkg/apis/meta/v1/types.go ManagedFieldsEntry; generator/facts/added_fields.yaml
     """,

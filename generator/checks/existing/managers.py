@@ -37,10 +37,10 @@ class Manager:
 
 @dataclass(frozen=True, slots=True)
 class Managers:
-    """The managers of a part of an object.
+    """The field managers of an object, or of a field or list item in it.
 
     Attributes:
-        of_part: the managers that own the part, or a field in it.
+        of_part: the managers that own this object, field or item, or a field in it.
         is_known: True if the export has the managers of all fields, in the version of the object.
     """
 

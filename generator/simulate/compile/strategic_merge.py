@@ -101,9 +101,9 @@ def _merge_items(original: Sequence[Any], patch: Sequence[Any], key: str) -> lis
 
 
 def _order(original: Sequence[Any], patch: Sequence[Any]) -> list[Any]:
-    """Return the keys of both lists in merged order.
+    """Return the items of both lists, each once, in the order of a strategic merge patch.
 
-    A key of `patch` comes before the other keys of `original`, except the keys that it follows in `original`.
+    An item of `patch` comes before the other items of `original`, except the items that it follows in `original`.
     """
     kept, patched = [value for value in original if value not in patch], list(patch)
     result: list[Any] = []

@@ -158,7 +158,7 @@ def _occupy(nodes: list[_EqualNodes], count: int, requests: Requests) -> bool:
 
 
 def _take(nodes: list[_EqualNodes], equal: _EqualNodes, number: int, requests: Requests, per_node: int) -> None:
-    """Place `per_node` pods on each of `number` of these equal nodes, and list those nodes as a new item."""
+    """Place `per_node` pods on each of `number` nodes of `equal`, and add these nodes to `nodes` as a new item."""
     if number:
         equal.count -= number
         free = {name: amount - requests.get(name, 0) * per_node for name, amount in equal.free.items()}

@@ -32,7 +32,7 @@ class Head:
 
 @dataclass(slots=True)
 class Entry:
-    """A workload in a cycle.
+    """A workload in a cycle of the scheduler.
 
     Attributes:
         node: the node of the workload's queue in the quota tree.
@@ -63,9 +63,10 @@ class Scheduler:
     _admitted: int = field(default=0, init=False)
 
     def cycle(self, heads: list[Head]) -> list[Entry]:
-        """Run one cycle over these heads, and start the admitted workloads. The caller stops the preempted workloads.
+        """Run one cycle over the first workloads of the queues, and start the admitted workloads.
 
-        The result has one entry for each head, in the order in which Kueue decides on them.
+        The caller stops the preempted workloads. The result has one entry for each workload in `heads`, in the order in
+        which Kueue decides on them.
 
         Raises:
             NotModelledError: the result depends on unknown nodes.
@@ -176,7 +177,7 @@ class Scheduler:
         return kept, entry.gets.occupancies
 
     def _in_order(self, entries: list[Entry]) -> Iterator[Entry]:
-        """Yield the entries in the order of Kueue's decisions: with fair sharing by share, else by least borrowing."""
+        """Yield workloads in the order of Kueue's decisions: with fair sharing by share, else by least borrowing."""
         if self.strategies:
             yield from _in_fair_order(entries)
             return
@@ -188,7 +189,7 @@ def _precedence(entry: Entry) -> tuple[int, int]:
 
 
 def _in_fair_order(entries: list[Entry]) -> Iterator[Entry]:
-    """Yield the entries by smallest share at each cohort level. Shares are computed again for each entry.
+    """Yield the workloads by smallest share at each cohort level. Shares are computed again for each workload.
 
     Kueue calls this `fairSharingIterator`.
     """
@@ -203,9 +204,9 @@ def _in_fair_order(entries: list[Entry]) -> Iterator[Entry]:
 
 
 def _winner(root: Node, entries: Mapping[str, Entry]) -> Entry | None:
-    """Return the entry that is first: each cohort passes on the best entry of its children (`runTournament`).
+    """Return the workload on which Kueue decides first: each cohort passes on the first of its children.
 
-    Without an entry below the root, the result is None.
+    Without a workload below the root, the result is None. Kueue calls this `runTournament`.
     """
     winners: dict[Node, Entry | None] = {}
     for cohort in root.nested():
@@ -216,7 +217,7 @@ def _winner(root: Node, entries: Mapping[str, Entry]) -> Entry | None:
 
 
 def _rank(cohort: Node, entry: Entry) -> tuple[bool, tuple[bool, float], int, int]:
-    """Return the sort key of an entry: borrowing last, then the share of its branch of the cohort, then priority."""
+    """Return the sort key of a workload: borrowing last, then smallest share of its branch, then highest priority."""
     with having(entry.node, entry.gets.usage):
         after = share(child_below(entry.node, cohort))
     is_borrowing = any(entry.gets.usage.get(key, 0) > 0 for key in after.borrowed)

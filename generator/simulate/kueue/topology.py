@@ -155,7 +155,7 @@ class TopologyTree:
         add_requests(leaf.capacity, machine.allocatable)
 
     def _domain(self, values: tuple[str, ...]) -> Domain:
-        """Return the domain with these values; create it and its parents if they are missing."""
+        """Return the domain with these label values; create it and its parents if they are missing."""
         domains = self.by_level[len(values) - 1]
         if values not in domains:
             domains[values] = Domain(values)

@@ -55,7 +55,7 @@ class Outcome:
     Attributes:
         flavors: PodSet → resource → flavor, for an admitted job.
         borrows: True if Kueue admitted the job with borrowed quota.
-        reason: why the job is pending, with the amounts that it needs and that are free.
+        reason: why the job is pending, with the amounts that it needs and that are free; or why Kueue ignores the job.
         history: the events of the job, such as `admitted` or `preempted by b`.
         places: PodSet → leaf domain, such as a node → number of pods; only pods that Kueue places by topology.
     """

@@ -235,7 +235,7 @@ class _Coster:
         return cost.plus(count.times(turn))
 
     def _iterate(self, items: Node, *, of_keys: bool, step: str) -> _Local:
-        """Return the variable that has the keys, or the values, of a list or map in turns."""
+        """Return the variable that gets the keys, or the values, of a list or map one after the other."""
         entry, is_list = self._entry(items), self._is_list(items)
         size = None if entry is None else entry.key if of_keys else entry.value
         if not is_list:
