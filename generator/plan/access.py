@@ -133,7 +133,10 @@ class _Rights:
         return [grant for grant in self.grants.get(key, ()) if grant.namespace == namespace]
 
     def effective(self, key: _Key, namespace: str) -> list[Grant]:
-        """Return the grants that apply to a subject in a namespace, also by groups that the API server adds."""
+        """Return the grants that apply to a subject in a namespace, also cluster-wide.
+
+        Grants of groups to which the API server adds the subject are included.
+        """
         grants = (grant for one in _identities(key) for grant in self.grants.get(one, ()))
         return [grant for grant in grants if grant.namespace in (CLUSTER, namespace)]
 
@@ -154,6 +157,7 @@ class _Item:
         place: the namespace; `CLUSTER` for all namespaces.
         verb: the verb of the sentence, such as `gains`.
         rest: the rest of the sentence, without the place.
+        holders: the subjects in words, if `key` is None; else empty.
     """
 
     key: _Key | None
@@ -200,7 +204,7 @@ class _Comparison:
         yield from _merge(self._holders(), self._places)
 
     def _pairs(self) -> list[tuple[_Key, str]]:
-        """Return (subject, namespace) of each old and new subject of a binding whose role, rules or subjects change."""
+        """Return (subject, namespace) of the subjects of new, removed and changed bindings, and of changed roles."""
         pairs: dict[tuple[_Key, str], None] = {}
         equal: dict[tuple[int, int], bool] = {}
         was, now = self._before.by_binding, self._after.by_binding
@@ -219,7 +223,7 @@ class _Comparison:
         return list(pairs)
 
     def _find_missing(self, own: Sequence[Grant], others: Sequence[Grant]) -> frozenset[Permission]:
-        """Return the permissions of `own` that `others` lack. Roles with equal rules are compared once."""
+        """Return the permissions of `own` that `others` lack. The same roles are compared once."""
         key = tuple(
             tuple((id(grant.rules), grant.role if grant.gap else "") for grant in grants) for grants in (own, others)
         )
@@ -362,7 +366,7 @@ def _aggregates(role: Manifest) -> list[str]:
 
 
 def _unbound(of_tree: Callable[..., list[Manifest]], bound: frozenset[str]) -> dict[str, list[Manifest]]:
-    """Return role → the Roles and ClusterRoles with its rules, for roles that no binding in the files names.
+    """Return role → the Roles and ClusterRoles with its rules, for roles of the files that no binding there names.
 
     For a role that the files lack, the key is the aggregation label with which ClusterRoles add rules to this role.
     """
@@ -460,7 +464,8 @@ def _is_reader(item: _Item) -> bool:
 def _merge(items: Iterable[_Item], places: Places) -> Iterator[Effect]:
     """Yield an effect for the subjects with the same change in the same places.
 
-    A change with many subjects and places, such as of a role of all teams, is one effect.
+    A change that subjects have in different places is also one effect if it has the same causes everywhere, such as a
+    role of all teams, or if there would be more than three effects.
     """
     groups: dict[tuple[object, ...], list[_Item]] = {}
     for item in items:

@@ -99,7 +99,7 @@ def _details_of(finding: _Finding) -> Sequence[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """A rule of one tree: the policy, and the bindings that name the policy."""
+    """A rule before or after an update: the policy, and the bindings that name the policy."""
 
     policy: Manifest | None = None
     bindings: tuple[Manifest, ...] = field(default=())
@@ -245,7 +245,8 @@ class _Comparison:
     def _by_labels(self) -> Iterator[_Finding]:
         """Yield the rules that newly apply, or no longer apply, to a namespace because its labels change.
 
-        Then yield the rules from which a relaxation in the platform file exempts a new namespace of a team.
+        Then yield the rules from which a relaxation in the platform file exempts a new namespace of a team. The topic
+        `protections` reports the Pod Security level of the namespace.
         """
         both = {name: rule for name, rule in self._after.items() if name in self._before}
         keys = {
@@ -454,7 +455,7 @@ def _operations(checked: _Checked) -> str:
 
 
 def _compare_expressions(subject: _Subject, old: Manifest, new: Manifest) -> Iterator[_Finding]:
-    """Yield constant, removed, new and changed expressions, and changed messages."""
+    """Yield constant, removed, new and changed expressions, and changed messages if nothing else changes."""
     if all(_spec(old).get(part) == _spec(new).get(part) for part in ("validations", "matchConditions", "variables")):
         return
     constants = _constants(new)

@@ -31,7 +31,7 @@ class _Row:
     group: str = ""
 
     def reads(self, path: Path) -> bool:
-        """Return True if the topic reads a field, a part of the field or its parent."""
+        """Return True if the topic reads a field, a part of the field or its parent; False for a field in `without`."""
         return _is_one_of(path, self.fields) and not any(_contains(_parse(text), path) for text in self.without)
 
 
@@ -100,7 +100,8 @@ def _unexplained(old: Any, new: Any, path: Path, is_explained: Callable[[Path], 
 def _pair(old: Sequence[Any], new: Sequence[Any]) -> list[tuple[int, Any, Any]]:
     """Return (position, old item, new item) of changed items: items with equal names, or at equal positions.
 
-    The result is empty if the lists have different lengths and items without names, or the same items in another order.
+    The result is empty if the lists have different lengths and items without names, or the same named items in another
+    order.
     """
     was, now = _by_name(old), _by_name(new)
     if was is not None and now is not None:

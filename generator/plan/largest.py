@@ -12,7 +12,7 @@ from generator.simulate.kueue.job_limits import NO_LIMIT, Largest
 from generator.simulate.kueue.largest import largest_jobs
 
 MOST_QUEUES = 40
-"""The most ClusterQueues whose largest jobs a plan computes: each takes about 10 ms."""
+"""The largest number of ClusterQueues whose largest jobs a plan computes: each takes about 10 ms."""
 
 Job = tuple[str, str, str, str]
 """The ClusterQueue, the namespace, and the kind and the name of the runtime of a largest job."""
@@ -24,7 +24,7 @@ def compute_largest(
     """Return the largest job of each queue in `names` on each runtime; empty if mpigen cannot compute one of them.
 
     Args:
-        queues: the queues of a tree.
+        queues: the queues before or after the update.
         names: the names of ClusterQueues.
         runtimes: the identities of the runtimes; None for all.
     """

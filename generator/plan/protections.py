@@ -212,7 +212,10 @@ def _risk(key: str, low: Fraction | None, high: Fraction | None) -> Risk:
 
 
 def _compare_pods(old: Manifest | None, new: Manifest, minor: int) -> Iterator[Statement]:
-    """Yield new and ended violations of Pod Security levels in the pod templates of an object, and a new IPC_LOCK."""
+    """Yield new and ended violations of Pod Security levels in the pod templates of an object, and a new IPC_LOCK.
+
+    Of a new object, only violations of `baseline` count.
+    """
     templates = list(pod_templates(new))
     if not templates:
         return
@@ -239,7 +242,7 @@ def _compare_pods(old: Manifest | None, new: Manifest, minor: int) -> Iterator[S
 
 
 def _violations(templates: Iterable[PodTemplate], minor: int) -> dict[str, list[Violation]]:
-    """Return level → violations. A violation of `baseline` does not count again for `restricted`."""
+    """Return level → violations, without IPC_LOCK. A violation of `baseline` does not count again for `restricted`."""
     violations: dict[str, list[Violation]] = {"baseline": [], "restricted": []}
     for template in templates:
         pod = _without_lock(template.body)
@@ -278,7 +281,7 @@ _STRATEGIES = ("MustRunAs", "MustRunAsRange", "MustRunAsNonRoot", "RunAsAny")
 
 
 def _compare_constraints(old: Manifest | None, new: Manifest | None) -> Iterator[Statement]:
-    """Yield the fields with which SecurityContextConstraints allow more, and those with which they allow less."""
+    """Yield new and removed SecurityContextConstraints, and the fields with which others allow more or less."""
     item = new or old
     if item is None:
         return

@@ -32,8 +32,9 @@ _Changes = Mapping[FlavorResource, tuple[int, int]]
 def find_quota_effects(change: Change) -> Iterator[Effect]:
     """Yield the effects on the quota and on the largest jobs of teams.
 
-    If only one ClusterQueue or Cohort of a cohort tree changes, the effects on other queues are details of this effect.
-    The topics `teams` and `prune` report new and removed teams.
+    If only one ClusterQueue or Cohort of a cohort tree changes, or only one flavor, the effects on other queues are
+    details of its effect. If the quotas are unknown, the only effect has the reason. The topics `teams` and `prune` report
+    new and removed teams.
     """
     touched = {item.new.identity for item in ChangedObject.between(change)}
     touched |= {item.identity for item in (*change.all_added, *change.all_removed)}
@@ -75,7 +76,8 @@ class _Holder:
     """A ClusterQueue or Cohort that an update affects.
 
     Attributes:
-        root: the name of the root of its cohort tree after the update.
+        root: the root of its cohort tree after the update, or before it if the update removes the holder: the name of a
+            Cohort, or `ClusterQueue NAME` without a Cohort. Empty for a Cohort in a cycle.
         name: its name.
         is_cause: True if its own quotas, limits or cohort change; False if only other objects change.
         has_users: True if a namespace submits jobs to it; for a Cohort, if it exists before and after the update, or
@@ -99,7 +101,7 @@ class _Comparison:
     after: Queues
 
     def effects(self) -> Iterator[Effect]:
-        """Yield the effects, each cause with its effects on other queues."""
+        """Yield the effects, with a sentence about the ClusterQueues whose largest jobs are not computed."""
         holders = [*self._queues(), *self._cohorts()]
         computed, left_out = self._choose(holders)
         effects = list(self._merged(self._with_largest(holders, computed)))

@@ -1,7 +1,7 @@
 """The topic `reach`: connections over the pod network that an update allows or denies.
 
 The topic compares verdicts on connections before and after the update, and not the policies. It evaluates only the
-namespaces whose policies or labels change. A connection with an unknown verdict counts as not allowed.
+namespaces whose policies, labels or runtimes change. A connection with an unknown verdict counts as not allowed.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from generator.simulate.ports import Range, allowed_ranges, format_ports, inters
 _TOPIC = "reach"
 _LISTED = 3
 _PART = 10
-"""The most affected namespaces for which a plan reads only a part of the policies."""
+"""The largest number of affected namespaces for which a plan reads only a part of the policies."""
 _TCP_AND_UDP = PROTOCOLS[:2]
 _INTERNET = Peer("the Internet", is_internet=True)
 
@@ -88,8 +88,9 @@ _VITAL = ("ranks", "dns")
 def find_reach_effects(change: Change) -> Iterator[Effect]:
     """Yield the connections that an update allows or denies, with one effect for the namespaces with the same change.
 
-    Further effects name the policies that change no connection of a team, and changed policies of kinds that mpigen
-    does not evaluate.
+    Further effects name the policies that change no connection of a team, unless the update adds or removes their
+    namespace, and changed policies of kinds that mpigen does not evaluate. If two policies of one name differ, the only
+    effect has the reason.
     """
     touched = _touched(change)
     if not touched:
@@ -118,7 +119,7 @@ def find_reach_effects(change: Change) -> Iterator[Effect]:
 
 
 def _touched(change: Change) -> list[Manifest]:
-    """Return the network policies that the update touches, and the objects whose labels policies select."""
+    """Return the network policies that the update touches, and the objects whose changed labels policies select."""
     pairs = ChangedObject.between(change)
     policies = [
         pair.new
@@ -239,7 +240,7 @@ class _Tree:
 
 
 def _may_select(policy: Manifest, namespaces: Iterable[Labels]) -> bool:
-    """Return True if a policy without a namespace may select pods of one of some namespaces."""
+    """Return True if a policy without a namespace may select pods of some namespaces, or if this is unknown."""
     if not is_evaluated(policy):
         return True
     selector = subject_namespaces(policy)
@@ -251,10 +252,10 @@ class _Sides:
     """The connections of one namespace, on one side of the update.
 
     Attributes:
-        tree: the tree of this side.
+        tree: the network policies of this side.
         namespace: the namespace.
         networks: the CIDRs to evaluate.
-        named: the namespaces to evaluate by direction.
+        named: direction → the namespaces at the other end to evaluate.
         dns: the DNS pods of the cluster.
     """
 
@@ -276,7 +277,7 @@ class _Sides:
         return {_Pods.RANKS: ranks, _Pods.OTHERS: [self.cluster.bare_pods(self.namespace)]}
 
     def flows(self) -> _Flows:
-        """Return the ports of all connections that are certainly allowed."""
+        """Return the connections that are certainly allowed, with their ports."""
         flows: dict[_Flow, tuple[Range, ...]] = {}
         for kind, peers in self.pods.items():
             for end, others in self._ends_out():
@@ -313,7 +314,10 @@ class _Sides:
         yield _End("internet", "addresses outside the cluster"), [_INTERNET]
 
     def _teams(self, kind: _Pods, peers: Sequence[Peer]) -> Iterator[tuple[_Flow, tuple[Range, ...]]]:
-        """Yield the connections to and from other teams. Teams that policies do not distinguish are evaluated once."""
+        """Yield the connections to and from other teams.
+
+        If there are many, teams that policies do not distinguish are evaluated once.
+        """
         cluster, namespace = self.cluster, self.namespace
         others = {name for name, team in cluster.teams.items() if team != cluster.teams.get(namespace)}
         for way, names in (
@@ -351,11 +355,7 @@ class _Comparison:
     """The connections before and after an update."""
 
     def __init__(self, change: Change, touched: Sequence[Manifest]) -> None:
-        """Find the namespaces whose policies or labels change, and read the policies.
-
-        Raises:
-            SimulationError: two policies of the same name differ.
-        """
+        """Find the namespaces whose connections may change."""
         self._change, self._touched = change, touched
         self._places = Places.of(change)
         affected = frozenset(self._affected)
@@ -364,7 +364,11 @@ class _Comparison:
         self._kinds |= {item.identity: "removed" for item in change.all_removed}
 
     def effects(self) -> Iterator[Effect]:
-        """Yield the effects."""
+        """Yield the effects.
+
+        Raises:
+            SimulationError: two policies of the same kind and name differ.
+        """
         groups: dict[tuple[tuple[_Line, ...], tuple[_Line, ...]], list[str]] = {}
         decided: dict[object, _Delta] = {}
         for namespace in self._affected:
@@ -492,7 +496,7 @@ class _Comparison:
 
 
 def _is_exposed(flow: _Flow) -> bool:
-    """Return True if others can connect to the namespace, or the namespace to other teams."""
+    """Return True for connections from teams, strangers and the Internet, and for connections to other teams."""
     _, way, end = flow
     return end.kind in _OPEN and (way is _Way.IN or end.kind in ("teams", "team"))
 

@@ -46,7 +46,7 @@ _OLD_TRAINER = "2.2"
 
 
 def find_runtime_effects(change: Change) -> Iterator[Effect]:
-    """Yield the effects of new, changed and removed runtimes."""
+    """Yield the effects of new, changed and removed runtimes, except in new and removed namespaces."""
     statements = [*_added(change), *_removed(change)]
     changed = [
         item for item in ChangedObject.between(change) if item.new.group == TRAINER and item.new.kind in RUNTIMES
@@ -71,7 +71,8 @@ def _compare_largest(
 ) -> tuple[Mapping[tuple[str, str, str, str], Sequence[str]], int]:
     """Return runtime → sentences about the largest jobs of teams that change, and the number of queues left out.
 
-    If more than `MOST_QUEUES` queues can use the runtimes, all of them are left out.
+    If more than `MOST_QUEUES` queues can use the runtimes, all of them are left out. If the quotas are unknown, the
+    result is empty.
     """
     both = QueueTrees.of(change).both if changed else None
     if both is None:
@@ -239,7 +240,7 @@ def _describe(path: Path, old: Any, new: Any) -> tuple[str, str]:
 
 
 def _amount(resource: str, value: Any) -> str | None:
-    """Return a normalized amount, a number, as a quantity; None if it is missing."""
+    """Return a normalized amount as a quantity. None and a string stay unchanged."""
     if value is None or isinstance(value, str):
         return value
     return format_amount(resource, ceil(value * (1000 if resource == "cpu" else 1)))

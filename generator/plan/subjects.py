@@ -71,7 +71,7 @@ class Statement:
         noun: the kind of the subject, such as `team`.
         name: the name of the subject; empty if the noun is enough.
         verb: the verb in the third person, such as `owns`.
-        rest: the sentence after the verb, with the values before and after.
+        rest: the sentence after the verb, such as `8 instead of 16 nvidia.com/gpu`.
     """
 
     noun: str

@@ -22,7 +22,7 @@ from generator.simulate.kueue.job_limits import NO_LIMIT
 _TOPIC = "teams"
 _POD_SECURITY = "pod-security.kubernetes.io/"
 _MOST_TEAMS = 20
-"""The most new teams whose largest jobs a plan computes."""
+"""The largest number of new teams whose largest jobs a plan computes. Of more teams, it computes none."""
 
 
 def find_team_effects(change: Change) -> Iterator[Effect]:
@@ -87,7 +87,7 @@ def _new_namespaces(change: Change, team: str, namespaces: list[Manifest]) -> St
 
 
 def _retirements(change: Change) -> Iterator[Statement]:
-    """Yield the teams that an update retires, activates again, or retires until another day."""
+    """Yield the teams that an update retires, activates again, or retires until another day or for another reason."""
     teams = Teams.of(change)
     by_team: dict[str, list[ChangedObject]] = {}
     for item in ChangedObject.between(change):
