@@ -33,8 +33,8 @@ def find_quota_effects(change: Change) -> Iterator[Effect]:
     """Yield the effects on the quota and on the largest jobs of teams.
 
     If only one ClusterQueue or Cohort of a cohort tree changes, or only one flavor, the effects on other queues are
-    details of its effect. If the quotas are unknown, the only effect has the reason. The topics `teams` and `prune` report
-    new and removed teams.
+    details of its effect. If the quotas are unknown, the only effect gives the reason. The topics `teams` and `prune`
+    report new and removed teams.
     """
     touched = {item.new.identity for item in ChangedObject.between(change)}
     touched |= {item.identity for item in (*change.all_added, *change.all_removed)}

@@ -90,7 +90,7 @@ def find_reach_effects(change: Change) -> Iterator[Effect]:
 
     Further effects name the policies that change no connection of a team, unless the update adds or removes their
     namespace, and changed policies of kinds that mpigen does not evaluate. If two policies of one name differ, the only
-    effect has the reason.
+    effect gives the reason.
     """
     touched = _touched(change)
     if not touched:

@@ -55,7 +55,7 @@ def cluster_role(name: str, rules: list[Body]) -> Body:
 
 
 def rules_for_kinds(verbs: list[str]) -> list[Body]:
-    """Return RBAC rules that allow these verbs on every kind that a release can have, one rule for each API group."""
+    """Return RBAC rules that allow these verbs on every kind that mpigen generates, one rule for each API group."""
     return [
         policy_rule(group, [row.resource for row in rows], verbs)
         for group, rows in groupby(KINDS, key=lambda row: row.group)

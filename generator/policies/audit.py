@@ -39,7 +39,7 @@ _USER_RESOURCES = (
     ("rbac.authorization.k8s.io", "roles"),
     ("trainer.kubeflow.org", "trainjobs"),
 )
-"""Resources that users write and that no release contains."""
+"""Resources that users write, whether or not a release has such objects."""
 
 
 def audit(platform: Platform) -> Body:

@@ -94,7 +94,7 @@ def _archive(files: Mapping[str, bytes]) -> bytes:
 
 
 def _state(packed: Packed, lock: Lock, schemas: Sequence[Mapping[str, str]]) -> Mapping[str, Any]:
-    """Return the in-toto statement: a SLSA provenance without times, so that it depends on the release alone.
+    """Return the in-toto statement: a SLSA provenance without times, which depends only on the release and on mpigen.
 
     Source: in-toto attestation v1 spec/v1/statement.md, SLSA v1.0 spec/provenance.md
     """

@@ -91,6 +91,7 @@ def find_replaced(home: Path, against: str = "") -> Tree | None:
     Raises:
         ConfigError: there is no such revision, `home` is in no Git repository, or git cannot be run.
         OutputError: the release cannot be read, or its lock is damaged.
+        InputError: a file that the lock does not list cannot be read.
     """
     if against and Path(against).is_dir():
         return _read_folder(Path(against), f"{against.rstrip('/')}/")

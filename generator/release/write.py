@@ -122,10 +122,10 @@ def write(release: Release, root: Path, *, discard_edits: bool = False) -> Writt
 
 
 def write_all(releases: Sequence[Release], root: Path, *, discard_edits: bool = False) -> list[Written]:
-    """Write releases of different platforms into their folders below `root`, or change nothing.
+    """Write releases of different platforms into their folders below `root`; if one of them would lose something, none.
 
-    All new folders are prepared before the first one replaces an old one. Each folder is replaced in one step, so a
-    process that is killed between two of these steps leaves complete releases, and the next run replaces the others.
+    All new folders are prepared before the first one replaces an old one. Each folder is replaced in one step, so an
+    error or a kill between two of these steps leaves complete releases, and the next run replaces the others.
 
     Args:
         releases: the releases.
@@ -160,7 +160,8 @@ def write_all(releases: Sequence[Release], root: Path, *, discard_edits: bool = 
 def verify(folder: Path) -> list[Problem]:
     """Return a problem for every file of a release folder that differs from the lock or that the lock does not list.
 
-    A folder without files, without a readable lock or with the earlier layout (a folder per version) is a problem too.
+    CHANGES.md is no problem. A folder without files, without a readable lock or with the earlier layout (a folder per
+    version) is one problem.
 
     Raises:
         OutputError: the folder cannot be read.

@@ -1,10 +1,10 @@
 """The shell scripts that the containers of a runtime run as their `command`, and the files that the scripts write.
 
 Trainer v2.3.0 mounts an ssh key and a hostfile, and sets the variables of Open MPI 4. The init container `prepare`
-writes all other files to /run/mpi. So an image needs only a shell, OpenSSH and the MPI, and runs as any user with a
-read-only root filesystem. The files for Hydra, the launcher of MPICH and Intel MPI, are needed until Trainer supports
-`mpiImplementation: Intel` and `MPICH` (kubeflow/trainer#3712). The init container `fabric` reads files of Linux
-(Documentation/ABI/stable/sysfs-class-infiniband and testing/sysfs-class-net).
+writes all other files to /run/mpi. So an image needs only a shell, OpenSSH and the MPI, and `setpriv` if ranks lock
+memory, and runs as any user with a read-only root filesystem. The files for Hydra, the launcher of MPICH and Intel MPI,
+are needed until Trainer supports `mpiImplementation: Intel` and `MPICH` (kubeflow/trainer#3712). The init container
+`fabric` reads files of Linux (Documentation/ABI/stable/sysfs-class-infiniband and testing/sysfs-class-net).
 """
 
 from __future__ import annotations
