@@ -24,8 +24,14 @@ _OF_USERS = frozenset(("system:basic-user", "system:discovery"))
 _READ = frozenset(("get", "list", "watch"))
 _OWN = frozenset(("selfsubjectaccessreviews", "selfsubjectreviews", "selfsubjectrulesreviews"))
 """Resources that a user creates to read the user's own name or permissions."""
-_SECRET = frozenset(("secrets", "*", "serviceaccounts/token", "pods/exec", "pods/attach", "pods/portforward"))
-"""Resources whose verb `get` reads a secret or opens a session. `*` includes them."""
+_SECRET = frozenset(("secrets", "*"))
+"""Resources whose verb `get` reads a secret. `*` includes them."""
+_SESSIONS = frozenset(("token", "exec", "attach", "portforward", "proxy"))
+"""Subresources whose verb `get` opens a session or a connection. `*/exec` is the subresource of all resources.
+
+Source: kubernetes v1.34.2 pkg/registry/core/rest/storage_core.go (their storages),
+plugin/pkg/auth/authorizer/rbac/bootstrappolicy/policy.go and k8s.io/api v0.34.2 rbac/v1/types.go (`*/subresource`)
+"""
 _CALLERS: dict[Meaning, str] = {
     "anyone": "every client that reaches the API server, even without authentication",
     "everyone": "every authenticated user of the cluster",
@@ -42,7 +48,8 @@ def everyone(objects: Objects) -> Iterator[Breach]:
 
     - Every binding of `system:unauthenticated` or `system:anonymous`, because their clients do not authenticate.
     - A binding of `system:authenticated` or `system:serviceaccounts` whose role allows more than reading. Access to
-      Secrets, tokens, sessions in pods (`pods/exec`) or all resources (`*`) counts as more than reading. The finding is
+      Secrets, tokens, sessions in pods (`pods/exec`), proxies (`nodes/proxy`) or all resources (`*`) counts as more
+      than reading. The finding is
       a warning if the files do not show the rules of the role.
 
     Every client may have the ClusterRoles `system:public-info-viewer` and `system:service-account-issuer-discovery`,
@@ -86,13 +93,15 @@ def _role(roles: Mapping[tuple[str, str, str], Manifest], binding: Manifest, ref
 
 
 def _only_reads(role: Manifest) -> bool:
-    """Return True if all rules of a role only read, and give no access to Secrets, tokens or sessions in pods.
+    """Return True if all rules of a role only read, and give no access to Secrets, tokens, or sessions in pods.
 
-    The verbs `get`, `list` and `watch` read. To review the user's own name and permissions is reading too, and so is
-    each verb on a URL (`nonResourceURLs`).
+    The verbs `get`, `list` and `watch` read, also on URLs (`nonResourceURLs`). To review the user's own name and
+    permissions is reading too.
     """
-    return all(
-        ({*strings(rule.get("verbs"))} <= _READ or {*strings(rule.get("resources"))} <= _OWN)
-        and not _SECRET & {*strings(rule.get("resources"))}
-        for rule in mappings(role.body.get("rules"))
-    )
+    return all(_is_reading(rule) for rule in mappings(role.body.get("rules")))
+
+
+def _is_reading(rule: Body) -> bool:
+    verbs, resources = ({*strings(rule.get(name))} for name in ("verbs", "resources"))
+    opens = any(resource in _SECRET or resource.partition("/")[2] in _SESSIONS for resource in resources)
+    return not opens and (verbs <= _READ or (bool(resources) and resources <= _OWN))
