@@ -111,7 +111,7 @@ class OutputError(MpigenError):
 
 
 class EngineError(MpigenError):
-    """The bundled schemas, or a program (kubeconform, Go, kubectl, kustomize), are missing or do not work."""
+    """A schema, or a program (kubeconform, Go, kubectl, kustomize), is missing or does not work."""
 
 
 class SimulationError(MpigenError):

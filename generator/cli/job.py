@@ -62,7 +62,7 @@ def _pairs(context: click.Context, option: click.Parameter, texts: tuple[str, ..
     type=click.IntRange(min=1),
     metavar="NUMBER",
     help="numNodes of the TrainJob: the number of pods that run ranks. Default: numNodes of the runtime, at most the "
-    "limit of the tenant.",
+    "limit of the tenant; with --smoke, 2 or 3.",
 )
 @click.option("--queue", default="", metavar="NAME", help="A LocalQueue. Default: the LocalQueue of the tenant.")
 @click.option(
@@ -130,8 +130,8 @@ def new(  # noqa: PLR0913 - one for each option
 
     mpigen fails if the tenant may not use the runtime, if Kueue can never admit so many pods, or if
     Trainer, JobSet or Kueue would reject a name. Then it checks the TrainJob as `mpigen check-job`
-    does, and reports errors and warnings on standard error. With an error, it prints no TrainJob.
-    Without COMMAND, the TrainJob runs an example program.
+    does, and reports errors and warnings on standard error. If one reaches the severity of --fail-on, by
+    default error, mpigen prints no TrainJob. Without COMMAND, the TrainJob runs an example program.
 
     If the platform isolates jobs from each other, the output starts with the NetworkPolicy of the job.
     """

@@ -73,13 +73,15 @@ def plan(  # noqa: PLR0913 - one argument for each option
 
     PLATFORM is a platform.yaml or an mpigen_platform.py, which mpigen renders and compares with the
     release in Git. It can also be the folder of a release, whose files on disk mpigen compares.
-    Default: the only platform file in the working folder. mpigen writes no file and contacts no
-    cluster.
+    Default: the only platform file in the working folder. mpigen contacts no cluster, and writes a
+    file only with --write.
 
     The risk is high if running jobs stop, nodes restart, data or an object that jobs use is deleted,
-    a protection is weaker, a network is open to others, a user becomes an admin, or the API server
-    rejects the update. It is medium for smaller losses, such as of quota, and for gained
-    permissions, new admission rules and changed images. It is low if no team loses anything.
+    a protection is weaker, a network is open to others, a subject gets a dangerous permission (such
+    as to read Secrets, or all permissions of an admin), all users or all ServiceAccounts get any
+    permission, or the API server rejects the update. The risk is medium for smaller losses, such as
+    of quota, for other new permissions, new admission rules and changed images, and for changed
+    fields whose effect mpigen does not know. Otherwise it is low.
     """
     from generator import pipeline
     from generator.report import plan as report

@@ -33,10 +33,11 @@ def promote(environment: str, revision: str, platform: Path | None, output: Path
     """Set `gitops.revision` of ENVIRONMENT to REV, and show what the change means for teams, jobs and nodes.
 
     Without `environments` in the platform file, leave out ENVIRONMENT. mpigen edits one line of the platform
-    file, and writes the Application of Argo CD with this revision. To roll back, name an older tag.
+    file, and writes the Applications and the ApplicationSet of Argo CD with this revision. To roll back,
+    name an older tag.
 
     mpigen compares the releases of both revisions in the local clone of the Git repository, as `mpigen plan`
-    does. It contacts no cluster: the cluster changes only after you commit and apply the Application.
+    does. It contacts no cluster: the cluster changes only after you commit and apply these files.
     """
     from generator import pipeline
     from generator.report import plan as report

@@ -28,8 +28,8 @@ def verify(folders: tuple[Path, ...], against: str | None, form: str) -> int:
     another file, a link or a special file.
 
     With --against REV, mpigen also fails if a release differs from the Git revision REV but has the same
-    version. It ignores the folder argocd/, whose Application selects the version that Argo CD applies.
-    It also fails if a CHANGES.md in the release does not describe the change since REV.
+    version. It ignores the folder argocd/, whose Applications select the version that Argo CD applies.
+    It also fails if a release of a new version has a CHANGES.md that does not describe the change since REV.
     """
     from generator.release import find_unraised, verify
 

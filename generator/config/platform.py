@@ -72,7 +72,8 @@ class Platform(Section):
     """The training platform of one cluster."""
 
     platform: Annotated[Name, AfterValidator(_is_free_name)] = Field(examples=["prod-east"])
-    """The name of the platform. A folder of the output, the root Cohort and the Argo CD Application have this name."""
+    """The name of the platform. The folder of its release and the root Cohort have this name. The names of other
+    objects, such as the Applications of Argo CD, begin with it."""
     release: Annotated[str, BeforeValidator(_is_string), AfterValidator(_is_semantic_version)] = Field(
         examples=["1.0.0"]
     )
@@ -110,7 +111,7 @@ class Platform(Section):
     queues: Queues = Field(default=Queues(), examples=[{"fairSharing": True}])
     """Settings of Kueue: priorities, fair sharing, MultiKueue and time limits."""
     gitops: GitOps | None = Field(default=None, examples=[{"repository": "https://git.example.com/platform.git"}])
-    """The Argo CD Application that applies the manifests. Default: none; then you apply the manifests yourself."""
+    """Settings of the Argo CD Applications that apply the manifests. Default: none; then you apply them yourself."""
     environments: MappingOf[Name, dict[str, Any]] = Field(
         default={},
         validate_default=True,

@@ -136,7 +136,12 @@ class _Types(ast.NodeTransformer):
         if isinstance(node.slice, ast.Tuple) and ast.unparse(node.value) == "Annotated":
             result: ast.AST = self.visit(node.slice.elts[0])
             return result
-        return self.generic_visit(node)
+        whole = self.generic_visit(node)
+        match whole:  # an alias with type variables, such as `MappingOf[Name, Image]`
+            case ast.Subscript(value=ast.Subscript(value=generic, slice=ast.Tuple(elts=variables)), slice=arguments):
+                if all(isinstance(variable, ast.Name) and variable.id.startswith("_") for variable in variables):
+                    return ast.Subscript(generic, arguments)
+        return whole
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         match _origin(self.module, node.id):

@@ -125,12 +125,13 @@ class Access(Section):
     of the namespace to the subjects that `access` lists."""
     edit: SetOf[Member] = ()
     """Editors. They can submit jobs, change and delete the TrainJobs of all users, and create, update and delete volume
-    claims within `limits`. They cannot read or write Secrets with kubectl. But their jobs can read the Secrets of
-    `secrets.external`, `secrets.connections` and `policies.jobs.allow.secrets`."""
+    claims. Without `limits.storage`, they can create and enlarge none. They cannot read or write Secrets with kubectl.
+    But their jobs can read the Secrets of `secrets.external`, `secrets.connections` and
+    `policies.jobs.allow.secrets`."""
     submit: SetOf[Member] = ()
-    """Submitters. They can read all that viewers can, create TrainJobs, and delete their own TrainJobs. The admission
-    rules `owner` and `own-jobs` reject the deletion of another user's TrainJob. With `isolation.unit: job`, they can
-    also create and delete the NetworkPolicies of their own TrainJobs."""
+    """Submitters. They can read all that viewers can, create TrainJobs, and delete their own TrainJobs, which name
+    them in the annotation `mpigen.dev/owner`. The admission rule `own-jobs` rejects the deletion of other TrainJobs.
+    With `isolation.unit: job`, they can also create and delete the NetworkPolicies of their own TrainJobs."""
     view: SetOf[Reader] = ()
     """Viewers. They can read jobs, pods, logs, volume claims, runtimes and queues, but change nothing."""
     grantable: SetOf[Grantable] = ()

@@ -1,4 +1,4 @@
-"""`cluster` and `gitops`: the target cluster, and the Argo CD Application that applies a release to it."""
+"""`cluster` and `gitops`: the target cluster, and the Argo CD Applications that apply a release to it."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _is_folder(value: str) -> str:
 
 
 class GitOps(Section):
-    """The Argo CD Application that applies the manifests of a release."""
+    """The settings of the Argo CD Applications that apply the manifests of a release."""
 
     engine: Literal["argocd"] = "argocd"
     """The GitOps engine. Only Argo CD is supported."""

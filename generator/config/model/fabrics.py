@@ -187,7 +187,8 @@ class Fabric(Section):
     the value of `server`, else `vpc.amazonaws.com/efa` for `attach: efa`, else a prefix and the name of the fabric with
     `_` for `-`. The prefix is `rdma/` for a device that pods share, `dra.net/` for `attach: dra`, `nvidia.com/` for
     NVIDIA's operator, and else `openshift.io/`. If each of several NICs has a resource of its own (`rails`), mpigen
-    appends the rail, such as `_rail0`."""
+    appends the rail, such as `_rail0`. mpigen rejects this field for macvlan on Ethernet, whose interfaces are no
+    resource."""
     per_node: Count = 1
     """The number of NICs of one node. By default, each worker pod gets all of these NICs. On a pool with MIG, a worker
     pod gets one device of each extended resource of the fabric (`resource`). Default: the number of `server`, else

@@ -141,7 +141,7 @@ class Admission(Section):
     patches that select other places or StorageClasses. Rules about other objects: `storage` checks the StorageClass of
     PersistentVolumeClaims, and `runtime-images` the images of runtimes. `keys` lets only controllers write the ssh
     Secrets of jobs. `local-queues` rejects LocalQueues of another team's ClusterQueue. `generated` and `reserved` let
-    only platform admins, Argo CD and controllers change generated objects, or add objects to the Application of Argo
+    only platform admins, Argo CD and controllers change generated objects, or add objects to the Applications of Argo
     CD. mpigen writes these two rules only with `access.admin` or `gitops`. `lifecycle` lets only controllers and
     platform admins set finalizers and owner references, and rejects deletions that leave pods running. `workloads` lets
     only controllers run pods and Jobs, and `kinds` lets members of a team write only the kinds of object that teams
@@ -150,7 +150,8 @@ class Admission(Section):
     controllers: tuple[Name, ...] = ()
     """Namespaces of controllers. No admission rule except `memlock` applies to their ServiceAccounts. mpigen always
     exempts the usual namespaces of Kubernetes, Trainer, JobSet and Kueue, of the network operators of `fabrics`, and of
-    the schedulers of `runtimes[].gang`. On OpenShift it also exempts the namespaces of OpenShift's own controllers."""
+    the schedulers of `runtimes[].gang`. On OpenShift it also exempts `redhat-ods-applications` and the namespaces that
+    begin with `openshift-`, except `openshift-gitops`, `openshift-operators` and `openshift-pipelines`."""
 
     @model_validator(mode="before")
     @classmethod
@@ -285,8 +286,9 @@ class Allowances(Section):
 
     labels: SetOf[KeyOrPrefix] = ()
     """Labels that TrainJobs and their pods may have, such as `example.com/run`, or `example.com/` for all labels with
-    this prefix. TrainJobs may always have labels without a prefix, labels that Kueue reads, the labels of
-    `policies.labels` and `app.kubernetes.io/` labels. `runtimePatches` may add only labels of this list to pods."""
+    this prefix. TrainJobs may always have labels without a prefix, Kueue's labels for the queue, the priority and the
+    maximum run time, the labels of `policies.labels` and `app.kubernetes.io/` labels. `runtimePatches` may add only
+    labels of this list to pods."""
     annotations: SetOf[KeyOrPrefix] = ()
     """Annotations that TrainJobs and their pods may have, such as `example.com/note`, or `example.com/` for all
     annotations with this prefix. TrainJobs may always have annotations without a prefix, of an owner, of waivers, of

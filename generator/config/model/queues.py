@@ -65,8 +65,9 @@ class Priority(Section):
     name: Name
     """The name of the class, such as `production`. A TrainJob names it in the label `kueue.x-k8s.io/priority-class`."""
     value: Annotated[int, Field(strict=True, ge=-(2**31), le=2**31 - 1)]
-    """The priority. In each ClusterQueue, Kueue tries jobs with higher values first. A job without a class has the
-    priority of the cluster's default PriorityClass, or 0 if there is none."""
+    """The priority. In each ClusterQueue, Kueue tries jobs with higher values first. A job that names no
+    WorkloadPriorityClass has the priority of its pods' PriorityClass, else of the cluster's default PriorityClass,
+    else 0."""
     description: Text
     """The purpose of the class, for users. `kubectl describe` shows it."""
 
@@ -107,8 +108,9 @@ class Transformation(Section):
     """`retain`: Kueue counts `input` and `outputs`. `replace`: Kueue counts only `outputs`, or nothing if `outputs` is
     empty."""
     outputs: MappingOf[Resource, Quantity] = Field(default={}, validate_default=True)
-    """The resources that Kueue counts for one unit of `input`, such as `example.com/gpu-memory: 10`. A quota that
-    is a number of nodes, such as `quota: {h100: 2}`, then contains these resources of the nodes."""
+    """The resources that Kueue counts for one unit of `input`, such as `example.com/gpu-memory: 10`. If a quota is
+    a number of nodes, such as `quota: {h100: 2}`, mpigen adds the outputs to it. With 10 for each MIG slice, a node
+    with seven slices adds 70."""
 
 
 def counting_of(prefixes: Iterable[str], transformations: Iterable[Transformation]) -> Counting:
@@ -131,8 +133,8 @@ class Queues(Section):
     """The settings of Kueue that hold for all queues of the cluster."""
 
     slack: Flag = True
-    """If true, tenants can borrow the resources of pools that no quota covers, up to their `borrow`. mpigen then writes
-    the ClusterQueue `slack`, which lends these resources and runs no jobs."""
+    """If true, tenants without `multiKueue` can borrow the resources of pools that no quota covers, up to their
+    `borrow`. If there are such resources, mpigen writes the ClusterQueue `slack`, which lends them and runs no jobs."""
     priorities: tuple[Priority, ...] = PRIORITIES
     """The WorkloadPriorityClasses that jobs can name. Default: production, interactive, research and best-effort."""
     multi_kueue: MultiKueue | None = None
@@ -142,11 +144,12 @@ class Queues(Section):
     quota gets it."""
     wait_for_pods_ready: WaitForPodsReady = WaitForPodsReady()
     """The time limits after which Kueue evicts a job whose pods are not all ready (gang scheduling, all or nothing). On
-    OpenShift with Kueue 0.18, mpigen turns these limits off and rejects this field."""
+    OpenShift with Kueue 0.18, mpigen turns these limits off, and rejects other values than the defaults."""
     manage_jobs_without_queue_name: Flag = False
-    """If true, Kueue suspends jobs without a queue name in the namespaces of tenants. On Kubernetes, Kueue then ignores
-    jobs in other namespaces. Whether true or false, Kueue puts a TrainJob without a queue name in the LocalQueue
-    `default` of its namespace, if there is one."""
+    """If true, Kueue suspends jobs without a queue name in the namespaces of tenants. On Kubernetes, with `true`, Kueue
+    ignores all jobs in other namespaces, also jobs with a queue name. On OpenShift, with `true` and with `false`, Kueue
+    acts only in namespaces with the label `kueue.openshift.io/managed=true`. In a namespace where Kueue acts and that
+    has a LocalQueue `default`, Kueue puts a TrainJob without a queue name in this LocalQueue, also with `false`."""
     exclude_resource_prefixes: SetOf[Text] = ()
     """The prefixes of resources that need no quota, such as `ephemeral-storage` or `rdma/`. If the list is empty, every
     requested resource needs quota, except an `input` that `transformations` replaces. mpigen rejects this field on

@@ -18,7 +18,7 @@ class Retirement(Section):
     """The reason for the retirement, for reviewers, such as `the project ended`."""
     until: Day
     """The last day on which the team keeps its data, such as `2027-03-31`. From the next day on, a check reports that
-    the team can be removed. A removal before that day is a finding."""
+    the team can be removed. A removal on that day or earlier gives a warning."""
 
 
 class Removal(Section):

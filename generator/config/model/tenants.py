@@ -132,7 +132,7 @@ def _is_positive(value: Quantity) -> Quantity:
 
 
 class DataVolume(Section):
-    """A PersistentVolumeClaim in each of the team's namespaces. Argo CD asks for confirmation before it deletes one."""
+    """A PersistentVolumeClaim in each of the team's namespaces. Argo CD asks for confirmation before it deletes it."""
 
     name: Name
     """The name of the claim, such as `datasets`. `runtimes[].volumes[].claim` and jobs refer to this name."""
@@ -199,9 +199,10 @@ class Tenant(Section):
     and at most as large as `quota`. If this field is set, a pool without an amount in it has the limit 0. Default: all
     of the quota and reservations."""
     dedicated: SetOf[Name] = ()
-    """The pools whose nodes run only jobs of this team. mpigen rejects quota and borrowing limits of other teams in
-    these pools, and quota of cohorts. Each of these pools needs a taint that rejects pods. Each other pool needs a
-    label that the nodes of these pools do not carry. mpigen rejects `dedicated` of a team with `multiKueue`."""
+    """The pools whose nodes run only jobs of this team. mpigen rejects quota and borrowing limits for these pools in
+    other teams without `multiKueue`, and quota for these pools in cohorts. Each of these pools needs a taint that
+    rejects pods. Each other pool needs a label that the nodes of these pools do not carry. mpigen rejects `dedicated`
+    of a team with `multiKueue`."""
     preemption: Literal["never", "lower-priority", "reclaim"] = "reclaim"
     """The running jobs that Kueue may preempt for pending jobs of the team. `reclaim`: the team's jobs of lower
     priority, and jobs of any priority of other teams that borrow quota of this team or of its cohorts.
