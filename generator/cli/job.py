@@ -61,8 +61,8 @@ def _pairs(context: click.Context, option: click.Parameter, texts: tuple[str, ..
     "--nodes",
     type=click.IntRange(min=1),
     metavar="NUMBER",
-    help="numNodes of the TrainJob: the number of pods that run ranks. Default: numNodes of the runtime, at most the "
-    "limit of the tenant; with --smoke, 2 or 3.",
+    help="numNodes of the TrainJob: the number of pods that run ranks. Default: `nodes` of the runtime in the "
+    "platform file, or 2, at most the limit of the tenant; with --smoke, 2 or 3.",
 )
 @click.option("--queue", default="", metavar="NAME", help="A LocalQueue. Default: the LocalQueue of the tenant.")
 @click.option(
