@@ -184,7 +184,7 @@ config_option = click.option(
 fail_on_option = click.option(
     "--fail-on",
     type=click.Choice(SEVERITIES[::-1]),
-    help="Exit with 1 if a finding has this severity or a higher one. Default: error.",
+    help="Exit with 1 if a finding has this severity or a higher one. Default: `fail-on` of the settings, else error.",
 )
 
 

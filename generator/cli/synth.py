@@ -31,7 +31,8 @@ def synth(platform: Path, output: Path, discard_edits: bool, against: str, optio
     PLATFORM is a platform.yaml or an mpigen_platform.py. Its release is the folder OUTPUT/<platform>/
     with the manifests and release.json, which lists them. mpigen replaces the release as a whole or
     not at all, and keeps files in the folder that it did not generate. If PLATFORM has environments,
-    mpigen writes the release OUTPUT/<platform>-<environment>/ of each one, or none of them.
+    mpigen writes the release of each one, or none of them. The folder is OUTPUT/<platform>-<environment>/,
+    unless the environment sets `platform`.
 
     mpigen compares the manifests with the release in Git, and warns of changes that stop running jobs.
     It writes nothing if a finding reaches the severity of --fail-on, such as a change that the API

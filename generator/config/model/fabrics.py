@@ -246,8 +246,8 @@ class Fabric(Section):
     """If true, ranks fall back to TCP silently when the fabric does not work. If false, they fail. mpigen rejects
     `true` for `type: ethernet`, which always uses TCP."""
     preflight: Flag = True
-    """If true, each worker pod checks its NICs, their links and its limit of locked memory before ranks start. With
-    `fallback: true`, pods skip this check."""
+    """If true, each worker pod checks its NICs and their links before ranks start, and for RDMA its limit of locked
+    memory. With `fallback: true`, pods skip this check."""
     nodes: NodeSetup = NodeSetup()
     """Settings of the nodes of the fabric."""
 
