@@ -43,9 +43,9 @@ if TYPE_CHECKING:
     "user",
     metavar="WHO",
     help="The user who submits the TrainJobs: group:NAME, user:NAME or serviceaccount:NAMESPACE/NAME. Default: the "
-    "owner in the annotation mpigen.dev/owner. Without --as, mpigen does not check RBAC, and the verdict is unknown if "
-    "a policy that reads the user rejects the TrainJob. It is rejected if that policy rejects every user who may "
-    "create TrainJobs.",
+    "owner in the annotation mpigen.dev/owner. Without --as, mpigen does not check RBAC. A policy that reads the user "
+    "then changes the verdict only if the policy rejects every user who may create TrainJobs. If the policy rejects "
+    "only this owner, mpigen reports an info.",
 )
 @click.option("--group", "groups", multiple=True, metavar="NAME", help="A group of WHO. May be repeated.")
 @click.option(
