@@ -100,8 +100,8 @@ class Platform(Section):
         examples=[{"team-sim": {"reason": "the data is archived", "until": "2027-04-30"}}],
     )
     """Acknowledgements: the teams and namespaces that a release may remove, by name. Argo CD deletes their namespaces
-    with all data. Without an acknowledgement, mpigen writes no release that removes a team. Delete an acknowledgement
-    after its last day."""
+    with all data. Without an acknowledgement, mpigen writes no release that removes a team or a namespace. Delete an
+    acknowledgement after its last day."""
     policies: Policies = Field(default=Policies(), examples=[{"images": {"registries": ["quay.io/acme/"]}}])
     """Rules for all tenants: Pod Security, admission policies, images, residency and retention."""
     access: PlatformAccess = Field(default=PlatformAccess(), examples=[{"admin": ["group:platform-admins"]}])

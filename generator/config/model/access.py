@@ -148,8 +148,8 @@ class PlatformAccess(Section):
     """
 
     admin: SetOf[Subject] = ()
-    """Platform admins. They can change all objects that mpigen generates, and stop any job. RBAC lets them grant only
-    rights that they have."""
+    """Platform admins. They can change all objects that mpigen generates, and stop any job. RBAC lets them grant
+    only the roles of teams and of `access`, and other rights that they have."""
     janitor: SetOf[Subject] = ()
     """Janitors. They end jobs that hang: they can read and delete TrainJobs, JobSets, Jobs and pods of all teams, and
     remove finalizers of these objects."""

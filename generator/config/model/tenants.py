@@ -182,7 +182,8 @@ class Tenant(Section):
     renamed_from: Name | None = None
     """The earlier name of the team. Kubernetes cannot rename a namespace, so the new namespace starts without jobs and
     data, and the old one is deleted. `mpigen plan` then describes the rename, and `removed` must acknowledge the
-    deletion of the old namespace. Default: the team keeps its name."""
+    deletion of the old namespace, with `unretired: true` unless the team was retired under its old name. Default: the
+    team keeps its name."""
     namespaces: SetOf[Annotated[Name, AfterValidator(_is_free_namespace)]] = ()
     """Further namespaces of the team, such as `team-cv-dev`. They use the same ClusterQueue, and the same users have
     access."""
