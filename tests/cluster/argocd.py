@@ -231,7 +231,7 @@ def _start(cluster: Cluster, program: Program) -> Iterator[str]:
     binary, processes, admin = build(program), cluster.processes, cluster.admin
     redis, repo, *ports = free_ports(8)
     folder = processes.folder / "argocd"
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)  # another module may have started Argo CD before
     common = {"TMPDIR": str(folder), "ARGOCD_GPG_ENABLED": "false", "ARGOCD_FAKE_IN_CLUSTER": "true"}
     server = f"127.0.0.1:{redis}"
 

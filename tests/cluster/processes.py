@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 _GUARD = Path(__file__).with_name("guard.py")
@@ -31,9 +32,11 @@ class Processes:
 
     folder: Path
     _running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    _started: dict[str, partial[None]] = field(default_factory=dict)
 
     def start(self, name: str, command: list[str | Path], environment: Mapping[str, str] | None = None) -> None:
         """Run a command in the background; it dies with us, however we end."""
+        self._started[name] = partial(self.start, name, command, environment)
         guarded = [sys.executable, "-I", "-S", str(_GUARD), str(os.getpid()), *map(str, command)]
         home = {"HOME": str(self.folder), "PATH": os.environ.get("PATH", ""), "GOGC": _GARBAGE}
         with self.log(name).open("ab") as log:
@@ -77,6 +80,11 @@ class Processes:
     def process(self, name: str) -> int:
         """Return the id of a program's process."""
         return self._running[name].pid  # guard.py becomes the program
+
+    def restart(self, name: str) -> None:
+        """End a program, and start it again with the same command."""
+        self.end(name)
+        self._started[name]()
 
     def end(self, name: str) -> None:
         """End one program; it may be started again, and goes on in the same log."""

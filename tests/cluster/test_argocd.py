@@ -10,106 +10,22 @@ import os
 import re
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 import pytest
-import yaml
 
-from generator import Platform, pipeline
 from generator.facts.names import GITOPS_ROLE
-from generator.manifests import Manifest
 from tests.cluster import argocd, trees
-from tests.cluster.argocd import API_VERSION, NAMESPACE, Application, ArgoCD
-from tests.cluster.client import Body, Client, wait_for, wait_until
+from tests.cluster.argocd import Application
+from tests.cluster.client import Body, Client, wait_until
 from tests.cluster.control_plane import Cluster
-from tests.cluster.nodes import add_nodes
+from tests.cluster.site import Site, following, write_example
 from tests.cluster.training import Training, trainings
 from tests.cluster.trees import Deployed
-from tests.conftest import EXAMPLES
 
 pytestmark = pytest.mark.cluster
 QUIET = float(os.environ.get("MPIGEN_QUIET", "30"))
 """Seconds without a change in which Argo CD must start no operation."""
-
-
-@dataclass(slots=True)
-class Site:
-    """A cluster whose Argo CD follows a repository with one platform.
-
-    Attributes:
-        argo: Argo CD.
-        platform: the platform of the newest release.
-        tree: the manifests of the newest release.
-        commit: the commit of the newest release.
-    """
-
-    argo: ArgoCD
-    platform: Platform
-    tree: list[Manifest]
-    commit: str = ""
-
-    @property
-    def file(self) -> Path:
-        """Return the platform file."""
-        return self.argo.repository.folder / "platform.yaml"
-
-    @property
-    def folder(self) -> Path:
-        """Return the folder of the release."""
-        assert self.platform.gitops
-        return self.argo.repository.folder / self.platform.gitops.path / self.platform.platform
-
-    @property
-    def names(self) -> set[str]:
-        """Return the names of the Applications that the newest release has."""
-        name = self.platform.platform
-        tenants = {f"{name}.{tenant.name}" for tenant in self.platform.tenants}
-        return {f"{name}-policies", f"{name}-cluster", *tenants}
-
-    def publish(self, text: str) -> None:
-        """Render a platform file, and commit the file and the release."""
-        self.file.write_text(text)
-        self.platform, app = pipeline.load(self.file)
-        assert self.platform.gitops
-        self.tree = pipeline.render(self.platform, app)
-        output = self.argo.repository.folder / self.platform.gitops.path
-        done = pipeline.synth(self.file, output, pipeline.Choices())
-        assert all(release.written for release in done.releases), done.outcome.findings
-        self.commit = self.argo.repository.commit(self.platform.release)
-
-    def apply_applications(self) -> None:
-        """Apply the folder `argocd/`, as an admin does once."""
-        for file in sorted((self.folder / "argocd").glob("*.yaml")):
-            for body in yaml.safe_load_all(file.read_text()):
-                self.argo.admin.apply(body, "tests")
-
-    def stored(self, kind: str) -> list[Body]:
-        """Return the stored objects of a kind that the newest release has."""
-        return [self.argo.admin.read(item.body) for item in self.tree if item.kind == kind]
-
-
-def site(admin: Client, cluster: Cluster, name: str, folder: Path) -> Iterator[Site]:
-    """Start Argo CD for an example without a release, and delete the nodes and namespaces of the example afterwards."""
-    gitops = f"repository: file://{folder}\n  grant: true"
-    text = re.sub(r"repository: [^,}\n]*", gitops, EXAMPLES[name].read_text())
-    folder.mkdir()
-    (folder / "platform.yaml").write_text(text)
-    platform, app = pipeline.load(folder / "platform.yaml")
-    tree = pipeline.render(platform, app)
-    for body in trees.prerequisites(platform):
-        admin.apply(body, "tests")
-    nodes = add_nodes(admin, platform)
-    for item in tree:
-        if item.file == "cluster/access/gitops.yaml":
-            admin.apply(item.body, "tests")
-    with argocd.running(cluster, folder) as argo:
-        started = Site(argo, platform, tree)
-        started.publish(text)
-        yield started
-    for node in nodes:
-        admin.delete(node)
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +34,10 @@ def university(
 ) -> Iterator[Site]:
     """Return a cluster of the example `university`, to which the first test applies the Applications."""
     trees.remove_all(admin, on_the_cluster)
-    yield from site(admin, cluster, "university", tmp_path_factory.mktemp("git") / "repository")
+    folder = tmp_path_factory.mktemp("git")
+    source = write_example("university", folder / "repository")
+    with argocd.running(cluster, folder / "empty") as argo, following(argo, source) as site:
+        yield site
 
 
 @pytest.fixture(scope="module")
@@ -152,7 +71,7 @@ def created(body: Body) -> str:
 
 def test_an_empty_cluster_becomes_synced_and_healthy(university: Site) -> None:
     university.apply_applications()
-    university.argo.wait_until_synced(university.commit, university.names, 240)
+    university.wait_until_synced()
 
 
 def test_users_get_rights_only_after_the_policies_exist(university: Site) -> None:
@@ -174,7 +93,7 @@ def test_argo_cd_starts_no_operation_without_a_change(university: Site) -> None:
     before = operations()
     time.sleep(QUIET)
     assert operations() == before
-    university.argo.wait_until_synced(university.commit, university.names)
+    university.wait_until_synced()
 
 
 def test_argo_cd_restores_a_changed_field(university: Site) -> None:
@@ -219,7 +138,7 @@ def test_a_team_leaves_while_changes_of_others_go_through(university: Site, jobs
 
     university.argo.confirm("university.astro")
     wait_until("the team is gone", lambda: not any(admin.exists(item.body) for item in leaving), 120)
-    university.argo.wait_until_synced(university.commit, others)
+    university.wait_until_synced()
     assert all(admin.exists(item.body) for item in university.tree if not item.file.startswith("kueue/"))
     assert pods_of(admin, jobs) == running
 
@@ -257,20 +176,16 @@ def test_a_removed_runtime_waits_for_a_confirmation_while_policies_change(
     assert admin.exists(runtime.body)
 
     university.argo.confirm(cluster)
-    university.argo.wait_until_synced(university.commit, university.names)
+    university.wait_until_synced()
     assert not admin.exists(runtime.body)
     assert pods_of(admin, jobs) == running
 
 
 def test_a_revert_restores_the_old_release(university: Site, jobs: dict[str, Training]) -> None:
     admin, running = university.argo.admin, pods_of(university.argo.admin, jobs)
-    repository = university.argo.repository
-    repository.git("revert", "--no-edit", "HEAD~4..HEAD")
-    university.commit = repository.git("rev-parse", "HEAD").strip()
-    university.platform, app = pipeline.load(university.file)
-    university.tree = pipeline.render(university.platform, app)
+    university.revert(4)
     assert university.platform.release == "1.0.0"
-    university.argo.wait_until_synced(university.commit, university.names, 180)
+    university.wait_until_synced()
     assert all(admin.exists(item.body) for item in university.tree if not item.file.startswith("kueue/"))
     assert not has_view(admin, "aero", "press")
     assert pods_of(admin, jobs) == running
@@ -281,38 +196,5 @@ def test_the_platform_is_deleted_without_a_stuck_finalizer(university: Site, job
     for training in jobs.values():
         admin.delete(training.body)
         wait_until("the job is gone", partial(trees.is_gone, admin, training.body))
-    applications = university.argo.applications()
-    admin.delete(argo_object("ApplicationSet", "university-tenants"))
-    for name in ("university-cluster", "university-policies"):
-        body = argo_object("Application", name)
-        finalizers = {"metadata": {"finalizers": ["resources-finalizer.argocd.argoproj.io"]}}
-        admin.request("PATCH", admin.path_of(body), finalizers, "application/merge-patch+json")
-    tenants = set(applications) - {"university-cluster", "university-policies"}
-    wait_for("all tenants are being deleted", lambda: all_deleted(university, tenants))
-    for name in tenants:
-        university.argo.confirm(name)
-    wait_until("the tenants are gone", lambda: not tenants & set(university.argo.applications()), 120)
-    admin.delete(argo_object("Application", "university-cluster"))
-    wait_for("the cluster is being deleted", lambda: all_deleted(university, {"university-cluster"}))
-    university.argo.confirm("university-cluster")
-    wait_until("the cluster is gone", lambda: "university-cluster" not in university.argo.applications(), 120)
-    admin.delete(argo_object("Application", "university-policies"))
-    wait_until("all Applications are gone", lambda: not university.argo.applications(), 120)
-    for name in ("university-cluster", "university-tenants"):
-        admin.delete(argo_object("AppProject", name))
-    left = [item for item in university.tree if not item.file.startswith("kueue/") and admin.exists(item.body)]
-    assert {item.file for item in left} == {"cluster/access/gitops.yaml"}
-    for item in left:
-        admin.delete(item.body)
-
-
-def all_deleted(university: Site, names: set[str]) -> bool | None:
-    """Return True if Argo CD deletes these Applications; None before."""
-    found = university.argo.applications()
-    deleted = {name for name, each in found.items() if "deletionTimestamp" in each.body["metadata"]}
-    return True if names <= deleted else None
-
-
-def argo_object(kind: str, name: str) -> Body:
-    """Return the identity of an object of Argo CD."""
-    return {"apiVersion": API_VERSION, "kind": kind, "metadata": {"name": name, "namespace": NAMESPACE}}
+    university.delete_platform()
+    assert {item.file for item in university.remaining()} == {"cluster/access/gitops.yaml"}
