@@ -48,7 +48,6 @@ POLICIES = ("cluster/access/*", "cluster/admission/*", "cluster/isolation/*")
 
 _TENANTS = "tenants"
 _TENANT_FILES = f"{_TENANTS}/*/*"
-_IN_CLUSTER = "https://kubernetes.default.svc"
 _CONFIRMED = "argocd.argoproj.io/deletion-approved"
 _FINALIZER = "resources-finalizer.argocd.argoproj.io"
 
@@ -72,12 +71,13 @@ def app_projects(platform: Platform, gitops: GitOps, manifests: Iterable[Manifes
     kinds that mpigen can generate and kinds that an admin added to this release: Argo CD must also prune kinds that
     this release no longer has (argo-cd v3.2.1 controller/sync.go checks every task, also pruning). For the same reason,
     no AppProject lists the namespaces of this release. Instead, the AppProject of tenants excludes namespaces that no
-    tenant can have.
+    tenant can have. Argo CD heeds an excluded namespace only if the entry names the cluster by its server (argo-cd
+    v3.2.1 pkg/apis/application/v1alpha1/app_project_types.go isDestinationMatched).
     """
     applied = [item for item in manifests if is_applied(item.file) and not item.namespace]
     cluster = {(item.group, item.kind) for item in applied if not find_tenant(item.file)}
     tenants = {(item.group, item.kind) for item in applied if find_tenant(item.file)}
-    denied = sorted({*RESERVED_NAMESPACES, gitops.namespace_on(platform.cluster)})
+    denied = sorted({*RESERVED_NAMESPACES, gitops.reserved_namespace_on(platform.cluster)})
     return [
         _app_project(platform, gitops, "cluster", {*CLUSTER_KINDS, *cluster}, ["*"]),
         _app_project(platform, gitops, _TENANTS, {*TENANT_KINDS, *tenants}, ["*", *(f"!{name}" for name in denied)]),
@@ -94,7 +94,7 @@ def _app_project(
         "spec": {
             "description": f"MPI training platform {platform.platform}: {part}",
             "sourceRepos": [gitops.repository],
-            "destinations": [{"server": _IN_CLUSTER, "namespace": name} for name in namespaces],
+            "destinations": [{"server": gitops.destination, "namespace": name} for name in namespaces],
             "clusterResourceWhitelist": [{"group": group, "kind": kind} for group, kind in sorted(kinds)],
         },
     }
@@ -147,7 +147,7 @@ def _spec(gitops: GitOps, project: str, path: str, files: Body) -> Body:
             "path": path,
             "directory": {"recurse": True, **files},
         },
-        "destination": {"server": _IN_CLUSTER},
+        "destination": {"server": gitops.destination},
         "syncPolicy": {
             "automated": {"prune": True, "selfHeal": True},
             "syncOptions": ["ServerSideApply=true", "SkipDryRunOnMissingResource=true"],

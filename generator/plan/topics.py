@@ -8,6 +8,7 @@ from generator.checks.objects import Change
 from generator.manifests import Manifest
 from generator.plan.access import find_access_effects
 from generator.plan.admission import find_admission_effects
+from generator.plan.destination import find_destination_effects
 from generator.plan.effect import Effect, Risk
 from generator.plan.nodes import find_node_effects
 from generator.plan.other import find_other_effects
@@ -26,6 +27,7 @@ Finder = Callable[[Change], Iterator[Effect]]
 TOPICS: Mapping[str, Finder] = {
     "refused": find_refused_effects,
     "version": find_version_effects,
+    "destination": find_destination_effects,
     "prune": find_prune_effects,
     "teams": find_team_effects,
     "quota": find_quota_effects,

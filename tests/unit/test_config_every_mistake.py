@@ -143,6 +143,7 @@ CHANGES = {
     ),
     "a text for fair sharing": Change(("queues", "fairSharing"), "yes"),
     "an unknown engine": Change(("gitops", "engine"), "flux"),
+    "a cluster by its name": Change(("gitops", "destination"), "prod-eu"),
 }
 
 

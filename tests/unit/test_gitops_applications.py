@@ -6,14 +6,16 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
-from generator import Platform, pipeline
+from generator import App, Platform, pipeline
+from generator.config.model.cluster import IN_CLUSTER
 from generator.config.model.tenants import RESERVED_NAMESPACES
 from generator.facts.kinds import KINDS
-from generator.facts.names import CONFIRMED_DELETION, LAST_DELETION, SYNC_OPTIONS
+from generator.facts.names import CONFIRMED_DELETION, GITOPS_ROLE, LAST_DELETION, SYNC_OPTIONS
 from generator.gitops.argocd import application_set, applications, find_tenant, is_applied
 from generator.manifests import Body, Manifest
-from tests.conftest import EXAMPLES
+from tests.conftest import EXAMPLES, small_platform
 
 UNIVERSITY = "university"
 
@@ -78,3 +80,35 @@ def test_all_applications_follow_the_same_revision(platform: Platform) -> None:
     specs.append(tenants["template"]["spec"])
     assert [spec["source"]["targetRevision"] for spec in specs] == ["small/1.0.0"] * 3
     assert [each["git"]["revision"] for each in tenants["generators"]] == ["small/1.0.0"]
+
+
+REMOTE = "https://prod-eu.example.com:6443"
+
+
+@pytest.mark.parametrize("account", ["", "serviceaccount:deploy/argo"], ids=["default", "declared"])
+def test_a_release_for_another_cluster_names_its_server_and_its_account(platform: Platform, account: str) -> None:
+    assert platform.gitops
+    update = {"destination": REMOTE, "grant": True, "service_account": account or None}
+    remote = platform.model_copy(update={"gitops": platform.gitops.model_copy(update=update)})
+    tree = pipeline.render(remote, App(remote))
+    cluster, tenants = (item.body["spec"]["destinations"] for item in tree if item.kind == "AppProject")
+    assert {entry["server"] for entry in (*cluster, *tenants)} == {REMOTE}
+    assert {"server": REMOTE, "namespace": f"!{'deploy' if account else 'kube-system'}"} in tenants
+    specs = [item.body["spec"] for item in tree if item.kind == "Application"]
+    specs += [item.body["spec"]["template"]["spec"] for item in tree if item.kind == "ApplicationSet"]
+    assert [spec["destination"] for spec in specs] == [{"server": REMOTE}] * 3
+    (binding,) = [item for item in tree if item.name == GITOPS_ROLE and item.kind == "ClusterRoleBinding"]
+    namespace, name = ("deploy", "argo") if account else ("kube-system", "argocd-manager")
+    assert binding.body["subjects"] == [{"kind": "ServiceAccount", "name": name, "namespace": namespace}]
+    assert {item.namespace for item in tree if item.file.startswith("argocd/")} == {"argocd"}
+
+
+def test_the_account_for_another_cluster_with_openshift_is_known() -> None:
+    """The name of the Argo CD instance is unknown, but the instance runs in another cluster."""
+    data = {**small_platform(), "cluster": {"distribution": "openshift"}}
+    data["gitops"] = {"repository": "https://git.example.com/platform.git", "namespace": "hub", "destination": REMOTE}
+    remote = Platform.model_validate(data)
+    assert remote.gitops
+    assert remote.gitops.account_on(remote.cluster) == "serviceaccount:kube-system/argocd-manager"
+    with pytest.raises(ValidationError, match="which mpigen does not know"):
+        Platform.model_validate({**data, "gitops": {**data["gitops"], "destination": IN_CLUSTER}})

@@ -88,8 +88,11 @@ class Cluster(Section):
 
 
 _CONTROLLER = "argocd-application-controller"
+_MANAGER = "serviceaccount:kube-system/argocd-manager"
 OPENSHIFT = "openshift-gitops"
 """The default instance of OpenShift GitOps, and its namespace."""
+IN_CLUSTER = "https://kubernetes.default.svc"
+"""The API server of the cluster that Argo CD runs in, as Argo CD names it."""
 
 
 def _is_folder(value: str) -> str:
@@ -120,27 +123,53 @@ class GitOps(Section):
     path: Annotated[Text, AfterValidator(_is_folder)] = "output"
     """The folder of the repository that you pass to `mpigen synth --output`. Argo CD applies its subfolder with the
     name of the platform."""
+    destination: Annotated[
+        String,
+        matching(
+            r"https://[\w.-]+(?::\d+)?(?:/[\w.~-]+)*",
+            "the URL of an API server",
+            "write the `server` of the cluster's Secret in Argo CD, such as https://prod-eu.example.com:6443",
+        ),
+    ] = IN_CLUSTER
+    """The API server of the platform's cluster, if Argo CD runs in another cluster: the `server` of the Secret with
+    which Argo CD connects to the cluster, such as `https://prod-eu.example.com:6443`. The name of the cluster is not
+    enough, because Argo CD then ignores the namespaces that an AppProject excludes. Default: the cluster that Argo CD
+    runs in."""
     namespace: Name | None = None
     """The namespace of Argo CD. Default: `argocd`, or `openshift-gitops` on OpenShift."""
     service_account: Account | None = None
-    """The ServiceAccount of Argo CD's application controller, which applies the manifests, such as
+    """The ServiceAccount with which Argo CD applies the manifests, such as
     `serviceaccount:argocd/argocd-application-controller`. Default: `argocd-application-controller` in `namespace`. On
     OpenShift, the default is the account of the default instance of OpenShift GitOps. If `namespace` there is not
-    `openshift-gitops`, this field is required."""
+    `openshift-gitops`, this field is required. With `destination`, the account is in that cluster, and the default is
+    `serviceaccount:kube-system/argocd-manager`, which `argocd cluster add` creates."""
     grant: Flag = False
     """If true, mpigen also writes the ClusterRole that `serviceAccount` needs, and its binding. A cluster admin must
     then apply `cluster/access/gitops.yaml` before Argo CD can sync."""
 
+    @property
+    def is_remote(self) -> bool:
+        """Return True if Argo CD runs in another cluster than the platform."""
+        return self.destination != IN_CLUSTER
+
     def namespace_on(self, cluster: Cluster) -> str:
         """Return the namespace of Argo CD."""
         return self.namespace or (OPENSHIFT if cluster.is_openshift else "argocd")
+
+    def reserved_namespace_on(self, cluster: Cluster) -> str:
+        """Return the namespace of the platform's cluster in which no tenant may have objects: that of the account."""
+        if self.is_remote:
+            return self.account_on(cluster).partition(":")[2].partition("/")[0]
+        return self.namespace_on(cluster)
 
     def explain_unknown_account(self, cluster: Cluster) -> str:
         """Return why mpigen cannot derive the account of Argo CD; '' if it can.
 
         On OpenShift, the account name contains the name of the Argo CD instance, and only the default one is known.
         """
-        if cluster.is_openshift and self.namespace not in (None, OPENSHIFT) and self.service_account is None:
+        if self.is_remote or self.service_account is not None:
+            return ""
+        if cluster.is_openshift and self.namespace not in (None, OPENSHIFT):
             account = f"the ServiceAccount of Argo CD in namespace `{self.namespace}`"
             return f"{account} has the name of its Argo CD instance, which mpigen does not know"
         return ""
@@ -151,7 +180,10 @@ class GitOps(Section):
         Sources: argo-cd v3.2.1 manifests/base/application-controller-roles/argocd-application-controller-sa.yaml. The
         operator prefixes this name with the name of the instance: argocd-operator
         controllers/argocd/service_account.go `newServiceAccountWithName`. The default instance of gitops-operator has
-        the name of its namespace.
+        the name of its namespace. `argocd cluster add` creates the account in another cluster: argo-cd v3.2.1
+        util/clusterauth/clusterauth.go ArgoCDManagerServiceAccount, common/common.go DefaultSystemNamespace.
         """
+        if self.is_remote:
+            return self.service_account or _MANAGER
         instance = f"{OPENSHIFT}-" if cluster.is_openshift else ""
         return self.service_account or f"serviceaccount:{self.namespace_on(cluster)}/{instance}{_CONTROLLER}"
