@@ -463,6 +463,7 @@ def render(platform: Platform, app: App) -> list[manifests.Manifest]:
     """
     from generator.components.constructs import collect
     from generator.gitops.argocd import account_role, application_manifests
+    from generator.gitops.bootstrap import bootstrap_manifests
     from generator.gitops.metadata import annotate_for_argocd, label_owner
     from generator.policies.admission.parameters import add_parameters_of_tree
 
@@ -470,7 +471,7 @@ def render(platform: Platform, app: App) -> list[manifests.Manifest]:
     if platform.gitops is None:
         return tree
     tree += label_owner(account_role(platform, tree), platform.platform)
-    return [*annotate_for_argocd(tree), *application_manifests(platform, tree)]
+    return [*annotate_for_argocd(tree), *application_manifests(platform, tree), *bootstrap_manifests(platform)]
 
 
 def judge(

@@ -37,7 +37,8 @@ def promote(environment: str, revision: str, platform: Path | None, output: Path
     name an older tag.
 
     mpigen compares the releases of both revisions in the local clone of the Git repository, as `mpigen plan`
-    does. It contacts no cluster: the cluster changes only after you commit and apply these files.
+    does. It contacts no cluster: the cluster changes only after you merge the commit, and the root Application
+    updates the other Applications.
     """
     from generator import pipeline
     from generator.report import plan as report

@@ -194,6 +194,9 @@ MEMLOCK_SCC = "mpigen-memlock"
 GITOPS_ROLE = "mpigen-gitops"
 """The ClusterRole of the account that applies a release, and its ClusterRoleBinding."""
 
+SYNC_WAVE = "argocd.argoproj.io/sync-wave"
+"""Annotation with the sync wave of Argo CD."""
+
 SYNC_OPTIONS = "argocd.argoproj.io/sync-options"
 """Annotation with which Argo CD confirms or omits the deletion of an object."""
 CONFIRMED_DELETION = "Prune=confirm,Delete=confirm,PruneLast=true"
@@ -205,6 +208,8 @@ LAST_DELETION = "PruneLast=true"
 KEPT = "Prune=false,Delete=false"
 """Sync options of an object that Argo CD never deletes."""
 ARGOCD_FOLDER = "argocd"
+SETTINGS_FILE = f"{ARGOCD_FOLDER}/bootstrap/settings.yaml"
+"""The file with the settings of Argo CD: some keys of an object whose other keys belong to others."""
 """The folder in a release with Argo CD's Applications and their AppProjects. No Application applies this folder."""
 
 WAIVERS = "mpigen.dev/waive"

@@ -1,1 +1,1 @@
-"""Argo CD: the AppProject and the Application of a platform, and the sync wave of each manifest."""
+"""Argo CD: the AppProjects and Applications of a platform, health checks, and the sync wave of each manifest."""

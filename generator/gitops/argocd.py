@@ -21,7 +21,7 @@ from generator.config.model.queues import CONFIGURATION_FILE
 from generator.config.model.tenants import RESERVED_NAMESPACES
 from generator.config.platform import Platform
 from generator.facts.kinds import KINDS
-from generator.facts.names import ARGOCD_FOLDER, GITOPS_ROLE, KEPT, SYNC_OPTIONS
+from generator.facts.names import ARGOCD_FOLDER, GITOPS_ROLE, KEPT, SYNC_OPTIONS, SYNC_WAVE
 from generator.manifests import Body, Manifest
 from generator.policies.access import (
     RBAC,
@@ -45,6 +45,9 @@ NOT_APPLIED = ("release.json", CONFIGURATION_FILE, AUDIT_POLICY_FILE, f"{ARGOCD_
 
 POLICIES = ("cluster/access/*", "cluster/admission/*", "cluster/isolation/*")
 """Files with the permissions and the policies of a platform. `*` also matches `/`."""
+
+RETRY: Body = {"limit": -1, "refresh": True, "backoff": {"duration": "10s", "factor": 2, "maxDuration": "3m"}}
+"""The retries of a sync. `-1`: without a limit. `refresh`: a retry applies the newest commit."""
 
 _TENANTS = "tenants"
 _TENANT_FILES = f"{_TENANTS}/*/*"
@@ -73,6 +76,9 @@ def app_projects(platform: Platform, gitops: GitOps, manifests: Iterable[Manifes
     no AppProject lists the namespaces of this release. Instead, the AppProject of tenants excludes namespaces that no
     tenant can have. Argo CD heeds an excluded namespace only if the entry names the cluster by its server (argo-cd
     v3.2.1 pkg/apis/application/v1alpha1/app_project_types.go isDestinationMatched).
+
+    The root Application applies both in a wave before the ApplicationSet, which fails without its AppProject, and is
+    tried again after three minutes (argo-cd v3.2.1 applicationset/controllers/applicationset_controller.go).
     """
     applied = [item for item in manifests if is_applied(item.file) and not item.namespace]
     cluster = {(item.group, item.kind) for item in applied if not find_tenant(item.file)}
@@ -90,7 +96,7 @@ def _app_project(
     return {
         "apiVersion": "argoproj.io/v1alpha1",
         "kind": "AppProject",
-        "metadata": _metadata(platform, gitops, part),
+        "metadata": {**argocd_metadata(platform, gitops, part), "annotations": {SYNC_WAVE: "-1"}},
         "spec": {
             "description": f"MPI training platform {platform.platform}: {part}",
             "sourceRepos": [gitops.repository],
@@ -100,7 +106,8 @@ def _app_project(
     }
 
 
-def _metadata(platform: Platform, gitops: GitOps, part: str) -> Body:
+def argocd_metadata(platform: Platform, gitops: GitOps, part: str) -> Body:
+    """Return the name and the namespace of an object of Argo CD."""
     return {"name": f"{platform.platform}-{part}", "namespace": gitops.namespace_on(platform.cluster)}
 
 
@@ -111,7 +118,8 @@ def applications(platform: Platform, gitops: GitOps) -> list[Body]:
     deletion (argo-cd v3.2.1 controller/appcontroller.go autoSync). So permissions and policies have their own
     Application, which has no object to confirm.
 
-    No Application applies its own manifest, because the manifest at a tag names the tag of an earlier release.
+    Neither Application applies its own manifest, because the manifest at a tag names the tag of an earlier release. The
+    root Application applies both (bootstrap.py).
     """
     rest = {"exclude": f"{{{','.join((*NOT_APPLIED, *POLICIES, _TENANT_FILES))}}}"}
     return [
@@ -124,7 +132,7 @@ def _application(platform: Platform, gitops: GitOps, part: str, files: Body) -> 
     return {
         "apiVersion": "argoproj.io/v1alpha1",
         "kind": "Application",
-        "metadata": _metadata(platform, gitops, part),
+        "metadata": argocd_metadata(platform, gitops, part),
         "spec": _spec(gitops, f"{platform.platform}-cluster", f"{gitops.path}/{platform.platform}", files),
     }
 
@@ -151,11 +159,7 @@ def _spec(gitops: GitOps, project: str, path: str, files: Body) -> Body:
         "syncPolicy": {
             "automated": {"prune": True, "selfHeal": True},
             "syncOptions": ["ServerSideApply=true", "SkipDryRunOnMissingResource=true"],
-            "retry": {
-                "limit": -1,
-                "refresh": True,
-                "backoff": {"duration": "10s", "factor": 2, "maxDuration": "3m"},
-            },
+            "retry": RETRY,
         },
     }
 
@@ -172,7 +176,7 @@ def application_set(platform: Platform, gitops: GitOps) -> Body:
     return {
         "apiVersion": "argoproj.io/v1alpha1",
         "kind": "ApplicationSet",
-        "metadata": _metadata(platform, gitops, _TENANTS),
+        "metadata": argocd_metadata(platform, gitops, _TENANTS),
         "spec": {
             "goTemplate": True,
             "goTemplateOptions": ["missingkey=error"],

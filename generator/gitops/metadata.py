@@ -1,11 +1,11 @@
 """The comment at the top of each generated file, and the owner labels and Argo CD sync wave of each manifest.
 
-Argo CD waits until the objects of a wave are healthy before it applies the next wave. A ClusterQueue is inactive
-without its flavors and AdmissionChecks, a flavor needs its topology, a LocalQueue needs its ClusterQueue, and a
-namespace needs its policies before users submit jobs. The last wave has objects that may become healthy only later: a
-SecretStore is Degraded until an admin stores its login, and a PersistentVolumeClaim is Progressing until its first pod.
-No wave waits for them, so the mistake of one team does not delay other teams (argo-cd v3.2.1, gitops-engine 13d5172
-pkg/sync/sync_context.go `Sync`, pkg/health/health_pvc.go).
+Argo CD waits until the objects of a wave are healthy before it applies the next wave: a Degraded object fails the sync,
+and a Progressing object stops it. A flavor needs its topology, and a namespace needs its policies before users submit
+jobs. The last wave has all objects whose health depends on others: a SecretStore is Degraded until an admin stores its
+login, a ClusterQueue until its flavors and AdmissionChecks exist, and a MultiKueueCluster while the worker cluster is
+down. No wave waits for them, so one mistake or outage does not delay other objects (argo-cd v3.2.1, gitops-engine
+13d5172 pkg/sync/sync_context.go `Sync`, pkg/health/health_pvc.go).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from generator.config.model.fields import Section
 from generator.config.platform import Platform
 from generator.documents.messages import shorten
 from generator.facts.kinds import KINDS
-from generator.facts.names import CONFIRMED_DELETION, LAST_DELETION, MANAGED_BY, PART_OF, SYNC_OPTIONS
+from generator.facts.names import CONFIRMED_DELETION, LAST_DELETION, MANAGED_BY, PART_OF, SYNC_OPTIONS, SYNC_WAVE
 from generator.facts.table import read_table
 from generator.gitops.argocd import is_applied
 from generator.manifests import Manifest
@@ -45,7 +45,7 @@ def _label(manifest: Manifest, labels: dict[str, str]) -> Manifest:
     return replace(manifest, body={**manifest.body, "metadata": {**labelled, **rest}})
 
 
-WAVE_ANNOTATION = "argocd.argoproj.io/sync-wave"
+WAVE_ANNOTATION = SYNC_WAVE
 WAVES = {row.kind: row.wave for row in KINDS if row.wave}
 """Kind → sync wave. A kind that is not in this mapping has wave 0."""
 

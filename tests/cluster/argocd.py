@@ -268,6 +268,7 @@ def _start(cluster: Cluster, program: Program) -> Iterator[str]:
         f"--metrics-port={ports[1]}",
         "--app-resync=10",
         "--app-resync-jitter=0",
+        "--persist-resource-health",
         port=ports[1],
     )
     yield start(

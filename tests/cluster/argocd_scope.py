@@ -20,7 +20,9 @@ def by_applier(tree: Iterable[Manifest], folder: str = "") -> tuple[list[Manifes
         folder: its path prefix in the files of the manifests, with a trailing slash.
     """
     tree = list(tree)
-    sources = [found.body["spec"]["source"] for found in tree if found.kind == "Application"]
+    sources = [
+        found.body["spec"]["source"] for found in tree if found.file == f"{folder}{ARGOCD_FOLDER}/application.yaml"
+    ]
     patterns = [_Patterns.of(source["directory"]) for source in sources] + [_Patterns(re.compile("tenants/.*/.*"))]
     own = [found for found in tree if found.file.removeprefix(folder).startswith(f"{ARGOCD_FOLDER}/")]
     return own, [found for found in tree if any(each.apply(found.file.removeprefix(folder)) for each in patterns)]

@@ -44,6 +44,8 @@ def test_one_application_applies_every_file_except_the_lock_and_configurations(
     assert len(applied) == len(set(applied))
     assert sorted(set(files) - set(applied)) == [
         "argocd/application.yaml",
+        "argocd/bootstrap/root.yaml",
+        "argocd/bootstrap/settings.yaml",
         "argocd/project.yaml",
         "argocd/tenants.yaml",
         "kueue/configuration.yaml",

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,7 @@ from tests.cluster.install import render
 from tests.cluster.modules import module_folder
 from tests.cluster.training import conditions
 from tests.cluster.versions import Program, Versions
+from tests.conftest import ROOT
 
 pytestmark = pytest.mark.cluster
 WISHES: dict[str, dict[str, Any]] = {
@@ -266,3 +269,32 @@ def test_a_job_without_ready_pods_is_evicted_after_the_timeout(obedient: Client,
         return next((body for body in workloads(obedient, namespace) if "Evicted" in true(body)), None)
 
     assert true(wait_for("it is evicted", evicted))["Evicted"] == "PodsReadyTimeout"
+
+
+def test_the_kustomization_of_the_page_replaces_the_configuration_and_restarts_kueue(
+    kueue: Program, tmp_path: Path
+) -> None:
+    page = (ROOT / "docs/tasks/configure-kueue.md").read_text()
+    (written,) = re.findall(r'```yaml title="output/kustomization.yaml"\n(.*?)```', page, re.DOTALL)
+    kustomization = yaml.safe_load(written)
+    (patch,) = kustomization["patches"]
+    (tmp_path / patch["path"]).parent.mkdir(parents=True)
+    (tmp_path / patch["path"]).write_text((ROOT / "output" / patch["path"]).read_text())
+    (tmp_path / "kueue.yaml").write_text(yaml.safe_dump_all(render(kueue)))
+    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump({**kustomization, "resources": ["kueue.yaml"]}))
+    kubectl = Path(sys.executable).with_name("kubectl")
+    built = subprocess.run([kubectl, "kustomize", tmp_path], capture_output=True, text=True, check=True)
+    found = {(body["kind"], body["metadata"]["name"]): body for body in yaml.safe_load_all(built.stdout)}
+    expected = yaml.safe_load((tmp_path / patch["path"]).read_text())["data"][KEY]
+    assert found["ConfigMap", "kueue-manager-config"]["data"] == {KEY: expected}
+    pods = found["Deployment", "kueue-controller-manager"]["spec"]["template"]
+    assert pods["metadata"]["annotations"]["example.com/configuration"] == expected
+
+
+def test_the_helm_chart_takes_the_configuration_and_restarts_kueue(kueue: Program) -> None:
+    """The chart is a template, so this test compares the words of the page with the words of the chart."""
+    page = (ROOT / "docs/tasks/configure-kueue.md").read_text()
+    chart = module_folder(kueue) / "charts/kueue"
+    (value,) = re.findall(r"--set-file (\S+)=", page)
+    assert f".Values.{value} | fromYaml" in (chart / "templates/manager/manager-config.yaml").read_text()
+    assert "config-checksum" in (chart / "templates/manager/manager.yaml").read_text()

@@ -152,7 +152,7 @@ def test_argo_cd_skips_the_audit_policy_and_needs_no_right_for_it() -> None:
     tree = pipeline.render(platform, App(platform))
     (cluster,) = [each for each in tree if each.kind == "Application" and each.name.endswith("-cluster")]
     assert AUDIT_POLICY_FILE in cluster.body["spec"]["source"]["directory"]["exclude"]
-    projects = [each.body["spec"] for each in tree if each.kind == "AppProject"]
+    projects = [each.body["spec"] for each in tree if each.file == "argocd/project.yaml"]
     assert "Policy" not in {each["kind"] for spec in projects for each in spec["clusterResourceWhitelist"]}
     (role,) = [each for each in tree if each.kind == "ClusterRole" and each.name == "mpigen-gitops"]
     assert "audit.k8s.io" not in yaml.safe_dump(role.body)

@@ -37,14 +37,14 @@ def permits(project: Body, manifest: Manifest) -> bool:
 
 def test_the_project_of_its_application_permits_every_object(example: Path) -> None:
     tree = rendered(example)
-    cluster, tenants = (item.body for item in tree if item.kind == "AppProject")
+    cluster, tenants = (item.body for item in tree if item.file == "argocd/project.yaml")
     for item in tree:
         if is_applied(item.file):
             assert permits(tenants if find_tenant(item.file) else cluster, item), (item.kind, item.name)
 
 
 def test_the_project_of_tenants_permits_no_policy_and_no_namespace_of_the_cluster() -> None:
-    _, tenants = (item.body for item in rendered(EXAMPLES[UNIVERSITY]) if item.kind == "AppProject")
+    _, tenants = (item.body for item in rendered(EXAMPLES[UNIVERSITY]) if item.file == "argocd/project.yaml")
     kinds = {entry["kind"] for entry in tenants["spec"]["clusterResourceWhitelist"]}
     assert kinds == {"AdminNetworkPolicy", "ClusterQueue", "ClusterRoleBinding", "Namespace"}
     denied = {entry["namespace"] for entry in tenants["spec"]["destinations"]} - {"*"}

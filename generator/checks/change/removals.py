@@ -89,9 +89,11 @@ def team_of(namespace: Manifest) -> str:
 def tenant_removed(change: Change) -> Iterator[Breach]:
     """Report a removed team or namespace.
 
-    The Argo CD Applications of mpigen enable pruning. Argo CD asks for a confirmation before it deletes a namespace
-    with the sync option `Prune=confirm`, which mpigen sets on every namespace, and deletes other namespaces at once.
-    Kubernetes then deletes all objects in the namespace, such as running jobs, volume claims and Secrets.
+    If a release has no folder of the team, mpigen's ApplicationSet deletes the team's Application, and Argo CD deletes
+    its objects. A namespace of a team that stays is pruned. In both cases, Argo CD asks for a confirmation before it
+    deletes a namespace with the sync options `Delete=confirm` and `Prune=confirm`, which mpigen sets on every
+    namespace, and deletes other namespaces at once. Kubernetes then deletes all objects in the namespace, such as
+    running jobs, volume claims and Secrets.
 
     A release removes a team only if an earlier release retired the team (`tenants[].retired`), and if the platform file
     acknowledges the removal in `removed`. With `unretired: true` in the acknowledgement, the team need not be retired.
@@ -110,7 +112,7 @@ def tenant_removed(change: Change) -> Iterator[Breach]:
             else Breach(
                 ("metadata", "name"),
                 f"namespace `{namespace.name}` is removed in the next release",
-                _describe_deletion(namespace),
+                _describe_deletion(namespace, "Prune=confirm"),
                 "ask the users of the namespace to end their jobs and save their data first",
                 namespace,
                 WARNING,
@@ -124,7 +126,8 @@ def _report_namespace(namespace: Manifest, departures: Departures) -> Breach:
     is_whole = team not in departures.after
     subject = f"team `{team}`" if is_whole and team == namespace.name else f"namespace `{namespace.name}`"
     key = team if is_whole else namespace.name
-    removed, why = f"{subject} is removed in the next release", _describe_deletion(namespace)
+    removed = f"{subject} is removed in the next release"
+    why = _describe_deletion(namespace, "Delete=confirm" if is_whole else "Prune=confirm")
     retired = string(namespace.labels.get(RETIRED))
     must_retire = is_whole and not retired and TENANT_LABEL in namespace.labels
     acknowledgement = departures.acknowledgement_of(namespace)
@@ -159,10 +162,10 @@ def _report_namespace(namespace: Manifest, departures: Departures) -> Breach:
     return Breach(("metadata", "name"), message, why, fix, namespace, severity, value=namespace.name)
 
 
-def _describe_deletion(namespace: Manifest) -> str:
+def _describe_deletion(namespace: Manifest, confirmed: str) -> str:
     options = string(mapping(namespace.body, "metadata", "annotations").get(SYNC_OPTIONS))
-    prunes = "asks for a confirmation, and then prunes" if "Prune=confirm" in options.split(",") else "prunes"
-    return f"Argo CD {prunes} the namespace: Kubernetes deletes its running jobs, volume claims and other objects"
+    deletes = "asks for a confirmation, and then deletes" if confirmed in options.split(",") else "deletes"
+    return f"Argo CD {deletes} the namespace: Kubernetes deletes its running jobs, volume claims and other objects"
 
 
 @check("change/unknown-rename", severity=WARNING, needs=Change)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import lru_cache
@@ -15,7 +15,7 @@ from generator.checks.existing.managers import Manager, Managers
 from generator.documents.load import Path
 from generator.facts.added_fields import AddedField, added_fields
 from generator.facts.creators import qualify
-from generator.facts.names import MANAGED_BY, PART_OF
+from generator.facts.names import MANAGED_BY, PART_OF, SETTINGS_FILE
 from generator.manifests import Body, Manifest
 from generator.objects.fields import mapping, mappings, string
 from generator.schemas.catalog import Catalog
@@ -113,7 +113,7 @@ def compare_with_release(export: Sequence[Manifest], release: Sequence[Manifest]
             result.other_versions.append((item, other))
         elif other is not None:
             result.compared += 1
-            if differences := tuple(find_differences(item, other, catalog)):
+            if differences := tuple(_owned(item, find_differences(item, other, catalog))):
                 result.drifted.append(Drifted(item, differences))
         elif (item.group, item.kind) in kinds:
             result.missing.append(item)
@@ -123,6 +123,12 @@ def compare_with_release(export: Sequence[Manifest], release: Sequence[Manifest]
     platforms = {string(item.labels.get(PART_OF)) for item in release} - {""}
     result.extra = [item for item in export if item.identity not in released and _is_of(item, platforms)]
     return result
+
+
+def _owned(released: Manifest, differences: Iterable[Difference]) -> Iterator[Difference]:
+    """Yield the differences except keys that belong to others: the release sets some settings of Argo CD, not all."""
+    is_part = f"/{released.file}".endswith(f"/{SETTINGS_FILE}")
+    return (found for found in differences if not (is_part and found.released is ABSENT))
 
 
 def _is_of(manifest: Manifest, platforms: Collection[str]) -> bool:

@@ -119,7 +119,7 @@ class GitOps(Section):
     """The Git URL of the repository that holds the output of mpigen, such as
     `https://git.example.com/platform.git`."""
     revision: Text = "main"
-    """The branch, tag or commit that Argo CD follows."""
+    """The branch, tag or commit that Argo CD follows. The root Application follows the default branch instead."""
     path: Annotated[Text, AfterValidator(_is_folder)] = "output"
     """The folder of the repository that you pass to `mpigen synth --output`. Argo CD applies its subfolder with the
     name of the platform."""
@@ -187,3 +187,10 @@ class GitOps(Section):
             return self.service_account or _MANAGER
         instance = f"{OPENSHIFT}-" if cluster.is_openshift else ""
         return self.service_account or f"serviceaccount:{self.namespace_on(cluster)}/{instance}{_CONTROLLER}"
+
+    def instance_on(self, cluster: Cluster) -> str:
+        """Return the name of the resource `ArgoCD` of an operator; '' if no operator installed Argo CD."""
+        if self.is_remote:
+            return OPENSHIFT if self.namespace_on(cluster) == OPENSHIFT else ""
+        _, _, name = self.account_on(cluster).rpartition("/")
+        return name.removesuffix(f"-{_CONTROLLER}") if name.endswith(f"-{_CONTROLLER}") else ""
