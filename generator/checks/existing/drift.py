@@ -128,7 +128,7 @@ def compare_with_release(export: Sequence[Manifest], release: Sequence[Manifest]
 def _owned(released: Manifest, differences: Iterable[Difference]) -> Iterator[Difference]:
     """Yield the differences except keys that belong to others: the release sets some settings of Argo CD, not all."""
     is_part = f"/{released.file}".endswith(f"/{SETTINGS_FILE}")
-    return (found for found in differences if not (is_part and found.released is ABSENT))
+    return (item for item in differences if not (is_part and item.released is ABSENT))
 
 
 def _is_of(manifest: Manifest, platforms: Collection[str]) -> bool:
