@@ -64,6 +64,7 @@ def known_fields(body: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, .
         "targets",
         "config",  # of a MachineConfig and a KubeletConfig, whose kinds leave them open
         "kubeletConfig",
+        "extraConfig",
     )
     if isinstance(body, dict) and (not path or path[-1] not in free):
         for key, value in body.items():

@@ -91,10 +91,10 @@ def test_a_release_for_another_cluster_names_its_server_and_its_account(platform
     update = {"destination": REMOTE, "grant": True, "service_account": account or None}
     remote = platform.model_copy(update={"gitops": platform.gitops.model_copy(update=update)})
     tree = pipeline.render(remote, App(remote))
-    cluster, tenants = (item.body["spec"]["destinations"] for item in tree if item.kind == "AppProject")
+    cluster, tenants = (item.body["spec"]["destinations"] for item in tree if item.file == "argocd/project.yaml")
     assert {entry["server"] for entry in (*cluster, *tenants)} == {REMOTE}
     assert {"server": REMOTE, "namespace": f"!{'deploy' if account else 'kube-system'}"} in tenants
-    specs = [item.body["spec"] for item in tree if item.kind == "Application"]
+    specs = [item.body["spec"] for item in tree if item.file == "argocd/application.yaml"]
     specs += [item.body["spec"]["template"]["spec"] for item in tree if item.kind == "ApplicationSet"]
     assert [spec["destination"] for spec in specs] == [{"server": REMOTE}] * 3
     (binding,) = [item for item in tree if item.name == GITOPS_ROLE and item.kind == "ClusterRoleBinding"]
