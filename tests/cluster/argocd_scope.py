@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from generator.facts.names import ARGOCD_FOLDER
 from generator.manifests import Body, Manifest
 
+_OWN = tuple(f"{ARGOCD_FOLDER}/{name}.yaml" for name in ("application", "project", "tenants"))
 _GLOB = {"{": "(?:", "}": ")", ",": "|", "*": ".*", "?": "."}
 
 
 def by_applier(tree: Iterable[Manifest], folder: str = "") -> tuple[list[Manifest], list[Manifest]]:
-    """Return the objects of Argo CD, and the manifests that its Applications apply.
+    """Return the objects that the root Application applies, and the manifests that the other Applications apply.
 
     Args:
         tree: a release.
@@ -24,7 +25,7 @@ def by_applier(tree: Iterable[Manifest], folder: str = "") -> tuple[list[Manifes
         found.body["spec"]["source"] for found in tree if found.file == f"{folder}{ARGOCD_FOLDER}/application.yaml"
     ]
     patterns = [_Patterns.of(source["directory"]) for source in sources] + [_Patterns(re.compile("tenants/.*/.*"))]
-    own = [found for found in tree if found.file.removeprefix(folder).startswith(f"{ARGOCD_FOLDER}/")]
+    own = [found for found in tree if found.file.removeprefix(folder).startswith(_OWN)]
     return own, [found for found in tree if any(each.apply(found.file.removeprefix(folder)) for each in patterns)]
 
 
