@@ -6,6 +6,7 @@ replaces the Redis server, which is a cache.
 
 from __future__ import annotations
 
+import http.client
 import os
 import subprocess
 import time
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.cluster.build import build
-from tests.cluster.client import Body, Client, wait_until
+from tests.cluster.client import Body, Client, RefusedError, wait_until
 from tests.cluster.control_plane import Cluster
 from tests.cluster.controllers import kubeconfig, token
 from tests.cluster.install import install, render
@@ -95,8 +96,29 @@ class ArgoCD:
                 )
 
     def confirm(self, name: str) -> None:
-        """Confirm the deletions of an Application, as `argocd app confirm-deletion` does."""
-        self._annotate("Application", name, {_APPROVED: time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())})
+        """Confirm the deletions of an Application, as `argocd app confirm-deletion` does, if the Application exists.
+
+        Wait for the end of a refresh before. After it, Argo CD removes all annotations that it did not know when the
+        refresh began, if no others stay (argo-cd v3.2.1 controller/appcontroller.go persistAppStatus).
+        """
+        refresh = _REFRESH["Application"]
+
+        def is_refreshed() -> bool:
+            found = self.applications().get(name)
+            return found is None or refresh not in found.annotations
+
+        wait_until(f"Argo CD has refreshed {name}", is_refreshed)
+        try:
+            self._annotate("Application", name, {_APPROVED: time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())})
+        except RefusedError as refused:
+            if refused.status != http.client.NOT_FOUND:
+                raise
+
+    def confirm_again(self, names: Collection[str]) -> None:
+        """Confirm the deletions of those Applications that exist and have lost their confirmation."""
+        for name, each in self.applications().items():
+            if name in names and _APPROVED not in each.annotations:
+                self.confirm(name)
 
     def _annotate(self, kind: str, name: str, annotations: Mapping[str, str]) -> None:
         body: Body = {"apiVersion": API_VERSION, "kind": kind, "metadata": {"name": name, "namespace": NAMESPACE}}
@@ -154,6 +176,12 @@ class Application:
         """Return its status; empty before the first comparison."""
         status: Body = self.body.get("status", {})
         return status
+
+    @property
+    def annotations(self) -> Body:
+        """Return its annotations."""
+        annotations: Body = self.body["metadata"].get("annotations", {})
+        return annotations
 
     @property
     def revision(self) -> str:

@@ -150,10 +150,15 @@ class Site:
             return all(name not in found or "deletionTimestamp" in found[name].body["metadata"] for name in names)
 
         wait_until(f"Argo CD deletes {sorted(names)}", are_deleted, _LONG)
+
+        def are_gone() -> bool:
+            self.argo.confirm_again(names)
+            return not names & set(self.argo.applications())
+
         for name in names & set(self.argo.applications()):
             self.argo.confirm(name)
         try:
-            wait_until(f"{sorted(names)} are gone", lambda: not names & set(self.argo.applications()), _LONG)
+            wait_until(f"{sorted(names)} are gone", are_gone, _LONG)
         except TimeoutError as error:
             stored = [self.argo.admin.read(item.body) for item in self.remaining()]
             deleted = [

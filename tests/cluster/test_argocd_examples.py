@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import partial
 
 import pytest
@@ -111,11 +111,16 @@ def test_argo_cd_prunes_the_objects_that_the_plan_names(site: Site, request: pyt
     assert [item.resource for item in removed if admin.exists(item.body)] == []
 
 
-def confirm(site: Site, names: Iterable[str]) -> None:
+def confirm(site: Site, names: set[str]) -> None:
     """Confirm the deletions of some Applications, and wait until the cluster has exactly the newest release."""
+
+    def confirmed() -> bool:
+        site.argo.confirm_again(names)
+        return operators.reconcile(site.argo.admin)
+
     for name in names:
         site.argo.confirm(name)
-    site.wait_until_synced(partial(operators.reconcile, site.argo.admin))
+    site.wait_until_synced(confirmed)
     assert site.remaining() == site.applied
 
 
