@@ -39,6 +39,11 @@ tenants:
 - name: team-b
   quota: {cpu: 1}
   relax: [{rule: images, reason: test, until: 2099-01-01}]
+- name: team-c
+  quota: {cpu: 1}
+  renamedFrom: team-old
+  namespaces: [team-c-dev]
+  retired: {reason: test, until: 2099-01-01}
 cohorts: [{name: physics}]
 policies: {admission: {default: deny}}
 access: {admin: ["group:admins"]}
@@ -62,13 +67,14 @@ class Change(NamedTuple):
     reads: tuple[tuple[str | int, ...], ...] = ()
 
 
-POOL, FABRIC, ROCE, RUNTIME, TENANT, TEAM_B = (
+POOL, FABRIC, ROCE, RUNTIME, TENANT, TEAM_B, TEAM_C = (
     ("pools", 1),
     ("fabrics", 0),
     ("fabrics", 1),
     ("runtimes", 0),
     ("tenants", 0),
     ("tenants", 1),
+    ("tenants", 2),
 )
 SHAPE = tuple(("fabrics", 0, field) for field in ("type", "attach", "operator"))
 ROCE_SHAPE = tuple(("fabrics", 1, field) for field in ("type", "attach", "operator"))
@@ -132,6 +138,18 @@ CHANGES = {
     "a relaxation of an audited rule": Change(
         ("policies", "admission"), {"default": "off"}, ((*TEAM_B, "relax", 0, "rule"), (*TEAM_B, "relax", 0, "to"))
     ),
+    "a stop of a retired team": Change((*TEAM_C, "stop"), "hold", ((*TEAM_C, "retired"),)),
+    "a retirement without a day": Change((*TEAM_C, "retired"), {"reason": "test"}),
+    "an earlier name of a team that stays": Change((*TENANT, "renamedFrom"), "team-b"),
+    "an earlier name of two teams": Change((*TEAM_B, "renamedFrom"), "team-old", ((*TEAM_C, "renamedFrom"),)),
+    "an invalid earlier name": Change((*TEAM_C, "renamedFrom"), "Team C"),
+    "an acknowledgement of a team that stays": Change(("removed", "team-b"), {"reason": "test", "until": "2099-01-01"}),
+    "an acknowledgement of a namespace that stays": Change(
+        ("removed", "team-c-dev"), {"reason": "test", "until": "2099-01-01"}
+    ),
+    "an acknowledgement without a reason": Change(("removed", "gone"), {"until": "2099-01-01"}),
+    "an acknowledgement until a word": Change(("removed", "left"), {"reason": "test", "until": "soon"}),
+    "an acknowledgement of an invalid name": Change(("removed", "Team A"), {"reason": "test", "until": "2099-01-01"}),
     "a cohort that is its own parent": Change(("cohorts", 0, "parent"), "physics"),
     "an invalid registry": Change(("policies", "images"), {"registries": ["acme"]}),
     "an invalid retention": Change(("policies", "retention"), {"jobs": 0}),
