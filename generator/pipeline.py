@@ -287,7 +287,8 @@ def plan(source: Path, output: Path, against: str, today: dt.date | None = None)
     """Return the effects of an update: of a platform file, or of the release in a folder. Write nothing.
 
     Args:
-        source: a platform.yaml, a Python file, which mpigen executes, or the folder of a release.
+        source: a platform.yaml, a Python file, which mpigen executes, or the folder of a release. A missing folder is a
+            deleted release.
         output: the folder for releases, for a platform file.
         against: the Git revision or folder with the release before the update. Default for a platform file: `HEAD`, or
             the release on disk if `HEAD` has none. Default for a folder: `HEAD`.
@@ -305,7 +306,7 @@ def plan(source: Path, output: Path, against: str, today: dt.date | None = None)
     from generator.plan.topics import find_effects
     from generator.release import read_others, read_update
 
-    if source.is_dir():
+    if source.is_dir() or not (source.exists() or source.suffix):
         update = read_update(source, against)
         change = Change(update.old, update.new, update.lock.targets, today)
         return Planned(update.lock.platform, update.lock.version, update.against, find_effects(change))

@@ -72,7 +72,8 @@ def plan(  # noqa: PLR0913 - one argument for each option
     """Show what an update of PLATFORM means for teams, jobs and nodes, and the risk of each effect.
 
     PLATFORM is a platform.yaml or an mpigen_platform.py, which mpigen renders and compares with the
-    release in Git. It can also be the folder of a release, whose files on disk mpigen compares.
+    release in Git. It can also be the folder of a release, whose files on disk mpigen compares. A
+    missing folder is a deleted release.
     Default: the only platform file in the working folder. mpigen contacts no cluster, and writes a
     file only with --write.
 

@@ -9,12 +9,10 @@ from pathlib import Path
 import click
 
 from generator.cli.output import format_option, printing, progress, show
+from generator.cli.workflow import WORKFLOWS
 from generator.errors import OutputError, Problem
-from generator.facts.table import read_text
 
 EXAMPLES = ("cpu-kubernetes", "openshift-h100", "roce-h200", "eks-p5", "university", "custom-python", "catalogue")
-WORKFLOWS = {"github": ".github/workflows/mpigen.yml"}
-"""CI system → the file of the workflow, relative to the root of the repository."""
 PLATFORM_FILES = ("platform.yaml", "mpigen_platform.py")
 """The names that the platform file of an example can have."""
 
@@ -103,16 +101,17 @@ def _home(example: str) -> Path:
 def init(folder: Path, example: str, ci: str | None, form: str) -> None:
     """Copy an example platform into FOLDER, with a JSON Schema for editors. Default: the working folder.
 
-    With --ci, write a workflow into the repository FOLDER instead. A pull request then gets the plan as a comment and
-    the findings as annotations. It fails if output/ is not what `mpigen synth` writes, or if a policy case or an
-    expectation is false. A merge tags each new release.
+    With --ci, write a workflow of GitHub Actions, GitLab CI or Tekton into the repository FOLDER instead. A pull
+    request then gets the plan as a comment, and in GitHub and GitLab the findings at their lines. It fails if output/
+    is not what `mpigen synth` writes, or if a policy case or an expectation is false. A merge tags each new release.
 
     mpigen never overwrites a file: if one exists, it writes none.
     """
     if ci:
-        path = folder / WORKFLOWS[ci]
-        create({path: read_text("generator.cli", "workflows", f"{ci}.yml")}, folder=path.parent)
-        show(form, {"files": [str(path)]}, [f"wrote {path}", "next: set MPIGEN_PACKAGE in this file"])
+        workflow = WORKFLOWS[ci]
+        path = folder / workflow.path
+        create({path: workflow.text}, folder=path.parent)
+        show(form, {"files": [str(path)]}, [f"wrote {path}", f"next: {workflow.next}"])
         return
     written = start(example, folder)
     files = [str(path) for path in written]

@@ -14,7 +14,14 @@ _GROUP, _KIND = "mpigen.dev", "Release"
 
 
 def find_version_effects(change: Change) -> Iterator[Effect]:
-    """Yield an effect for the new version of the release, and one for all components whose target version changes."""
+    """Yield an effect for the new version of the release, and one for all components whose target version changes.
+
+    A deleted release has an effect of its own.
+    """
+    for lock in change.removed(_GROUP, _KIND):
+        version = string(mapping(lock.body, "spec").get("version"))
+        text = f"release {version} is deleted with all its objects"
+        yield Effect("version", Risk.HIGH, f"release {version}", text, (), (lock,), version, None)
     for item in ChangedObject.between(change):
         if (item.new.group, item.new.kind) == (_GROUP, _KIND):
             yield from _compare(item.old, item.new)

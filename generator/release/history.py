@@ -153,7 +153,7 @@ class Update:
     Attributes:
         old: the objects before the update, and the lock as the last one.
         new: the objects after the update, and the lock as the last one.
-        lock: the lock after the update.
+        lock: the lock after the update; of a deleted release, the lock before.
         against: the release before the update, such as `HEAD:output/prod`; empty if there is none.
     """
 
@@ -165,6 +165,8 @@ class Update:
 
 def read_update(home: Path, against: str = "") -> Update:
     """Read the release in a folder, and the release before the update.
+
+    If the folder is missing, the update deletes the release: it has no objects, and its lock is the one before.
 
     Args:
         home: the folder of the release, with `release.json`.
@@ -182,6 +184,8 @@ def read_update(home: Path, against: str = "") -> Update:
     if before is None:
         before, place = _read_committed(home, against, "--against")
     after = _read_files(home)
+    if after is None and LOCK in before:
+        return Update([*_read_objects(before, {})], [], _decode(before[LOCK], f"{place}/{LOCK}"), place)
     if after is None or LOCK not in after:
         fix = "name a platform file, or the folder of a release, which has a `release.json`"
         raise OutputError((Problem("is not the folder of a release", fix, str(home)),))
