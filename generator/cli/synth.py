@@ -11,9 +11,9 @@ import click
 from generator.cli.findings import FindingOptions, findings_options
 from generator.cli.inputs import against_option, environment_option, output_option
 from generator.cli.output import counted, progress
+from generator.objects.pods import RUNTIMES
 
 if TYPE_CHECKING:
-    from generator.config.platform import Platform
     from generator.pipeline import Rendered, Synthesis
     from generator.release import Written
 
@@ -82,7 +82,7 @@ def _lines_of(release: Rendered, findings: str) -> Iterator[str]:
         yield f"{name}: {', '.join(['not written', *counts[1:]])}; the files on disk are unchanged"
         return
     yield f"{name}: {', '.join([written.status, *counts])}"
-    yield f"  {_parts(platform)}"
+    yield f"  {_parts(release)}"
     yield f"  {written.folder}{_changes(written)}"
     if written.earlier:
         yield f"  replaced the version folders of the earlier layout: {', '.join(written.earlier)}"
@@ -91,9 +91,11 @@ def _lines_of(release: Rendered, findings: str) -> Iterator[str]:
     yield from (f"  applied with the release, but not generated or checked by mpigen: {path}" for path in written.kept)
 
 
-def _parts(platform: Platform) -> str:
-    parts = ((platform.pools, "pool"), (platform.runtimes, "runtime"), (platform.tenants, "tenant"))
-    return ", ".join(counted(len(entries), noun) for entries, noun in parts)
+def _parts(release: Rendered) -> str:
+    """Return the number of pools, of rendered runtimes, also those that a Python file adds, and of tenants."""
+    runtimes = sum(release.checked.kinds[kind] for kind in RUNTIMES)
+    parts = ((len(release.platform.pools), "pool"), (runtimes, "runtime"), (len(release.platform.tenants), "tenant"))
+    return ", ".join(counted(number, noun) for number, noun in parts)
 
 
 def _changes(written: Written) -> str:

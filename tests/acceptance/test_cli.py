@@ -359,6 +359,7 @@ def test_schemas_are_listed_with_their_release(mpigen: Run) -> None:
 
 def test_synth_writes_only_to_the_output_folder(tmp_path: Path, mpigen: Run) -> None:
     before = sorted(str(path) for path in ROOT.glob("examples/**/*"))
-    mpigen("synth", EXAMPLES["custom-python"], "--output", tmp_path / "out", PYTHONDONTWRITEBYTECODE="1")
+    ran = mpigen("synth", EXAMPLES["custom-python"], "--output", tmp_path / "out", PYTHONDONTWRITEBYTECODE="1")
+    assert "  1 pool, 2 runtimes, 1 tenant\n" in ran.stdout  # the file adds one of the runtimes
     assert sorted(str(path) for path in ROOT.glob("examples/**/*")) == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]

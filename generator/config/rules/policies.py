@@ -13,7 +13,7 @@ from generator.config.model.fields import Steps
 from generator.config.model.policies import Policies
 from generator.config.model.pools import Pool
 from generator.config.model.quotas import Shares, pools_offering
-from generator.config.model.tenants import POD_SECURITY, Relaxation, Tenant
+from generator.config.model.tenants import POD_SECURITY, Relaxation, Tenant, remote_cohorts
 from generator.config.rules.rule import PartialPlatform, rule
 from generator.quantities import Quantity
 
@@ -261,14 +261,15 @@ def _other_ways_in(pool: Pool, platform: PartialPlatform) -> Iterator[tuple[str,
 def _other_owners(pool: Pool, owner: Tenant, platform: PartialPlatform) -> Iterator[str]:
     """Yield other tenants with quota or a borrowing limit in the pool, and cohorts with quota, such as "tenant `a`".
 
-    Tenants with `multiKueue` have no quota in pools of this cluster.
+    Tenants with `multiKueue` and the cohorts in their trees have no quota in pools of this cluster.
     """
+    remote = remote_cohorts(platform.tenants.values(), platform.cohorts.values())
     for tenant in platform.tenants.values():
         shares = (*tenant.quotas, tenant.borrow)
         if tenant.name != owner.name and not tenant.multi_kueue and _has_share(pool, shares, platform):
             yield f"tenant `{tenant.name}`"
     for cohort in platform.cohorts.values():
-        if _has_share(pool, (cohort.quota,), platform):
+        if cohort.name not in remote and _has_share(pool, (cohort.quota,), platform):
             yield f"cohort `{cohort.name}`"
 
 
