@@ -92,7 +92,7 @@ def _lines_of(release: Rendered, findings: str) -> Iterator[str]:
 
 
 def _parts(release: Rendered) -> str:
-    """Return the number of pools, of rendered runtimes, also those that a Python file adds, and of tenants."""
+    """Return the number of pools, tenants and rendered runtimes, with the runtimes that a Python file adds."""
     runtimes = sum(release.checked.kinds[kind] for kind in RUNTIMES)
     parts = ((len(release.platform.pools), "pool"), (runtimes, "runtime"), (len(release.platform.tenants), "tenant"))
     return ", ".join(counted(number, noun) for number, noun in parts)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from generator.checks.objects import Change
 from generator.documents.load import Path
 from generator.manifests import Manifest
 from generator.plan.effect import Effect, Risk
-from generator.plan.explained import find_unexplained, is_known
+from generator.plan.explained import Finder, find_unexplained, is_known
 from generator.plan.subjects import name_subjects, plural
 from generator.plan.values import format_field
 
@@ -16,7 +16,7 @@ _LOCK = ("mpigen.dev", "Release")
 _LISTED = 3  # fields in a sentence
 
 
-def find_other_effects(change: Change, effects: Sequence[Effect]) -> Iterator[Effect]:
+def find_other_effects(change: Change, effects: Sequence[Effect], finders: Mapping[str, Finder]) -> Iterator[Effect]:
     """Yield an effect for the added and the removed objects of each kind, and for equal changed fields of a kind.
 
     The consequence of a changed field is unknown if no topic reads the field, so its risk is medium. Metadata has a low
@@ -25,6 +25,7 @@ def find_other_effects(change: Change, effects: Sequence[Effect]) -> Iterator[Ef
     Args:
         change: the manifests before and after the update.
         effects: the effects of other topics. Their objects and fields are explained.
+        finders: topic → the function that finds its effects.
     """
     explained = {cause.identity for effect in effects for cause in effect.causes}
     for items, words, risk in (
@@ -38,7 +39,7 @@ def find_other_effects(change: Change, effects: Sequence[Effect]) -> Iterator[Ef
         for kind, objects in sorted(by_kind.items()):
             yield _effect(kind, objects, words[len(objects) > 1], risk)
     changed: dict[tuple[str, tuple[tuple[Path, Risk], ...]], list[Manifest]] = {}
-    for item, paths in find_unexplained(change, effects):
+    for item, paths in find_unexplained(change, effects, finders):
         if not _is_lock(item):
             fields = [(path, _risk(item, path)) for path in paths]
             rows = tuple(sorted(fields, key=lambda field: (field[1] is Risk.LOW, str(field))))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from generator.checks.objects import Change
 from generator.manifests import Manifest
@@ -10,6 +10,7 @@ from generator.plan.access import find_access_effects
 from generator.plan.admission import find_admission_effects
 from generator.plan.destination import find_destination_effects
 from generator.plan.effect import Effect, Risk
+from generator.plan.explained import Finder
 from generator.plan.nodes import find_node_effects
 from generator.plan.other import find_other_effects
 from generator.plan.protections import find_protection_effects
@@ -21,8 +22,6 @@ from generator.plan.refused import find_refused_effects
 from generator.plan.runtimes import find_runtime_effects
 from generator.plan.teams import find_team_effects
 from generator.plan.version import find_version_effects
-
-Finder = Callable[[Change], Iterator[Effect]]
 
 TOPICS: Mapping[str, Finder] = {
     "refused": find_refused_effects,
@@ -52,7 +51,7 @@ def find_effects(change: Change) -> list[Effect]:
     """
     change = Change(_by_identity(change.old), _by_identity(change.new), change.targets, change.today)
     effects = [effect for find in TOPICS.values() for effect in _in_order(find(change))]
-    return [*effects, *find_other_effects(change, effects)]
+    return [*effects, *find_other_effects(change, effects, TOPICS)]
 
 
 def _by_identity(manifests: Sequence[Manifest]) -> list[Manifest]:
