@@ -73,9 +73,8 @@ def plan(  # noqa: PLR0913 - one argument for each option
 
     PLATFORM is a platform.yaml or an mpigen_platform.py, which mpigen renders and compares with the
     release in Git. It can also be the folder of a release, whose files on disk mpigen compares. A
-    missing folder is a deleted release.
-    Default: the only platform file in the working folder. mpigen contacts no cluster, and writes a
-    file only with --write.
+    missing folder is a deleted release. Default: the only platform file in the working folder. mpigen
+    contacts no cluster, and writes a file only with --write.
 
     The risk is high if running jobs stop, nodes restart, data or an object that jobs use is deleted,
     a protection is weaker, a network is open to others, a subject gets a dangerous permission (such
