@@ -10,7 +10,7 @@ synth      load, render, judge, and then
            [Manifest] ── release, if no finding fails the run ───────────────────▶ output/<platform>/
 plan       load, render, and then
            [Manifest] before and after ── plan, which uses checks and simulate ──▶ [Effect]
-promote    platform.yaml ── documents, and then load, render, plan, release ─────▶ argocd/
+promote    platform.yaml ── documents, and then load, render, plan, release ─────▶ argocd/ or flux/
 validate   YAML on disk ── documents ──▶ [Manifest] ── the same checks ──────────▶ [Finding]
 check_jobs [TrainJob], [Manifest] ── checks.submission, which uses simulate ────▶ [Finding]
 audit      [Manifest] of a cluster ── checks.existing, which uses simulate ───────▶ [Finding]
@@ -344,18 +344,19 @@ class Promotion:
 def promote(
     platform_file: Path, environment: str, revision: str, output: Path, today: dt.date | None = None
 ) -> Promotion:
-    """Set `gitops.revision` in a platform.yaml, and write the Argo CD Application with this revision.
+    """Set `gitops.revision` in a platform.yaml, and write the objects of the GitOps engine with this revision.
 
     Args:
         platform_file: a platform.yaml. One line of it changes.
         environment: the environment to promote; empty for a file without environments.
-        revision: the branch, tag or commit that Argo CD should follow. The local clone has it.
+        revision: the branch, tag or commit that the engine should follow. The local clone has it.
         output: the folder for releases.
         today: the day of the plan, as for `plan`.
 
     Raises:
         ConfigError: the platform file is invalid, a Python file or without `gitops`, its line cannot be edited, there
-            is no Git revision `revision`, or the clone lacks the revision that Argo CD follows now.
+            is no Git revision `revision`, the clone lacks the revision that the engine follows now, or Flux reads the
+            name of a tag as the name of a branch.
         OutputError: `revision` has no release of this platform, or the release on disk differs from what the platform
             file renders, or a file cannot be written. Nothing has changed then.
         DocumentError: a file of a release is not YAML.
@@ -369,14 +370,23 @@ def promote(
     text = read_file(platform_file)
     platform = parse_platform(text, platform_file, environment)
     if platform.gitops is None:
-        message = "the platform has no `gitops`, so Argo CD follows no revision"
+        message = "the platform has no `gitops`, so no engine follows a revision"
         raise ConfigError((Problem(message, "add `gitops`, and run `mpigen synth`", str(platform_file)),))
     before, home = platform.gitops.revision, output / platform.platform
     planned = _plan_between(platform, home, before, revision, today)
     path, edited = _edit_revision(platform_file, text, environment, revision)
     from generator import App, release
 
-    app = App(parse_platform(edited, platform_file, environment))
+    promoted = parse_platform(edited, platform_file, environment)
+    if (
+        promoted.gitops
+        and promoted.gitops.is_flux
+        and "branch" in promoted.gitops.flux_reference
+        and release.is_tag(home, revision)
+    ):
+        message = f"`{revision}` is a tag, but Flux reads this name as the name of a branch"
+        raise ConfigError((Problem(message, f"pass `--to refs/tags/{revision}`", str(platform_file), path=path),))
+    app = App(promoted)
     draft = _draft(platform_file, environment, app, output, str(home))
     if draft.replaced is None or draft.replaced.lock.versioned != draft.release.lock.versioned:
         message = f"the release on disk is not what `{platform_file}` renders, so other lines would change too"
@@ -453,18 +463,20 @@ def load(platform_file: Path, environment: str = "") -> tuple[Platform, App]:
 
 
 def render(platform: Platform, app: App) -> list[manifests.Manifest]:
-    """Return the manifests of the release. With `gitops`, the objects of Argo CD are last.
+    """Return the manifests of the release. With `gitops`, the objects of Argo CD or Flux are last.
 
     Args:
         platform: the platform.
         app: the app of the platform, with all its constructs.
 
     Raises:
-        ConfigError: a construct of your own does not validate, or its object cannot be written as YAML.
+        ConfigError: a construct of your own does not validate, or its object cannot be written as YAML, or is in a file
+            that Flux cannot apply.
     """
     from generator.components.constructs import collect
     from generator.gitops.argocd import account_role, application_manifests
     from generator.gitops.bootstrap import bootstrap_manifests
+    from generator.gitops.flux import annotate_for_flux, flux_manifests
     from generator.gitops.metadata import annotate_for_argocd, label_owner
     from generator.policies.admission.parameters import add_parameters_of_tree
 
@@ -472,6 +484,8 @@ def render(platform: Platform, app: App) -> list[manifests.Manifest]:
     if platform.gitops is None:
         return tree
     tree += label_owner(account_role(platform, tree), platform.platform)
+    if platform.gitops.is_flux:
+        return [*annotate_for_flux(tree), *flux_manifests(platform, tree)]
     return [*annotate_for_argocd(tree), *application_manifests(platform, tree), *bootstrap_manifests(platform)]
 
 

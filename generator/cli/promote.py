@@ -1,4 +1,4 @@
-"""`mpigen promote`: change the Git revision that Argo CD follows for an environment, and show the plan."""
+"""`mpigen promote`: change the Git revision that the GitOps engine follows for an environment, and show the plan."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def promote(environment: str, revision: str, platform: Path | None, output: Path
     """Set `gitops.revision` of ENVIRONMENT to REV, and show what the change means for teams, jobs and nodes.
 
     Without `environments` in the platform file, leave out ENVIRONMENT. mpigen edits one line of the platform
-    file, and writes the Applications and the ApplicationSet of Argo CD with this revision. To roll back,
-    name an older tag.
+    file, and writes the Application of Argo CD or the GitRepository of Flux with this revision. To roll back, name
+    an older tag.
 
     mpigen compares the releases of both revisions in the local clone of the Git repository, as `mpigen plan`
-    does. It contacts no cluster: the cluster changes only after you merge the commit, and the root Application
-    updates the other Applications.
+    does. It contacts no cluster: the cluster changes only after you merge the commit. The root Application of
+    Argo CD then updates the other Applications. For Flux, an admin applies the GitRepository.
     """
     from generator import pipeline
     from generator.report import plan as report

@@ -14,6 +14,7 @@ from generator.cli.output import counted, progress
 from generator.objects.pods import RUNTIMES
 
 if TYPE_CHECKING:
+    from generator.config.model.cluster import GitOps
     from generator.pipeline import Rendered, Synthesis
     from generator.release import Written
 
@@ -87,7 +88,7 @@ def _lines_of(release: Rendered, findings: str) -> Iterator[str]:
     if written.earlier:
         yield f"  replaced the version folders of the earlier layout: {', '.join(written.earlier)}"
     if platform.gitops:
-        yield f"  {_applied(release, written.folder, platform.gitops.revision)}"
+        yield f"  {_applied(release, written.folder, platform.gitops)}"
     yield from (f"  applied with the release, but not generated or checked by mpigen: {path}" for path in written.kept)
 
 
@@ -104,15 +105,16 @@ def _changes(written: Written) -> str:
     return f": {len(written.added)} added, {len(written.changed)} changed, {len(written.removed)} removed"
 
 
-def _applied(release: Rendered, folder: Path, revision: str) -> str:
-    """Return the line about the branch or tag that Argo CD applies."""
+def _applied(release: Rendered, folder: Path, gitops: GitOps) -> str:
+    """Return the line about the branch or tag that the GitOps engine applies."""
     from generator.release import is_tag
 
-    platform = release.platform
+    platform, engine = release.platform, gitops.engine_name
+    revision = gitops.revision.removeprefix("refs/tags/")
     tag = f"{platform.platform}/{platform.release}"
     if revision == tag:
-        return f"Argo CD applies the tag `{tag}`"
+        return f"{engine} applies the tag `{tag}`"
     if revision.startswith(f"{platform.platform}/") or is_tag(folder, revision):
         command = " ".join(["mpigen promote", *filter(None, [release.environment]), "--to", tag])
-        return f"Argo CD applies the tag `{revision}`; to apply this release, commit it, tag it and run `{command}`"
-    return f"Argo CD applies this release after you commit it and push it to `{revision}`"
+        return f"{engine} applies the tag `{revision}`; to apply this release, commit it, tag it and run `{command}`"
+    return f"{engine} applies this release after you commit it and push it to `{revision}`"

@@ -28,7 +28,7 @@ def verify(folders: tuple[Path, ...], against: str | None, form: str) -> int:
     another file, a link or a special file.
 
     With --against REV, mpigen also fails if a release differs from the Git revision REV but has the same
-    version. It ignores the folder argocd/, whose Applications select the version that Argo CD applies.
+    version. It ignores files that select the version to apply: the folder argocd/, and two files in flux/.
     It also fails if a release of a new version has a CHANGES.md that does not describe the change since REV.
     """
     from generator.release import find_unraised, verify

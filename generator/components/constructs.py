@@ -18,7 +18,7 @@ from generator.config.platform import Platform
 from generator.errors import ConfigError, Problem
 from generator.manifests import Body, Manifest
 
-_FILE = re.compile(r"(?!argocd/)(?:[A-Za-z0-9][\w.@+-]*/)*[A-Za-z0-9][\w.@+-]*\.ya?ml", re.ASCII)
+_FILE = re.compile(r"(?!(?:argocd|flux)/)(?:[A-Za-z0-9][\w.@+-]*/)*[A-Za-z0-9][\w.@+-]*\.ya?ml", re.ASCII)
 
 
 class Component(constructs.Construct):
@@ -28,7 +28,7 @@ class Component(constructs.Construct):
         scope: the app, or a construct in it.
         id: the name of the construct, unique in `scope`.
         manifests: the objects. The `file` of each is relative to the release folder, ends in `.yaml` or `.yml`, and is
-            not below `argocd/`.
+            not below `argocd/` or `flux/`.
 
     Attributes:
         manifests: the objects.
@@ -137,7 +137,7 @@ def find_malformed(manifest: Manifest) -> Iterator[Problem]:
     """Yield the problems of a manifest that cannot be written: its file, its metadata, or its data."""
     where = f"{manifest.resource} in {manifest.file}"
     if not _FILE.fullmatch(manifest.file):
-        fix = "name a YAML file by a relative path outside argocd/, such as site/extra.yaml"
+        fix = "name a YAML file by a relative path outside argocd/ and flux/, such as site/extra.yaml"
         yield Problem(f"`{manifest.file}` is not a valid path in a release", fix, path=manifest.resource)
     metadata = manifest.body.get("metadata")
     if not isinstance(metadata, dict) or not isinstance(metadata.get("annotations", {}), dict):

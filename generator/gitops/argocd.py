@@ -21,7 +21,15 @@ from generator.config.model.queues import CONFIGURATION_FILE
 from generator.config.model.tenants import RESERVED_NAMESPACES
 from generator.config.platform import Platform
 from generator.facts.kinds import KINDS
-from generator.facts.names import ARGOCD_FOLDER, GITOPS_ROLE, KEPT, SYNC_OPTIONS, SYNC_WAVE
+from generator.facts.names import (
+    ARGOCD_FOLDER,
+    FLUX_PRUNE,
+    GITOPS_ROLE,
+    KEPT,
+    SELECTS_REVISION,
+    SYNC_OPTIONS,
+    SYNC_WAVE,
+)
 from generator.manifests import Body, Manifest
 from generator.policies.access import (
     RBAC,
@@ -56,8 +64,8 @@ _FINALIZER = "resources-finalizer.argocd.argoproj.io"
 
 
 def is_applied(file: str) -> bool:
-    """Return True if Argo CD applies the objects of a file of the release."""
-    return file not in NOT_APPLIED and not file.startswith(f"{ARGOCD_FOLDER}/")
+    """Return True if the GitOps engine applies the objects of a file of the release."""
+    return file not in NOT_APPLIED and not file.startswith(SELECTS_REVISION)
 
 
 def find_tenant(file: str) -> str:
@@ -199,9 +207,9 @@ def application_set(platform: Platform, gitops: GitOps) -> Body:
 
 
 def application_manifests(platform: Platform, manifests: Sequence[Manifest]) -> list[Manifest]:
-    """Return the objects of Argo CD for a release; empty if the platform file has no section `gitops`."""
+    """Return the objects of Argo CD for a release; empty if Argo CD is not the GitOps engine."""
     gitops = platform.gitops
-    if gitops is None:
+    if gitops is None or gitops.is_flux:
         return []
     return [
         *(Manifest(body, f"{ARGOCD_FOLDER}/project.yaml") for body in app_projects(platform, gitops, manifests)),
@@ -215,7 +223,9 @@ _ROLES = {"ClusterRole": "clusterroles", "Role": "roles"}
 
 
 def account_role(platform: Platform, manifests: Iterable[Manifest]) -> list[Manifest]:
-    """Return the ClusterRole of Argo CD's account and its binding; empty without `gitops`, or if its `grant` is false.
+    """Return the ClusterRole of the engine's account and its binding; empty without `gitops`, or if `grant` is false.
+
+    For Flux, the ServiceAccount is the first object, and the ClusterRole also lets the account write Kustomizations.
 
     Raises:
         EngineError: the bundled schemas are missing.
@@ -223,17 +233,23 @@ def account_role(platform: Platform, manifests: Iterable[Manifest]) -> list[Mani
     if platform.gitops is None or not platform.gitops.grant:
         return []
     catalog = Catalog.bundled(platform.cluster.versions.model_dump())
-    accounts = [platform.gitops.account_on(platform.cluster)]
-    binding = _kept(cluster_role_binding(GITOPS_ROLE, GITOPS_ROLE, accounts))
+    account, is_flux = platform.gitops.account_on(platform.cluster), platform.gitops.is_flux
+    binding = _kept(cluster_role_binding(GITOPS_ROLE, GITOPS_ROLE, [account]), is_flux=is_flux)
     unwritten = Manifest(cluster_role(GITOPS_ROLE, []), _ACCOUNT_FILE)
     applied = [manifest for manifest in manifests if is_applied(manifest.file)]
-    role = cluster_role(GITOPS_ROLE, account_rules([*applied, unwritten, binding], catalog))
-    return [_kept(role), binding]
+    rules = account_rules([*applied, unwritten, binding], catalog)
+    if not is_flux:
+        return [_kept(cluster_role(GITOPS_ROLE, rules)), binding]
+    rules.append(policy_rule("kustomize.toolkit.fluxcd.io", ["kustomizations"], [*READ, *WRITE]))
+    namespace, _, name = account.partition(":")[2].partition("/")
+    user: Body = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": namespace}}
+    return [_kept(user, is_flux=True), _kept(cluster_role(GITOPS_ROLE, rules), is_flux=True), binding]
 
 
-def _kept(body: Body) -> Manifest:
-    """Return an object of Argo CD's account, which Argo CD never deletes."""
-    return Manifest({**body, "metadata": {**body["metadata"], "annotations": {SYNC_OPTIONS: KEPT}}}, _ACCOUNT_FILE)
+def _kept(body: Body, *, is_flux: bool = False) -> Manifest:
+    """Return an object of the engine's account, which the engine never deletes."""
+    annotations = {FLUX_PRUNE: "disabled"} if is_flux else {SYNC_OPTIONS: KEPT}
+    return Manifest({**body, "metadata": {**body["metadata"], "annotations": annotations}}, _ACCOUNT_FILE)
 
 
 def account_rules(manifests: Iterable[Manifest], catalog: Catalog) -> list[Body]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from generator.checks.objects import Change
 from generator.documents.load import Path
+from generator.facts.names import FLUX_KUSTOMIZATIONS
 from generator.manifests import Manifest
 from generator.plan.effect import Effect, Risk
 from generator.plan.explained import Finder, find_unexplained, is_known
@@ -20,7 +21,8 @@ def find_other_effects(change: Change, effects: Sequence[Effect], finders: Mappi
     """Yield an effect for the added and the removed objects of each kind, and for equal changed fields of a kind.
 
     The consequence of a changed field is unknown if no topic reads the field, so its risk is medium. Metadata has a low
-    risk, and so has a changed field that a topic reads without an effect. The lock of the release is omitted.
+    risk, and so has a changed field that a topic reads without an effect. The lock of the release is omitted, and also
+    added and removed Kustomizations of Flux for folders.
 
     Args:
         change: the manifests before and after the update.
@@ -34,7 +36,7 @@ def find_other_effects(change: Change, effects: Sequence[Effect], finders: Mappi
     ):
         by_kind: dict[str, list[Manifest]] = {}
         for item in items:
-            if item.identity not in explained and not _is_lock(item):
+            if item.identity not in explained and not _is_lock(item) and not _is_of_folder(item):
                 by_kind.setdefault(item.kind, []).append(item)
         for kind, objects in sorted(by_kind.items()):
             yield _effect(kind, objects, words[len(objects) > 1], risk)
@@ -54,6 +56,11 @@ def find_other_effects(change: Change, effects: Sequence[Effect], finders: Mappi
 
 def _risk(item: Manifest, path: Path) -> Risk:
     return Risk.LOW if path[0] == "metadata" or is_known(item, path) else Risk.MEDIUM
+
+
+def _is_of_folder(item: Manifest) -> bool:
+    """Return True for a Kustomization of Flux for a folder: its folder is added or removed too."""
+    return item.kind == "Kustomization" and item.file.startswith(f"{FLUX_KUSTOMIZATIONS}/")
 
 
 def _is_lock(item: Manifest) -> bool:

@@ -6,6 +6,11 @@ CD deletes any object of the tenant, it waits for a confirmation if one of them 
 the reverse order of their waves. It waits for a confirmation before a wave in which an object has the sync option
 `Prune=confirm`. Objects with the sync option `PruneLast`, or all objects if the Application has this option, are in the
 last wave (gitops-engine 13d5172 pkg/sync/sync_context.go getSyncTasks, runTasks).
+
+If an update removes the folder of a tenant, Flux deletes the Kustomization of the tenant. With `deletionPolicy: Orphan`
+Flux then keeps all objects of the tenant, and an admin deletes them. Flux prunes all other removed objects after it has
+applied the new ones, except objects with the annotation `prune: disabled` (kustomize-controller v1.7.3
+internal/controller/kustomization_controller.go reconcile, prune, finalize).
 """
 
 from __future__ import annotations
@@ -19,7 +24,7 @@ from generator.checks.change.removals import Departures
 from generator.checks.objects import Change, ChangedObject
 from generator.checks.quota.queues import KUEUE
 from generator.documents.messages import escape_control, format_names
-from generator.facts.names import SYNC_OPTIONS
+from generator.facts.names import FLUX_PRUNE, SYNC_OPTIONS
 from generator.manifests import Manifest
 from generator.objects.fields import mapping, string, strings
 from generator.plan.effect import Effect, Risk
@@ -30,24 +35,30 @@ from generator.plan.trees import find_lenders
 
 _TOPIC = "prune"
 _ARGOCD = "argoproj.io"
+_FLUX = "kustomize.toolkit.fluxcd.io"
 _EXTERNAL_SECRETS = "external-secrets.io"
 _FOLDER_NAME = "{{.path.basenameNormalized}}"
 _TENANT_FILE = re.compile(r"tenants/(?P<tenant>[^/]+)/.")
 
 
 def find_prune_effects(change: Change) -> Iterator[Effect]:
-    """Yield the removed teams, namespaces, volume claims, Secrets, ExternalSecrets and used ClusterQueues."""
+    """Yield the removed teams, namespaces, volume claims, Secrets, ExternalSecrets and used ClusterQueues.
+
+    With Flux, also yield the removed objects that Flux keeps.
+    """
     removed = change.all_removed
     if not removed:
         return
     gone = {item.name for item in removed if (item.group, item.kind) == ("", "Namespace")}
     statements = [*_namespaces(change, gone), *_claims(change, gone), *_secrets(removed, gone)]
-    statements += _queues(change)
+    statements += [*_queues(change), *_kept_by_flux(change)]
     yield from merge(_TOPIC, statements)
 
 
 def _order(change: Change, items: Sequence[Manifest]) -> tuple[str, ...]:
-    """Return sentences about the time at which Argo CD deletes removed objects; empty without an Application."""
+    """Return sentences about the time at which the GitOps engine deletes removed objects; empty without an engine."""
+    if change.of_new(_FLUX, "Kustomization"):
+        return (*_order_of_flux(change, items),)
     applications = change.of_new(_ARGOCD, "Application")
     if not applications:
         return ()
@@ -71,6 +82,48 @@ def _order(change: Change, items: Sequence[Manifest]) -> tuple[str, ...]:
             when = "Argo CD prunes objects with the sync option `PruneLast` after it has applied all other objects"
         confirmed = "before it prunes objects with the sync option `Prune=confirm`, Argo CD waits for a confirmation"
     return (when, confirmed) if asking else (when,)
+
+
+def _order_of_flux(change: Change, items: Sequence[Manifest]) -> Iterator[str]:
+    """Yield sentences about the removed objects that Flux deletes, and about the objects that it keeps."""
+    gone = [item for item in _removed_kustomizations(change) if any(_applies(item, other) for other in items)]
+    if gone and all(mapping(item.body, "spec").get("deletionPolicy") == "Orphan" for item in gone):
+        names = [item.name for item in gone]
+        noun = plural("Kustomization", len(names))
+        yield f"Flux deletes only the {noun} {format_names(names)}, and keeps all objects of the team"
+        yield "after the users have saved their data, an admin deletes the objects of the team"
+        return
+    yield "Flux prunes removed objects after it has applied all other objects"
+    if any(map(_is_kept_by_flux, items)):
+        yield f"Flux keeps objects with the annotation `{FLUX_PRUNE}: disabled` until an admin deletes them"
+
+
+def _removed_kustomizations(change: Change) -> list[Manifest]:
+    return [item for item in change.all_removed if (item.group, item.kind) == (_FLUX, "Kustomization")]
+
+
+def _applies(kustomization: Manifest, item: Manifest) -> bool:
+    """Return True if an object is in the folder that a Kustomization applies."""
+    folder = item.file.rpartition("/")[0]
+    return bool(folder) and string(mapping(kustomization.body, "spec").get("path")).endswith(f"/{folder}")
+
+
+def _is_kept_by_flux(item: Manifest) -> bool:
+    return mapping(item.body, "metadata", "annotations").get(FLUX_PRUNE) == "disabled"
+
+
+def _kept_by_flux(change: Change) -> Iterator[Statement]:
+    """Yield the removed objects that Flux keeps, except objects of removed teams, Namespaces and volume claims."""
+    if not change.of_new(_FLUX, "Kustomization"):
+        return
+    gone = _removed_kustomizations(change)
+    teams = {item.file.split("/")[1] for item in change.all_removed for removed in gone if _applies(removed, item)}
+    for item in change.all_removed:
+        is_of_team = _tenant_folder(item.file) in teams
+        if _is_kept_by_flux(item) and not is_of_team and item.kind not in ("Namespace", "PersistentVolumeClaim"):
+            name = f"{item.namespace}/{item.name}" if item.namespace else item.name
+            rest = "removed from the release, but Flux keeps the object until an admin deletes it"
+            yield Statement(item.kind, name, "is", rest, Risk.LOW, (), (item,))
 
 
 def _options(item: Manifest) -> set[str]:

@@ -14,7 +14,7 @@ from typing import TypeVar
 from generator.checks.files import SUFFIXES, manifest_files
 from generator.documents.files import read_file as read_document
 from generator.errors import ConfigError, OutputError, Problem
-from generator.facts.names import ARGOCD_FOLDER
+from generator.facts.names import SELECTS_REVISION
 from generator.manifests import Manifest, read
 from generator.release.exchange import report_os_errors
 from generator.release.folder import Folder, read_file, read_folder
@@ -217,7 +217,7 @@ def read_update_between(home: Path, before: str, after: str) -> Update:
 
 
 def _leave_out_application(files: Mapping[str, bytes]) -> dict[str, bytes]:
-    return {path: text for path, text in files.items() if not path.startswith(f"{ARGOCD_FOLDER}/")}
+    return {path: text for path, text in files.items() if not path.startswith(SELECTS_REVISION)}
 
 
 def _find_revision(home: Path, revision: str) -> str:
@@ -383,8 +383,7 @@ def find_unraised(home: Path, revision: str) -> list[Problem]:
 def changed_files(old: Lock, new: Lock) -> str:
     """List the added, changed and removed files for a message; empty if there are none.
 
-    Files in the folder of Argo CD's Application are not listed: the Application names the version to apply, so the
-    promotion of another version changes it.
+    Files that select the version to apply are not listed, because the promotion of another version changes them.
     """
     names = sorted({path for path, _ in set(old.versioned.items()) ^ set(new.versioned.items())})
     more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""

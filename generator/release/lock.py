@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from generator.facts.names import ARGOCD_FOLDER
+from generator.facts.names import SELECTS_REVISION
 from generator.manifests import Manifest
 from generator.release.exchange import parent_folders
 
@@ -88,8 +88,8 @@ class Lock:
 
     @property
     def versioned(self) -> Mapping[str, str]:
-        """The files that never change under one version: all outside `argocd`, which names the applied version."""
-        return {path: data for path, data in self.files.items() if not path.startswith(f"{ARGOCD_FOLDER}/")}
+        """The files that never change under one version: all that do not select the version to apply."""
+        return {path: data for path, data in self.files.items() if not path.startswith(SELECTS_REVISION)}
 
     def encode(self) -> bytes:
         """Return the canonical bytes of this lock.

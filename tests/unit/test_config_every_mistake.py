@@ -160,8 +160,9 @@ CHANGES = {
         ("queues", "priorities"), [{"name": "a", "value": 1, "description": "x"}, {"name": "a", "value": 2}]
     ),
     "a text for fair sharing": Change(("queues", "fairSharing"), "yes"),
-    "an unknown engine": Change(("gitops", "engine"), "flux"),
     "a cluster by its name": Change(("gitops", "destination"), "prod-eu"),
+    "an unknown engine": Change(("gitops", "engine"), "fleet"),
+    "a login for Argo CD": Change(("gitops", "secret"), "login", (("gitops", "engine"),)),
 }
 
 

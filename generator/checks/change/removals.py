@@ -17,7 +17,7 @@ from generator.checks.objects import Change
 from generator.checks.registry import ERROR, INFO, WARNING, Breach, check
 from generator.documents.messages import escape_control
 from generator.errors import suggest
-from generator.facts.names import RETIRED, SYNC_OPTIONS, TENANT_LABEL
+from generator.facts.names import FLUX_PRUNE, RETIRED, SYNC_OPTIONS, TENANT_LABEL
 from generator.manifests import Manifest
 from generator.objects.fields import mapping, string
 
@@ -92,8 +92,8 @@ def tenant_removed(change: Change) -> Iterator[Breach]:
     If a release has no folder of the team, mpigen's ApplicationSet deletes the team's Application, and Argo CD deletes
     its objects. A namespace of a team that stays is pruned. In both cases, Argo CD asks for a confirmation before it
     deletes a namespace with the sync options `Delete=confirm` and `Prune=confirm`, which mpigen sets on every
-    namespace, and deletes other namespaces at once. Kubernetes then deletes all objects in the namespace, such as
-    running jobs, volume claims and Secrets.
+    namespace, and deletes other namespaces at once. With Flux, an admin deletes the namespace. Kubernetes then deletes
+    all objects in the namespace, such as running jobs, volume claims and Secrets.
 
     A release removes a team only if an earlier release retired the team (`tenants[].retired`), and if the platform file
     acknowledges the removal in `removed`. With `unretired: true` in the acknowledgement, the team need not be retired.
@@ -163,7 +163,11 @@ def _report_namespace(namespace: Manifest, departures: Departures) -> Breach:
 
 
 def _describe_deletion(namespace: Manifest, confirmed: str) -> str:
-    options = string(mapping(namespace.body, "metadata", "annotations").get(SYNC_OPTIONS))
+    annotations = mapping(namespace.body, "metadata", "annotations")
+    if string(annotations.get(FLUX_PRUNE)) == "disabled":
+        deletes = "Kubernetes then deletes its running jobs, volume claims and other objects"
+        return f"Flux keeps the namespace until an admin deletes it: {deletes}"
+    options = string(annotations.get(SYNC_OPTIONS))
     deletes = "asks for a confirmation, and then deletes" if confirmed in options.split(",") else "deletes"
     return f"Argo CD {deletes} the namespace: Kubernetes deletes its running jobs, volume claims and other objects"
 

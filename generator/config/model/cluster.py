@@ -1,7 +1,8 @@
-"""`cluster` and `gitops`: the target cluster, and the Argo CD Applications that apply a release to it."""
+"""`cluster` and `gitops`: the target cluster, and the GitOps engine that applies a release to it."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
@@ -11,6 +12,7 @@ from generator.config.model.access import Account
 from generator.config.model.fields import Fault, Flag, Name, Resource, Section, SetOf, String, Text, invalid, matching
 from generator.config.model.isolation import Network
 from generator.documents.messages import format_value
+from generator.facts.names import GITOPS_ROLE
 from generator.facts.versions import TOGETHER, minors
 
 
@@ -89,10 +91,16 @@ class Cluster(Section):
 
 _CONTROLLER = "argocd-application-controller"
 _MANAGER = "serviceaccount:kube-system/argocd-manager"
+_FLUX_CONTROLLER = "kustomize-controller"
+_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_SHORT_COMMIT = re.compile(r"[0-9a-f]{7,39}")
+_SEMVER_TAG = re.compile(r"(?:[^/]+/)?v?[0-9]+\.[0-9]+\.[0-9]+(?:[-+][0-9A-Za-z.+-]+)?")
 OPENSHIFT = "openshift-gitops"
 """The default instance of OpenShift GitOps, and its namespace."""
 IN_CLUSTER = "https://kubernetes.default.svc"
 """The API server of the cluster that Argo CD runs in, as Argo CD names it."""
+FLUX = "flux-system"
+"""The namespace in which Flux is installed by default."""
 
 
 def _is_folder(value: str) -> str:
@@ -104,10 +112,11 @@ def _is_folder(value: str) -> str:
 
 
 class GitOps(Section):
-    """The settings of the Argo CD Applications that apply the manifests of a release."""
+    """The GitOps engine that applies the manifests of a release: Argo CD or Flux."""
 
-    engine: Literal["argocd"] = "argocd"
-    """The GitOps engine. Only Argo CD is supported."""
+    engine: Literal["argocd", "flux"] = "argocd"
+    """The GitOps engine. With `argocd`, mpigen writes Applications for Argo CD. With `flux`, mpigen writes a
+    GitRepository and Kustomizations for Flux 2.7."""
     repository: Annotated[
         String,
         matching(
@@ -119,9 +128,12 @@ class GitOps(Section):
     """The Git URL of the repository that holds the output of mpigen, such as
     `https://git.example.com/platform.git`."""
     revision: Text = "main"
-    """The branch, tag or commit that Argo CD follows. The root Application follows the default branch instead."""
+    """The branch, tag or commit that the engine follows. Flux reads `1.4.0`, `v1.4.0` and `prod/1.4.0` as tags, all
+    40 digits of a commit as a commit, and other values as branches. For a tag or branch with an unusual name, write
+    the full reference, such as `refs/tags/NAME` or `refs/heads/NAME`. The root Application of
+    Argo CD follows the default branch instead."""
     path: Annotated[Text, AfterValidator(_is_folder)] = "output"
-    """The folder of the repository that you pass to `mpigen synth --output`. Argo CD applies its subfolder with the
+    """The folder of the repository that you pass to `mpigen synth --output`. The engine applies its subfolder with the
     name of the platform."""
     destination: Annotated[
         String,
@@ -136,16 +148,69 @@ class GitOps(Section):
     enough, because Argo CD then ignores the namespaces that an AppProject excludes. Default: the cluster that Argo CD
     runs in."""
     namespace: Name | None = None
-    """The namespace of Argo CD. Default: `argocd`, or `openshift-gitops` on OpenShift."""
+    """The namespace of the engine. Default for Argo CD: `argocd`, or `openshift-gitops` on OpenShift. Default for Flux:
+    `flux-system`."""
+    secret: Name | None = Field(default=None, examples=["platform-git"])
+    """Only for Flux: the Secret in `namespace` with the login to the Git repository. Default: none, for a repository
+    that everybody can read."""
     service_account: Account | None = None
     """The ServiceAccount with which Argo CD applies the manifests, such as
     `serviceaccount:argocd/argocd-application-controller`. Default: `argocd-application-controller` in `namespace`. On
     OpenShift, the default is the account of the default instance of OpenShift GitOps. If `namespace` there is not
     `openshift-gitops`, this field is required. With `destination`, the account is in that cluster, and the default is
-    `serviceaccount:kube-system/argocd-manager`, which `argocd cluster add` creates."""
+    `serviceaccount:kube-system/argocd-manager`, which `argocd cluster add` creates.
+    With Flux, kustomize-controller impersonates this account. Default for Flux: `mpigen-gitops` with `grant`, and
+    otherwise `kustomize-controller`, which is a cluster admin."""
     grant: Flag = False
-    """If true, mpigen also writes the ClusterRole that `serviceAccount` needs, and its binding. A cluster admin must
-    then apply `cluster/access/gitops.yaml` before Argo CD can sync."""
+    """If true, mpigen also writes the ClusterRole that `serviceAccount` needs, and its binding. For Flux, mpigen also
+    writes the ServiceAccount. A cluster admin must then apply `cluster/access/gitops.yaml` before the engine can
+    apply the release."""
+
+    @property
+    def is_flux(self) -> bool:
+        """Return True if the engine is Flux."""
+        return self.engine == "flux"
+
+    @property
+    def engine_name(self) -> str:
+        """Return the name of the engine for messages."""
+        return "Flux" if self.is_flux else "Argo CD"
+
+    @property
+    def flux_reference(self) -> dict[str, str]:
+        """Return the `ref` of a GitRepository for `revision`: field → value.
+
+        Source: source-controller v1.7.3 api/v1/gitrepository_types.go GitRepositoryRef
+        """
+        if _COMMIT.fullmatch(self.revision):
+            return {"commit": self.revision}
+        if self.revision.startswith("refs/"):
+            return {"name": self.revision}
+        return {"tag" if _SEMVER_TAG.fullmatch(self.revision) else "branch": self.revision}
+
+    def _contradictions(self) -> Iterator[Fault]:
+        if not self.is_flux:
+            if self.secret:
+                fix = "remove this field, and give the login to Argo CD"
+                yield Fault("Argo CD finds the login by the URL of the repository", fix, ("secret",), ("engine",))
+            return
+        if not self.repository.startswith(("https://", "http://", "ssh://")):
+            fix = "write the URL like https://git.example.com/platform.git or ssh://git@git.example.com/platform.git"
+            yield Fault("Flux reads Git repositories only over HTTPS and SSH", fix, ("repository",), ("engine",))
+        if _SHORT_COMMIT.fullmatch(self.revision):
+            message = f"{format_value(self.revision)} is a branch for Flux, but looks like the start of a commit"
+            fix = f"write all 40 digits of the commit, or refs/heads/{self.revision} for a branch"
+            yield Fault(message, fix, ("revision",), ("engine",))
+        if self.is_remote:
+            message = "Flux applies the release only in the cluster that Flux runs in"
+            yield Fault(
+                message, "remove `destination`, and install Flux in this cluster", ("destination",), ("engine",)
+            )
+        namespace = self.namespace or FLUX
+        if self.service_account and not self.service_account.startswith(f"serviceaccount:{namespace}/"):
+            message = f"Flux impersonates only accounts in the namespace of its Kustomizations, `{namespace}`"
+            fix = f"write serviceaccount:{namespace}/NAME"
+            yield Fault(message, fix, ("serviceAccount",), ("namespace",))
 
     @property
     def is_remote(self) -> bool:
@@ -153,7 +218,9 @@ class GitOps(Section):
         return self.destination != IN_CLUSTER
 
     def namespace_on(self, cluster: Cluster) -> str:
-        """Return the namespace of Argo CD."""
+        """Return the namespace of the engine."""
+        if self.is_flux:
+            return self.namespace or FLUX
         return self.namespace or (OPENSHIFT if cluster.is_openshift else "argocd")
 
     def reserved_namespace_on(self, cluster: Cluster) -> str:
@@ -167,7 +234,7 @@ class GitOps(Section):
 
         On OpenShift, the account name contains the name of the Argo CD instance, and only the default one is known.
         """
-        if self.is_remote or self.service_account is not None:
+        if self.is_flux or self.is_remote or self.service_account is not None:
             return ""
         if cluster.is_openshift and self.namespace not in (None, OPENSHIFT):
             account = f"the ServiceAccount of Argo CD in namespace `{self.namespace}`"
@@ -175,14 +242,18 @@ class GitOps(Section):
         return ""
 
     def account_on(self, cluster: Cluster) -> str:
-        """Return the ServiceAccount with which Argo CD applies the manifests, as `serviceaccount:NAMESPACE/NAME`.
+        """Return the ServiceAccount that applies the manifests, as `serviceaccount:NAMESPACE/NAME`.
 
         Sources: argo-cd v3.2.1 manifests/base/application-controller-roles/argocd-application-controller-sa.yaml. The
         operator prefixes this name with the name of the instance: argocd-operator
         controllers/argocd/service_account.go `newServiceAccountWithName`. The default instance of gitops-operator has
         the name of its namespace. `argocd cluster add` creates the account in another cluster: argo-cd v3.2.1
-        util/clusterauth/clusterauth.go ArgoCDManagerServiceAccount, common/common.go DefaultSystemNamespace.
+        util/clusterauth/clusterauth.go ArgoCDManagerServiceAccount, common/common.go DefaultSystemNamespace. For Flux:
+        kustomize-controller v1.7.3 config/default and config/rbac.
         """
+        if self.is_flux:
+            account = GITOPS_ROLE if self.grant else _FLUX_CONTROLLER
+            return self.service_account or f"serviceaccount:{self.namespace_on(cluster)}/{account}"
         if self.is_remote:
             return self.service_account or _MANAGER
         instance = f"{OPENSHIFT}-" if cluster.is_openshift else ""

@@ -13,6 +13,7 @@ from generator.config.model.isolation import Guard
 from generator.config.rules.rule import PartialPlatform, rule
 from generator.documents.messages import format_value
 from generator.facts.defects import find_rejecting_defect, sound_minors
+from generator.facts.names import LONGEST_KUSTOMIZATION_NAME
 
 _DAY = 24 * 3600
 _DEFECTIVE_FIELDS: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
@@ -159,9 +160,9 @@ def retention_of_workloads(platform: PartialPlatform) -> Iterator[Mistake]:
 
 @rule
 def gitops_account(platform: PartialPlatform) -> Iterator[Mistake]:
-    """Report an account of Argo CD that is unknown, or that a tenant can impersonate.
+    """Report an account of the GitOps engine that is unknown, or that a tenant can impersonate.
 
-    The admission rule `generated` allows only Argo CD and platform admins to change generated objects. If a platform
+    The admission rule `generated` allows only the engine and platform admins to change generated objects. If a platform
     declares neither, mpigen leaves the rule out, and RBAC alone limits such changes. With the profile `regulated`, such
     a platform is also a mistake.
     """
@@ -175,7 +176,23 @@ def gitops_account(platform: PartialPlatform) -> Iterator[Mistake]:
         unknown = platform.gitops.explain_unknown_account(platform.cluster)
         impersonation = explain_impersonation(account, platform.namespaces)
         if impersonation:
-            impersonation += ", so these users would have the rights of Argo CD"
+            impersonation += f", so these users would have the rights of {platform.gitops.engine_name}"
         if why := unknown or impersonation:
             fix = "write serviceaccount:NAMESPACE/NAME of the application controller of Argo CD"
+            if platform.gitops.is_flux:
+                fix = "set `gitops.namespace` to the namespace of Flux, which no tenant has"
             yield Mistake(("gitops", "serviceAccount"), why, fix)
+
+
+@rule
+def names_of_kustomizations(platform: PartialPlatform) -> Iterator[Mistake]:
+    """Report teams whose Kustomization of Flux would have a name that is too long for a label."""
+    if platform.gitops is None or not platform.gitops.is_flux or not platform.knows("gitops.engine"):
+        return
+    for index, tenant in platform.tenants.items():
+        name = f"{platform.platform}.{tenant.name}"
+        if len(name) > LONGEST_KUSTOMIZATION_NAME:
+            message = (
+                f"the Kustomization `{name}` would have {len(name)} characters, which Flux cannot write into a label"
+            )
+            yield Mistake(("tenants", index, "name"), message, "shorten the name of the platform or of the team")

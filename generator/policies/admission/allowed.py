@@ -23,6 +23,9 @@ _JOB_ANNOTATIONS = (
     "argocd.argoproj.io/",
 )
 """Annotations that every TrainJob may have: its owner, waivers, and the bookkeeping of kubectl and Argo CD."""
+_FLUX_KEYS = "kustomize.toolkit.fluxcd.io/"
+"""Beginning of the labels and annotations that a TrainJob may have if the GitOps engine is Flux: Flux writes the name
+and namespace of the Kustomization into labels (fluxcd/pkg ssa/v0.61.0 manager.go SetOwnerLabels)."""
 _POD_ANNOTATIONS = (
     "kueue.x-k8s.io/podset-required-topology",
     "kueue.x-k8s.io/podset-preferred-topology",
@@ -42,13 +45,14 @@ def job_constants(platform: Platform) -> Mapping[str, str]:
     jobs = platform.policies.jobs
     allow = jobs.allow
     locations = [platform.policies.residency.label] if platform.policies.residency else []
+    flux = [_FLUX_KEYS] if platform.gitops and platform.gitops.is_flux else []
     managers = [TRAINER_MANAGER]
     if any(tenant.multi_kueue for tenant in platform.tenants):
         managers.append(MULTI_KUEUE_MANAGER)
     return {
         "CONTACT": jobs.contact.replace("\\", "\\\\").replace("'", "\\'"),
-        "JOB_LABELS": cel_list((*_JOB_LABELS, *platform.policies.labels)),
-        "JOB_ANNOTATIONS": cel_list(_JOB_ANNOTATIONS),
+        "JOB_LABELS": cel_list((*_JOB_LABELS, *flux, *platform.policies.labels)),
+        "JOB_ANNOTATIONS": cel_list((*_JOB_ANNOTATIONS, *flux)),
         "POD_LABELS": cel_list(allow.labels),
         "POD_ANNOTATIONS": cel_list((*_POD_ANNOTATIONS, *allow.annotations)),
         "MANAGERS": cel_list(managers),

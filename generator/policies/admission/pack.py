@@ -33,6 +33,11 @@ RBAC or Pod Security allows the requests that they reject.
 
 _ABOUT_CALLERS = ("lifecycle", "workloads", "kinds", "claims", "tokens", "subjects")
 """Rules with all conditions about callers in one expression, so that CEL asks the authorizer only if necessary."""
+_RESERVED = (
+    "Stops users who create, change or delete the objects of the release in the namespace of a team, such as volume "
+    "claims."
+)
+"""The description of the rule `reserved` for a platform without Applications of Argo CD."""
 _KINDS = (
     "events",
     "events.events.k8s.io",
@@ -93,8 +98,10 @@ def _rules(platform: Platform) -> Iterator[Rule]:
     if platform.gitops or platform.access.admin:
         operators = {"CALLERS": _is_caller(platform.operators)}
         yield read_rule("generated", constants=operators, labels=_platform_labels(platform))
-        application = platform.platform if platform.gitops else ""
-        yield read_rule("reserved", constants={**operators, "APPLICATION": application})
+        is_argocd = platform.gitops and not platform.gitops.is_flux
+        engine = {"APPLICATION": platform.platform if is_argocd else "", "ENGINE_KEYS": _engine_keys(platform)}
+        reserved = read_rule("reserved", constants={**operators, **engine})
+        yield reserved if is_argocd else replace(reserved, description=_RESERVED)
     settings = ["unlimited"] if any(limit.storage is None for limit in limits) else []
     yield from (read_rule(name, settings, constants=callers) for name in _ABOUT_CALLERS)
 
@@ -119,6 +126,11 @@ def _compliance_rules(policies: Policies) -> Iterator[Rule]:
         yield read_rule("residency")
     if policies.storage_classes:
         yield from map(read_rule, ("storage", "job-storage"))
+
+
+def _engine_keys(platform: Platform) -> str:
+    """Return the beginning of annotations by which users could change how the GitOps engine treats an object."""
+    return "kustomize.toolkit.fluxcd.io/" if platform.gitops and platform.gitops.is_flux else "argocd.argoproj.io/"
 
 
 def _platform_labels(platform: Platform) -> dict[str, str]:
@@ -151,7 +163,7 @@ def _caller_constants(platform: Platform) -> dict[str, str]:
     - JANITOR: a janitor sends the request.
     - IS_PLATFORM: the caller may update all Namespaces, which hold the parameters of all rules.
     - IS_DRAIN: the caller deletes or evicts a pod and may change all nodes, as `kubectl drain` and autoscalers do.
-    - ARGO_CD: the user name of Argo CD, or the empty string, which no user has.
+    - ENGINE: the user name of the GitOps engine's account, or the empty string, which no user has.
     - KIND: the resource of the request.
     - KINDS: the resources that members of every team may write.
     """
@@ -167,7 +179,7 @@ def _caller_constants(platform: Platform) -> dict[str, str]:
         "|| request.userInfo.username == 'system:anonymous'\n"
         "|| ('system:serviceaccounts:' + request.namespace) in request.userInfo.groups"
     )
-    argo_cd = to_callers([platform.gitops.account_on(platform.cluster)]).users[0] if platform.gitops else ""
+    engine = to_callers([platform.gitops.account_on(platform.cluster)]).users[0] if platform.gitops else ""
     kinds = [*_KINDS, *(["networkpolicies.networking.k8s.io"] if platform.isolation.unit == "job" else [])]
     return {
         "USER": _is_no_controller(platform),
@@ -175,7 +187,7 @@ def _caller_constants(platform: Platform) -> dict[str, str]:
         "JANITOR": f"({_is_caller(to_callers(platform.access.janitor))})",
         "IS_PLATFORM": _MAY_UPDATE_NAMESPACES,
         "IS_DRAIN": _IS_DRAIN,
-        "ARGO_CD": argo_cd,
+        "ENGINE": engine,
         "KIND": _KIND,
         "KINDS": cel_list(sorted(kinds)),
     }
