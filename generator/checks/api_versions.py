@@ -114,8 +114,10 @@ def _deprecated_field(field: ApiField, path: tuple[str | int, ...], engine: Engi
     )
     if is_reached(target, field.inert):
         is_volume = "annotations" not in field.path
-        message += f", and {_release(field, field.inert)} removed its implementation"
+        effect = "disables it by default" if field.gate else "removed its implementation"
+        message += f", and {_release(field, field.inert)} {effect}"
         why = "the kubelet cannot mount the volume, so the pod never starts" if is_volume else "the field has no effect"
+        why += f", unless the feature gate `{field.gate}` is on" if field.gate else ""
     yield Breach(
         path,
         message,

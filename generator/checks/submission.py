@@ -587,7 +587,10 @@ def _find_insecure_pods(
 
 
 def _fault(fault: Fault, job: Manifest) -> Breach:
-    """Return the breach for a reason why a TrainJob gets no pods, at the field of the TrainJob with the cause."""
+    """Return an error for a fault that keeps a TrainJob from getting pods, or an info for a field that mpigen ignores.
+
+    The place is the field of the TrainJob with the cause, or `runtimeRef` if the cause is in the runtime.
+    """
     path: Path = fault.origin.path if fault.origin.manifest.kind == job.kind else _RUNTIME
     if fault.is_unknown:
         return Breach(path, fault.message, _UNKNOWN, fault.fix, severity=INFO, check="trainjob/unknown")

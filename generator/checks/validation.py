@@ -207,7 +207,9 @@ def cores() -> int:
 
 
 def check_files(part: Part, processes: int, suite: Suite) -> Checked:
-    """Check every object of the files of a part, on several processes where that is faster.
+    """Check every object of files with the same target versions, on several processes where that is faster.
+
+    The texts of the part, such as standard input, are not checked.
 
     Raises:
         MpigenError: a process cannot check its files.

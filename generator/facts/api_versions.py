@@ -56,6 +56,7 @@ class ApiField:
     component: str
     deprecated: str = ""
     inert: str = ""
+    gate: str = ""
     removed: str = ""
     instead: str
     source: str

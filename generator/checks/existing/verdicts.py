@@ -111,7 +111,7 @@ class Audit:
 
 
 class _MemberAccess(Access):
-    """The permissions of a member of a team: none on cluster-scoped resources, and unknown ones in namespaces."""
+    """Permissions of a member of a team: the default ones on cluster-scoped resources, unknown ones in namespaces."""
 
     def gaps(self, requester: Requester, namespace: str = "") -> tuple[str, ...]:  # noqa: ARG002 - of the base class
         """Return why the permissions in a namespace are unknown; empty for cluster-scoped resources."""
@@ -123,7 +123,7 @@ class _World(PolicyCluster):
 
     @cached_property
     def access(self) -> Access:
-        """The permissions of the member."""
+        """The permissions of the member of the team that sends a request."""
         return _MemberAccess(GRANTS)
 
 
