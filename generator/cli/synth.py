@@ -114,7 +114,11 @@ def _applied(release: Rendered, folder: Path, gitops: GitOps) -> str:
     tag = f"{platform.platform}/{platform.release}"
     if revision == tag:
         return f"{engine} applies the tag `{tag}`"
-    if revision.startswith(f"{platform.platform}/") or is_tag(folder, revision):
+    is_pinned = revision.startswith(f"{platform.platform}/") or is_tag(folder, revision)
+    if is_pinned or gitops.is_commit:
+        kind = "commit" if gitops.is_commit else "tag"
         command = " ".join(["mpigen promote", *filter(None, [release.environment]), "--to", tag])
-        return f"{engine} applies the tag `{revision}`; to apply this release, commit it, tag it and run `{command}`"
+        return f"{engine} applies the {kind} `{revision}`; to apply this release, commit it, tag it and run `{command}`"
+    if gitops.is_version:
+        return f"{engine} applies this release after you commit it and push the commit with the tag `{revision}`"
     return f"{engine} applies this release after you commit it and push it to `{revision}`"

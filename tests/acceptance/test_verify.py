@@ -114,6 +114,21 @@ def test_the_application_may_be_pinned_to_a_tag(repository: Path, mpigen: Run) -
     assert mpigen("verify", "--against", "main").returncode == 0
 
 
+@pytest.mark.parametrize(
+    ("revision", "said"),
+    [
+        ("main", "Argo CD applies this release after you commit it and push it to `main`\n"),
+        ("v1.0.0", "Argo CD applies this release after you commit it and push the commit with the tag `v1.0.0`\n"),
+        ("a" * 40, f"Argo CD applies the commit `{'a' * 40}`; to apply this release, commit it, tag it and run "),
+    ],
+)
+def test_synth_says_how_a_revision_gets_the_release(repository: Path, mpigen: Run, revision: str, said: str) -> None:
+    file = repository / "platform.yaml"
+    text = EXAMPLES["cpu-kubernetes"].read_text()
+    file.write_text(text.replace("platform.git}", f"platform.git, revision: {revision}}}"))
+    assert said in mpigen("synth", file).stdout
+
+
 def test_findings_stay_until_the_release_is_committed(repository: Path, mpigen: Run) -> None:
     for _ in range(2):
         assert "change/less-quota" in mpigen("synth", "platform.yaml").stdout

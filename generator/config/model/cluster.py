@@ -182,11 +182,21 @@ class GitOps(Section):
 
         Source: source-controller v1.7.3 api/v1/gitrepository_types.go GitRepositoryRef
         """
-        if _COMMIT.fullmatch(self.revision):
+        if self.is_commit:
             return {"commit": self.revision}
         if self.revision.startswith("refs/"):
             return {"name": self.revision}
-        return {"tag" if _SEMVER_TAG.fullmatch(self.revision) else "branch": self.revision}
+        return {"tag" if self.is_version else "branch": self.revision}
+
+    @property
+    def is_commit(self) -> bool:
+        """Return True if `revision` is a whole commit, of 40 or 64 digits."""
+        return bool(_COMMIT.fullmatch(self.revision))
+
+    @property
+    def is_version(self) -> bool:
+        """Return True if `revision` looks like the tag of a version, such as `v1.0.0` or `sim/1.0.0`."""
+        return bool(_SEMVER_TAG.fullmatch(self.revision))
 
     def _contradictions(self) -> Iterator[Fault]:
         if not self.is_flux:
