@@ -112,11 +112,12 @@ def test_the_kubeconfig_of_a_cluster_is_in_a_secret_outside_the_release() -> Non
     assert rendered("Secret") == {}
 
 
-def test_referenced_objects_have_an_earlier_sync_wave() -> None:
-    kinds = ("MultiKueueCluster", "MultiKueueConfig", "ProvisioningRequestConfig", "AdmissionCheck", "ClusterQueue")
-    waves = [WAVES[kind] for kind in kinds]
-    assert waves == sorted(waves)
-    assert waves[2] < waves[3] < waves[4]
+def test_objects_without_health_have_an_earlier_sync_wave_than_objects_that_refer_to_them() -> None:
+    """Kueue activates a ClusterQueue, AdmissionCheck or MultiKueueCluster when the last object it needs is there."""
+    kinds = ("MultiKueueConfig", "ProvisioningRequestConfig", "MultiKueueCluster", "AdmissionCheck", "ClusterQueue")
+    configured, unhealthy = ([WAVES[kind] for kind in part] for part in (kinds[:2], kinds[2:]))
+    assert max(configured) < min(unhealthy)
+    assert {*unhealthy} == {max(WAVES.values())}
     assert {("kueue.x-k8s.io", kind) for kind in kinds} <= set(CLUSTER_KINDS)
 
 

@@ -142,7 +142,7 @@ class GitOps(Section):
             "the URL of an API server",
             "write the `server` of the cluster's Secret in Argo CD, such as https://prod-eu.example.com:6443",
         ),
-    ] = IN_CLUSTER
+    ] = Field(default=IN_CLUSTER, examples=["https://prod-eu.example.com:6443"])
     """The API server of the platform's cluster, if Argo CD runs in another cluster: the `server` of the Secret with
     which Argo CD connects to the cluster, such as `https://prod-eu.example.com:6443`. The name of the cluster is not
     enough, because Argo CD then ignores the namespaces that an AppProject excludes. Default: the cluster that Argo CD
