@@ -11,11 +11,11 @@ demo: .venv/.ready
 	@$(BIN)/mpigen validate output --engine both
 
 test: lint types layers
-	$(BIN)/pytest -n 2 -m "not cluster"
+	$(BIN)/pytest -n 2 --dist worksteal -m "not cluster"
 
 # The same without the tests that take more than a few seconds each.
 quick: lint types layers
-	$(BIN)/pytest -n 2 -m "not slow and not cluster"
+	$(BIN)/pytest -n 2 --dist worksteal -m "not slow and not cluster"
 
 # The fast tests of tests/unit take three times as long when lines and branches are recorded, so this is no part of `make test`.
 coverage: .venv/.ready
