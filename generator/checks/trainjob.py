@@ -381,7 +381,7 @@ def contradicting_resources(objects: Objects) -> Iterator[Breach]:
 
     Trainer 2.3 merges the limits of a TrainJob and its runtime, and separately their requests. If a TrainJob
     lowers only the limit, or raises only the request, the request can exceed the limit, and the API server rejects the
-    pods. Devices and huge pages need a limit, and their limit and request must be equal.
+    Job of the pods. Devices and huge pages need a limit, and their limit and request must be equal.
 
     Source: kubernetes v1.34.2 pkg/apis/core/validation/validation.go ValidateContainerResourceRequirements,
     pkg/apis/core/v1/helper/helpers.go IsOvercommitAllowed
@@ -398,7 +398,8 @@ def contradicting_resources(objects: Objects) -> Iterator[Breach]:
                         FIELD,
                         f"after Trainer merges `resourcesPerNode` with {pair.runtime.resource}, `{name}` has {limit} "
                         f"and the request `{request}`",
-                        f"the API server rejects the pods: {rule}",
+                        f"the API server rejects the Job of these pods: {rule}. No pod starts, and an event "
+                        "`JobCreationFailed` of the JobSet reports the error",
                         f"set `{name}` in both `limits` and `requests` of `resourcesPerNode`",
                         pair.job,
                         at_key=True,

@@ -1,7 +1,8 @@
 """A new TrainJob on a runtime of the platform, or the reasons why it would not run.
 
-The TrainJob sets no field that Trainer v2.3.0 applies to the launcher alone, such as `image`, or `resourcesPerNode`
-with a separate launcher (pkg/runtime/framework/plugins/jobset/builder.go `Trainer`).
+The TrainJob sets `command`, which Trainer v2.3.0 applies to the launcher alone. It sets no other field that Trainer
+applies to the launcher alone, such as `image`, or `resourcesPerNode` with a separate launcher
+(pkg/runtime/framework/plugins/jobset/builder.go `Trainer`).
 """
 
 from __future__ import annotations

@@ -42,9 +42,10 @@ _TENANT_FILE = re.compile(r"tenants/(?P<tenant>[^/]+)/.")
 
 
 def find_prune_effects(change: Change) -> Iterator[Effect]:
-    """Yield the removed teams, namespaces, volume claims, Secrets, ExternalSecrets and used ClusterQueues.
+    """Yield the removed teams, namespaces, volume claims, Secrets, ExternalSecrets, and ClusterQueues in use.
 
-    With Flux, also yield the removed objects that Flux keeps.
+    A removed ClusterQueue is in use if a LocalQueue of a remaining namespace refers to it, or if the old files have no
+    LocalQueue at all. With Flux, also yield the removed objects that Flux keeps.
     """
     removed = change.all_removed
     if not removed:
@@ -132,7 +133,10 @@ def _options(item: Manifest) -> set[str]:
 
 
 def _applications_of_tenants(change: Change, items: Sequence[Manifest]) -> list[str]:
-    """Return the Applications that apply these removed objects, if the update removes their folders; else nothing."""
+    """Return the names of the Applications of removed tenant folders that apply these removed objects.
+
+    The list is empty if an object is in no folder `tenants/<team>`, or if the new release still has one of the folders.
+    """
     templates = [
         string(mapping(item.body, "spec", "template", "metadata").get("name"))
         for item in change.of_new(_ARGOCD, "ApplicationSet")

@@ -1,4 +1,7 @@
-"""The embedded engine: validates objects in this process against the bundled schemas, and explains each violation."""
+"""The embedded engine: validates objects in this process, and explains each violation.
+
+Its catalog has the bundled schemas, and the schemas of the user's repository, which take precedence.
+"""
 
 from __future__ import annotations
 

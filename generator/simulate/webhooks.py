@@ -153,7 +153,7 @@ def _find_faults_of_job(path: Path, item: Mapping[str, Any]) -> Iterator[tuple[P
 
 
 def _find_faults_of_claims(spec: Mapping[str, Any]) -> Iterator[tuple[Path, str, str]]:
-    """Yield the mistakes in the names of the volume claim policies."""
+    """Yield the mistakes in the names of the claims in `volumeClaimPolicies`, and volumes with the name of a claim."""
     used: set[str] = set()
     for path, name in find_volume_claims(spec):
         place: Path = (*path, "metadata", "name") if name else path

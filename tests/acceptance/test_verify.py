@@ -122,7 +122,7 @@ def test_the_application_may_be_pinned_to_a_tag(repository: Path, mpigen: Run) -
         ("a" * 40, f"Argo CD applies the commit `{'a' * 40}`; to apply this release, commit it, tag it and run "),
     ],
 )
-def test_synth_says_how_a_revision_gets_the_release(repository: Path, mpigen: Run, revision: str, said: str) -> None:
+def test_synth_shows_how_a_revision_gets_the_release(repository: Path, mpigen: Run, revision: str, said: str) -> None:
     file = repository / "platform.yaml"
     text = EXAMPLES["cpu-kubernetes"].read_text()
     file.write_text(text.replace("platform.git}", f"platform.git, revision: {revision}}}"))

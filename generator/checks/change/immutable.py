@@ -41,7 +41,7 @@ _VERSION = re.compile(r"(?P<name>.+)-v(?P<number>[0-9]{1,9})")
 _FIELD_OF_SELF = re.compile(r"\bself\.(\w+)")
 _HOLDS_JOBS = ("batch/v1", "CronJob")
 """A built-in kind with Jobs and pods. Its schema has the Go types of pod templates in custom resources."""
-_WHY = "the API server rejects the update, so the sync fails, and Argo CD skips the later sync waves"
+_WHY = "the API server rejects the update, so the GitOps engine fails, and may not apply other objects of the release"
 
 
 @check("change/immutable", severity=ERROR, needs=ChangedObject)
@@ -49,7 +49,8 @@ def immutable(change: ChangedObject) -> Iterator[Breach]:
     """Report an update that the API server or a webhook rejects.
 
     The new object is valid, but the API server or a webhook rejects the update of the stored object. Argo CD's sync
-    then fails and skips the later sync waves, so `synth` does not write such a release. Use a new name instead, see
+    then fails and skips the later sync waves. Flux applies no object of the same stage and of later stages. So `synth`
+    does not write such a release. Use a new name instead, see
     [runtimes](../../tasks/add-a-runtime.md#change-a-runtime). The API server rejects changes of these fields, among
     others:
 

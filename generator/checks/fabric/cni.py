@@ -76,7 +76,9 @@ def _plugin_mistakes(config: Any, *, is_first: bool = True) -> Iterator[_Mistake
         yield _Mistake(("pkey",), message, "add `ibKubernetesEnabled: true`", WARNING, why)
     if is_first and kind == "rdma":
         message = "the plugin `rdma` is first, but it creates no interface"
-        yield _Mistake((), message, "list a plugin that creates an interface before `rdma`")
+        why = "`rdma` fails without the result of an earlier plugin: pods with this network stay ContainerCreating"
+        fix = "write a list `plugins`, in which a plugin that creates an interface is before `rdma`"
+        yield _Mistake((), message, fix, why=why)
 
 
 def _sriov_mistakes(config: Mapping[str, Any]) -> Iterator[_Mistake]:

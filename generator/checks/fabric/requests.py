@@ -308,7 +308,7 @@ def _misplaced_requests(fabrics: Fabrics, pods: PodTemplate) -> Iterator[Breach]
                 yield Breach(
                     (*path, "resources"),
                     f"container `{container.get('name')}` requests `{name}`, but the ranks run in container `{NODE}`",
-                    f"only the container that requests a device gets the device, so the ranks in `{NODE}` have none",
+                    f"only the container that requests a device gets the device: the ranks in `{NODE}` cannot use it",
                     f"request `{name}` in the container `{NODE}`",
                     pods.manifest,
                     value=container.get("name"),

@@ -185,7 +185,7 @@ def unmatched_flavor(queues: Queues) -> Iterator[Breach]:
 
 @check("quota/never-admitted", severity=ERROR, needs=Objects)
 def never_admitted(objects: Objects) -> Iterator[Breach]:
-    """Report a TrainJob that its queue never admits.
+    """Report a TrainJob that its queue never admits, or whose pods fit on no nodes of the queue.
 
     The job exceeds the quota or the nodes of its queue, requests a resource that the queue does not cover, or breaks a
     LimitRange of its namespace. The finding shows the largest `numNodes` that the queue can admit. The check needs the
@@ -238,10 +238,14 @@ def _never_admitted_job(
     largest = queues.largest(queue.name, job) if queues.has_lenders(queue) else None
     if largest is None or largest.idle is None or nodes <= largest.idle:
         return
+    is_node = largest.limit in (Limit.NODE, Limit.NODES)
+    if is_node:
+        why = "Kueue may admit the job by quota. Its pods then stay Pending, and the job holds the quota"
     if largest.idle:
-        message = f"the job has {nodes} nodes, but ClusterQueue `{queue.name}` admits at most {largest.idle}"
+        holds = "the nodes hold" if is_node else f"ClusterQueue `{queue.name}` admits"
+        message = f"the job has {nodes} nodes, but {holds} at most {largest.idle}"
     else:
-        message = f"ClusterQueue `{queue.name}` never admits this job"
+        message = "this job is never scheduled" if is_node else f"ClusterQueue `{queue.name}` never admits this job"
     message += f" on runtime `{job.runtime.name}`"
     most = largest.idle if host_limit is None else min(largest.idle, host_limit)
     if most > 0:
@@ -262,10 +266,12 @@ def _format_guarantee(largest: Largest | None, most: int) -> str:
 
 
 def _suggest_smaller_pods(limit: Limit, trainer: Mapping[str, Any]) -> str:
-    """Return a fix for a job that Kueue does not admit even with `numNodes: 1`."""
+    """Return a fix for a job that Kueue does not admit, or that the nodes do not hold, even with `numNodes: 1`."""
     if limit is Limit.NODE:
         fix = "request less in `resourcesPerNode`" if trainer.get("resourcesPerNode") else "use another runtime"
         return f"{fix}: no node is large enough"
+    if limit is Limit.NODES:
+        return "use another runtime, or ask an admin for more nodes"
     if limit is Limit.LIMIT_RANGE:
         return "request at most the maximum of the LimitRange, or ask an admin to change the LimitRange"
     return "ask an admin for more quota, or use another runtime"

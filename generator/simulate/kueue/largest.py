@@ -67,8 +67,9 @@ class Search:
     """A search for the largest job of a queue, given a limit for each flavor and resource.
 
     A larger job may fit where a smaller job does not, because each PodSet takes the first flavor that fits. So the
-    search starts at the largest size. The quota can become sufficient only at sizes where some PodSets together use up
-    the limit of a flavor and resource. Between two such sizes, only the room on nodes differs.
+    search starts at the largest size. Some PodSets together stay within the limit of a flavor and resource up to a
+    certain size. Only at such sizes can the quota become sufficient. Between two of them, only the room on nodes
+    differs.
     """
 
     def __init__(
@@ -131,7 +132,7 @@ class Search:
         return self._assigner.assign_at_last(alone).mode is Mode.FIT
 
     def _tops(self) -> list[int]:
-        """Return the sizes at which some PodSets use up the limit of a flavor and resource, largest first."""
+        """Return the largest sizes at which some PodSets stay within one of the limits, in descending order."""
         most = self._allowed(NO_LIMIT)
         sums: dict[str, set[tuple[int, int]]] = {}
         for two, three in zip(self._job(2), self._job(3), strict=True):
