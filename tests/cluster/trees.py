@@ -11,7 +11,7 @@ from pathlib import Path
 
 from generator import Platform, manifests, pipeline
 from generator.config.model.fabrics import operator_namespaces
-from generator.facts.kinds import KINDS, EmittedKind
+from generator.facts.kinds import KINDS
 from generator.facts.names import MANAGED_BY
 from generator.manifests import Manifest
 from tests.cluster.argocd_order import in_order
@@ -20,6 +20,8 @@ from tests.cluster.client import Body, Client, RefusedError, wait_for, wait_unti
 from tests.cluster.gitops_account import gitops_account
 from tests.cluster.nodes import add_nodes
 from tests.conftest import EXAMPLES, ROOT
+
+_MERGE = "application/merge-patch+json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +108,18 @@ def remove(admin: Client, deployed: Deployed) -> None:
 
 
 def remove_all(admin: Client, on_the_cluster: list[Deployed]) -> None:
-    """Delete all trees, and the cluster-scoped objects of trees that an earlier test could not delete."""
+    """Delete all trees, and the cluster-scoped objects of trees that an earlier test could not delete.
+
+    Objects of Argo CD go too, without their finalizers: a running Argo CD would act on them.
+    """
     while on_the_cluster:
         remove(admin, on_the_cluster.pop())
-    left = [body for row in KINDS if not row.namespaced for body in _of_mpigen(admin, row)]
+    for kind in ("ApplicationSet", "Application", "AppProject"):
+        for body in _stored(admin, "argoproj.io", kind):
+            admin.request("PATCH", admin.path_of(body), {"metadata": {"finalizers": None}}, _MERGE)
+            admin.delete(body)
+    cluster = [row for row in KINDS if not row.namespaced]
+    left = [body for row in cluster for body in _stored(admin, row.group, row.kind) if _is_of_mpigen(body)]
     for body in left:
         admin.delete(body)
     for body in left:
@@ -117,23 +127,22 @@ def remove_all(admin: Client, on_the_cluster: list[Deployed]) -> None:
             wait_until(f"{body['kind']} {body['metadata']['name']} is gone", partial(is_gone, admin, body))
 
 
-def _of_mpigen(admin: Client, row: EmittedKind) -> list[Body]:
-    """Return the objects of a kind that have the label of mpigen; none if the API server does not serve the kind."""
+def _stored(admin: Client, group: str, kind: str) -> list[Body]:
+    """Return all objects of a kind, with their metadata only; none if the API server does not serve the kind."""
     try:
-        served = admin.request("GET", f"/apis/{row.group}").body["preferredVersion"] if row.group else {"version": "v1"}
+        served = admin.request("GET", f"/apis/{group}").body["preferredVersion"] if group else {"version": "v1"}
     except RefusedError as refused:
         if refused.status != http.client.NOT_FOUND:
             raise
         return []
-    api_version = f"{row.group}/{served['version']}" if row.group else served["version"]
-    if not admin.serves(api_version, row.kind):
-        return []
-    items = admin.items(api_version, row.kind)
-    return [
-        {"apiVersion": api_version, "kind": row.kind, "metadata": each["metadata"]}
-        for each in items
-        if MANAGED_BY.items() <= each["metadata"].get("labels", {}).items()
-    ]
+    api_version = f"{group}/{served['version']}" if group else served["version"]
+    items = admin.items(api_version, kind) if admin.serves(api_version, kind) else []
+    return [{"apiVersion": api_version, "kind": kind, "metadata": each["metadata"]} for each in items]
+
+
+def _is_of_mpigen(body: Body) -> bool:
+    labels: dict[str, str] = body["metadata"].get("labels", {})
+    return MANAGED_BY.items() <= labels.items()
 
 
 def _end_jobs(admin: Client, namespaces: Iterable[str]) -> None:
