@@ -11,13 +11,15 @@ from generator.manifests import Manifest
 from generator.schemas.catalog import Catalog
 from tests.cluster.client import Body, Client, RefusedError, wait_until
 
+ACCOUNTS = "gitops-"
+"""The start of the names of the roles and bindings."""
 _RBAC = "rbac.authorization.k8s.io"
 
 
 def gitops_account(admin: Client, platform: Platform, manifests: list[Manifest]) -> Client:
     """Create the account that the platform says applies it, and log in with it."""
     assert platform.gitops
-    name = f"gitops-{platform.platform}"
+    name = f"{ACCOUNTS}{platform.platform}"
     namespace, _, account_name = platform.gitops.account_on(platform.cluster).partition(":")[2].partition("/")
     account = {"kind": "ServiceAccount", "name": account_name, "namespace": namespace}
     role = {"apiGroup": _RBAC, "kind": "ClusterRole", "name": name}

@@ -17,7 +17,7 @@ from generator.manifests import Manifest
 from tests.cluster.argocd_order import in_order
 from tests.cluster.argocd_scope import by_applier
 from tests.cluster.client import Body, Client, RefusedError, wait_for, wait_until
-from tests.cluster.gitops_account import gitops_account
+from tests.cluster.gitops_account import ACCOUNTS, gitops_account
 from tests.cluster.nodes import add_nodes
 from tests.conftest import EXAMPLES, ROOT
 
@@ -120,6 +120,9 @@ def remove_all(admin: Client, on_the_cluster: list[Deployed]) -> None:
             admin.delete(body)
     cluster = [row for row in KINDS if not row.namespaced]
     left = [body for row in cluster for body in _stored(admin, row.group, row.kind) if _is_of_mpigen(body)]
+    for body in _stored(admin, "rbac.authorization.k8s.io", "ClusterRoleBinding"):
+        if body["metadata"]["name"].startswith(ACCOUNTS):
+            admin.delete(body)
     for body in left:
         admin.delete(body)
     for body in left:
