@@ -133,14 +133,16 @@ def remove_all(admin: Client, on_the_cluster: list[Deployed]) -> None:
 def _stored(admin: Client, group: str, kind: str) -> list[Body]:
     """Return all objects of a kind, with their metadata only; none if the API server does not serve the kind."""
     try:
-        served = admin.request("GET", f"/apis/{group}").body["preferredVersion"] if group else {"version": "v1"}
+        versions = admin.request("GET", f"/apis/{group}").body["versions"] if group else [{"groupVersion": "v1"}]
     except RefusedError as refused:
         if refused.status != http.client.NOT_FOUND:
             raise
         return []
-    api_version = f"{group}/{served['version']}" if group else served["version"]
-    items = admin.items(api_version, kind) if admin.serves(api_version, kind) else []
-    return [{"apiVersion": api_version, "kind": kind, "metadata": each["metadata"]} for each in items]
+    for api_version in (each["groupVersion"] for each in versions):
+        if admin.serves(api_version, kind):
+            items = admin.items(api_version, kind)
+            return [{"apiVersion": api_version, "kind": kind, "metadata": each["metadata"]} for each in items]
+    return []
 
 
 def _is_of_mpigen(body: Body) -> bool:
