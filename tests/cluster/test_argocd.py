@@ -20,7 +20,7 @@ from tests.cluster.argocd import Application
 from tests.cluster.client import Body, Client, wait_until
 from tests.cluster.control_plane import Cluster
 from tests.cluster.site import Site, following, write_example
-from tests.cluster.training import Training, trainings
+from tests.cluster.training import Training, pods_of, start
 from tests.cluster.trees import Deployed
 
 pytestmark = pytest.mark.cluster
@@ -43,25 +43,7 @@ def university(
 @pytest.fixture(scope="module")
 def jobs(university: Site, admin: Client) -> dict[str, Training]:
     """Return tenant → a TrainJob whose pods run, of two tenants that no test removes."""
-    submitted = {}
-    for training in trainings(university.platform):
-        if training.tenant.name in ("aero", "maths") and training.runtime.name == "openmpi-cpu":
-            training.submit(admin)
-            submitted[training.tenant.name] = training
-    for training in submitted.values():
-        wait_until(f"{training.key} runs", partial(runs, admin, training))
-    return submitted
-
-
-def runs(admin: Client, training: Training) -> bool:
-    """Return True if all pods of a TrainJob run."""
-    pods = training.pods(admin)
-    return len(pods) == training.pod_count and all(pod["status"].get("phase") == "Running" for pod in pods)
-
-
-def pods_of(admin: Client, jobs: dict[str, Training]) -> set[tuple[str, str]]:
-    """Return the UID and the phase of each pod of some TrainJobs."""
-    return {(pod["metadata"]["uid"], pod["status"]["phase"]) for job in jobs.values() for pod in job.pods(admin)}
+    return start(admin, university.platform, ("aero", "maths"), "openmpi-cpu")
 
 
 def created(body: Body) -> str:

@@ -14,7 +14,7 @@ from tests.cluster import trees
 from tests.cluster.argocd_order import in_order
 from tests.cluster.argocd_scope import by_applier
 from tests.cluster.client import Client, RefusedError, wait_until
-from tests.cluster.training import Training, trainings
+from tests.cluster.training import Training, start
 from tests.cluster.trees import Deployed
 
 pytestmark = pytest.mark.cluster
@@ -67,11 +67,7 @@ def retired(admin: Client, on_the_cluster: list[Deployed], tmp_path_factory: pyt
     platform, old = render(_PLATFORM, folder)
     on_the_cluster.append(trees.deploy(admin, platform, old, admin))
     assert not [outcome.refusal for outcome in on_the_cluster[-1].outcomes if outcome.refusal]
-    jobs = {training.tenant.name: training for training in trainings(platform)}
-    for training in jobs.values():
-        training.submit(admin)
-    for training in jobs.values():
-        wait_until(f"{training.key} runs", partial(runs, admin, training))
+    jobs = start(admin, platform, ("leaving", "staying"), "openmpi-retiring")
     kept = uids(admin, jobs["staying"])
     _, new = render(_PLATFORM.replace("  - name: leaving\n", _RETIRED), folder)
     for item in new:
@@ -80,12 +76,6 @@ def retired(admin: Client, on_the_cluster: list[Deployed], tmp_path_factory: pyt
         if item.identity not in {other.identity for other in new}:
             admin.delete(item.body)
     return Retired(jobs, kept, new)
-
-
-def runs(admin: Client, training: Training) -> bool:
-    """Return True if all pods of a TrainJob run."""
-    pods = training.pods(admin)
-    return len(pods) == training.pod_count and all(pod["status"].get("phase") == "Running" for pod in pods)
 
 
 def uids(admin: Client, training: Training) -> set[str]:
@@ -125,4 +115,4 @@ def test_other_teams_borrow_the_quota_of_a_retired_team(retired: Retired, admin:
     wait_until("the job is gone", partial(trees.is_gone, admin, retired.jobs["staying"].body))
     larger = replace(retired.jobs["staying"], nodes=4)
     larger.submit(admin)
-    wait_until("it runs on the nodes of both teams", partial(runs, admin, larger))
+    wait_until("it runs on the nodes of both teams", partial(larger.runs, admin))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from generator import Platform
 from generator.config.model.pools import Pool
@@ -79,6 +80,11 @@ class Training:
         pods = admin.items("v1", "Pod", self.tenant.name)
         return [pod for pod in pods if pod["metadata"]["labels"].get(JOB) == self.name]
 
+    def runs(self, admin: Client) -> bool:
+        """Return True if all pods of the job run."""
+        pods = self.pods(admin)
+        return len(pods) == self.pod_count and all(pod["status"].get("phase") == "Running" for pod in pods)
+
     def workload(self, admin: Client) -> Body | None:
         """Return the Workload as soon as Kueue creates it."""
         for workload in admin.items(_KUEUE, "Workload", self.tenant.name):
@@ -130,6 +136,25 @@ def trainings(platform: Platform, nodes: int = 2) -> Iterator[Training]:
             has_runtime = not runtime.tenants or tenant.name in runtime.tenants
             if has_quota and has_runtime and tenant.access.edit:
                 yield Training(tenant, runtime, pool, nodes)
+
+
+def start(admin: Client, platform: Platform, teams: Collection[str], runtime: str) -> dict[str, Training]:
+    """Submit a job of each team on a runtime, wait until all run, and return team → job."""
+    jobs = {
+        training.tenant.name: training
+        for training in trainings(platform)
+        if training.tenant.name in teams and training.runtime.name == runtime
+    }
+    for training in jobs.values():
+        training.submit(admin)
+    for training in jobs.values():
+        wait_until(f"{training.key} runs", partial(training.runs, admin))
+    return jobs
+
+
+def pods_of(admin: Client, jobs: Mapping[str, Training]) -> set[tuple[str, str]]:
+    """Return the UID and the phase of each pod of some jobs."""
+    return {(pod["metadata"]["uid"], pod["status"]["phase"]) for job in jobs.values() for pod in job.pods(admin)}
 
 
 def wait_for_queue(admin: Client, namespace: str) -> None:
