@@ -120,5 +120,5 @@ def _applied(release: Rendered, folder: Path, gitops: GitOps) -> str:
         command = " ".join(["mpigen promote", *filter(None, [release.environment]), "--to", tag])
         return f"{engine} applies the {kind} `{revision}`; to apply this release, commit it, tag it and run `{command}`"
     if gitops.is_version:
-        return f"{engine} applies this release after you commit it and push the commit with the tag `{revision}`"
+        return f"{engine} applies this release after you commit it and push the tag or branch `{revision}` with it"
     return f"{engine} applies this release after you commit it and push it to `{revision}`"

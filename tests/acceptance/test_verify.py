@@ -118,7 +118,7 @@ def test_the_application_may_be_pinned_to_a_tag(repository: Path, mpigen: Run) -
     ("revision", "said"),
     [
         ("main", "Argo CD applies this release after you commit it and push it to `main`\n"),
-        ("v1.0.0", "Argo CD applies this release after you commit it and push the commit with the tag `v1.0.0`\n"),
+        ("v1.0.0", "Argo CD applies this release after you commit it and push the tag or branch `v1.0.0` with it\n"),
         ("a" * 40, f"Argo CD applies the commit `{'a' * 40}`; to apply this release, commit it, tag it and run "),
     ],
 )
