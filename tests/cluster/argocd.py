@@ -91,9 +91,8 @@ class ArgoCD:
         """Let Argo CD read the repository now. A webhook of the Git server does the same."""
         for kind, annotation in _REFRESH.items():
             for item in self.admin.items(API_VERSION, kind, NAMESPACE):
-                self._annotate(
-                    kind, item["metadata"]["name"], {annotation: "true" if kind != "Application" else "normal"}
-                )
+                value = "true" if kind != "Application" else "normal"
+                self._annotate(kind, item["metadata"]["name"], {annotation: value})
 
     def confirm(self, name: str) -> None:
         """Confirm the deletions of an Application, as `argocd app confirm-deletion` does, if the Application exists.
@@ -108,11 +107,7 @@ class ArgoCD:
             return found is None or refresh not in found.annotations
 
         wait_until(f"Argo CD has refreshed {name}", is_refreshed)
-        try:
-            self._annotate("Application", name, {_APPROVED: time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())})
-        except RefusedError as refused:
-            if refused.status != http.client.NOT_FOUND:
-                raise
+        self._annotate("Application", name, {_APPROVED: time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())})
 
     def confirm_again(self, names: Collection[str]) -> None:
         """Confirm the deletions of those Applications that exist and have lost their confirmation."""
@@ -121,9 +116,14 @@ class ArgoCD:
                 self.confirm(name)
 
     def _annotate(self, kind: str, name: str, annotations: Mapping[str, str]) -> None:
+        """Add annotations to an object, if Argo CD has not deleted it meanwhile."""
         body: Body = {"apiVersion": API_VERSION, "kind": kind, "metadata": {"name": name, "namespace": NAMESPACE}}
         patch = {"metadata": {"annotations": annotations}}
-        self.admin.request("PATCH", self.admin.path_of(body), patch, "application/merge-patch+json")
+        try:
+            self.admin.request("PATCH", self.admin.path_of(body), patch, "application/merge-patch+json")
+        except RefusedError as refused:
+            if refused.status != http.client.NOT_FOUND:
+                raise
 
     def wait_for(
         self,
