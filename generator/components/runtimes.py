@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
+from fractions import Fraction
 
 from constructs import Construct
 
@@ -29,6 +30,7 @@ from generator.runtimes.additions import (
     Volume,
 )
 from generator.runtimes.kept import find_faults
+from generator.runtimes.pods import roles_of
 from generator.runtimes.training_runtime import build_runtimes, pod_parts
 
 
@@ -60,7 +62,7 @@ class MpiRuntime(Component):
         platform = platform or platform_of(scope)
         pool = platform.pool(runtime.pool)
         self.runtime = runtime
-        hooks = Hooks(self, MpiRuntime, _HOOKS)
+        hooks = Hooks(self, MpiRuntime, HOOK_NAMES)
         hooks.find_misnamed()
         resized = self._resize(hooks)
         problems = []
@@ -77,9 +79,8 @@ class MpiRuntime(Component):
             for home in tenant.homes
         }
         variables, volumes = hooks.call("environment"), hooks.call("volumes")
-        roles = Role("node", runs_ranks=True), Role("launcher", runs_ranks=not runtime.has_separate_launcher)
-        additions: dict[str, Additions] = {role.name: _additions(hooks, role) for role in roles}
-        if problems or hooks.problems:
+        additions: dict[str, Additions] = {role.name: _additions(hooks, role) for role in roles_of(runtime)}
+        if problems:
             raise ConfigError((*problems, *hooks.problems))
         parts = pod_parts(
             resized,
@@ -88,11 +89,11 @@ class MpiRuntime(Component):
             patience=to_seconds(platform.queues.wait_for_pods_ready.timeout),
             residency=platform.policies.residency.label if platform.policies.residency else "",
         )
-        if any(map(hooks.is_overridden, _HOOKS)):
+        if any(map(hooks.is_overridden, HOOK_NAMES)):
             for fault in find_faults(parts, variables, volumes, additions):
                 hooks.report(fault.hook, fault.path, fault.message, fault.fix)
-            if hooks.problems:
-                raise ConfigError(tuple(hooks.problems))
+        if hooks.problems:
+            raise ConfigError(tuple(hooks.problems))
         bodies = build_runtimes(parts.extend(variables, volumes, additions), [*homes])
         super().__init__(scope, id, [Manifest(body, _file(body, homes)) for body in bodies])
 
@@ -198,8 +199,7 @@ class MpiRuntime(Component):
         if not hooks.is_overridden("resources"):
             return self.runtime
         has_launcher = self.runtime.has_separate_launcher
-        node = _quantities(hooks, Role("node", runs_ranks=True))
-        launcher = _quantities(hooks, Role("launcher", runs_ranks=not has_launcher))
+        node, launcher = (_quantities(hooks, role) for role in roles_of(self.runtime))
         if not has_launcher and launcher != node:
             message = "the launcher pod runs ranks, so Trainer gives it the same resources as the worker pods"
             hooks.report("resources", "", message, "return the same amounts for both roles")
@@ -209,7 +209,7 @@ class MpiRuntime(Component):
         return self.runtime.model_copy(update=changed)
 
 
-_HOOKS = (
+HOOK_NAMES = (
     "environment",
     "volumes",
     "resources",
@@ -234,10 +234,14 @@ def _quantities(hooks: Hooks, role: Role) -> dict[str, Quantity]:
     amounts = {}
     for name, amount in hooks.call("resources", role).items():
         try:
-            amounts[name] = parse(str(amount))
+            quantity = parse(str(amount))
         except ValueError:
+            quantity = Quantity(Fraction(-1))
+        if quantity.value < 0:
             message = f"`{amount}` is not a quantity"
             hooks.report("resources", f".{name}", message, "write an amount like 64, 500m or 256Gi")
+        else:
+            amounts[name] = quantity
     return amounts
 
 

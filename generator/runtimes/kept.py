@@ -20,7 +20,7 @@ from generator.facts.table import read_rows
 from generator.manifests import Body, omit_none
 from generator.quantities import ZERO, Quantity, parse
 from generator.runtimes.additions import MAIN, Additions, Container, EnvValue, Pod, Probe, Role, Security, Volume
-from generator.runtimes.pods import PodParts, launcher_pod, node_pod
+from generator.runtimes.pods import PodParts, launcher_pod, node_pod, roles_of
 from generator.simulate.kueue.podsets import sum_containers
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -74,7 +74,9 @@ def find_faults(
     yield from _find_volume_faults("volumes", "", volumes, named)
     named |= {volume.name: volume for volume in volumes}
     faults = [
-        fault for role in parts.roles for fault in _find_role_faults(parts, role, volumes, additions[role.name], named)
+        fault
+        for role in roles_of(parts.runtime)
+        for fault in _find_role_faults(parts, role, volumes, additions[role.name], named)
     ]
     yield from faults
     if not faults:  # a pod with faults cannot be built
@@ -284,7 +286,7 @@ def _find_security_faults(role: Role, security: Security) -> Iterator[Fault]:
 def _find_oversized(parts: PodParts) -> Iterator[Fault]:
     """Yield the resources of which a pod requests more than a node of the pool offers, or that the pool lacks."""
     offered = parts.pool.offered
-    for role in parts.roles:
+    for role in roles_of(parts.runtime):
         template = omit_none((launcher_pod if role.name == "launcher" else node_pod)(parts))
         added = parts.additions[role.name]
         hook = "sidecars" if added.sidecars else "containers" if added.containers else "init_containers"

@@ -102,11 +102,6 @@ class PodParts:
         return replace(self, environment=environment, volumes=volumes, additions=additions)
 
     @property
-    def roles(self) -> tuple[Role, Role]:
-        """Return the roles of the pods: worker pods and the launcher pod."""
-        return Role("node", runs_ranks=True), Role("launcher", runs_ranks=not self.runtime.has_separate_launcher)
-
-    @property
     def defaults(self) -> Body:
         """Return the image and the security context of a container that a hook adds."""
         security = {**_security(self.runtime), "capabilities": {"drop": ["ALL"]}}
@@ -121,6 +116,11 @@ class PodParts:
     def claimed(self) -> Fabric | None:
         """Return the fabric if pods claim its NICs from a DRA driver (resource.k8s.io/v1 ResourceClaim); else None."""
         return self.fabric if self.fabric and self.fabric.attached == "dra" else None
+
+
+def roles_of(runtime: Runtime) -> tuple[Role, Role]:
+    """Return the roles of the pods of a runtime: worker pods, and the launcher pod."""
+    return Role("node", runs_ranks=True), Role("launcher", runs_ranks=not runtime.has_separate_launcher)
 
 
 def node_pod(parts: PodParts) -> Body:
