@@ -149,7 +149,7 @@ class Container:
         command: the command. Default: the command of the image.
         args: the arguments of the command.
         env: name → value of environment variables.
-        ports: name → port.
+        ports: name → TCP port.
         resources: resource → amount of the requests, which are also the limits. Default: 100m cpu and 64Mi memory.
         volumes: the volumes that the container mounts. The pod gets each volume once.
         startup_probe: the probe that delays the other probes and, for a sidecar, the next containers.
@@ -180,13 +180,15 @@ class Container:
     def to_body(self) -> Body:
         """Return the fields of the container that are set."""
         amounts = {name: str(parse(str(amount))) for name, amount in self.resources.items()}
+        # The definition of JobSet sets the default protocol, which Argo CD would report as drift.
+        ports = [{"name": name, "containerPort": port, "protocol": "TCP"} for name, port in self.ports.items()]
         body = {
             "name": self.name,
             "image": self.image or None,
             "imagePullPolicy": self.image_pull_policy or None,
             "securityContext": to_plain(self.security_context) or None,
             "resources": {"requests": amounts, "limits": dict(amounts)} if amounts else None,
-            "ports": [{"name": name, "containerPort": port} for name, port in self.ports.items()] or None,
+            "ports": ports or None,
             "volumeMounts": [volume.to_mount() for volume in self.volumes] or None,
             "env": to_env(self.env) or None,
             "command": list(self.command) or None,
