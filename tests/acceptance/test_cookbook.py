@@ -71,7 +71,7 @@ def test_a_check_that_fails_writes_nothing(tmp_path: Path, mpigen: Run) -> None:
 
 
 def test_the_python_of_the_guides_is_typed(tmp_path: Path) -> None:
-    """One run of mypy for all of them, because each run reads mpigen again."""
+    """mypy runs once for all of them, because each run reads mpigen again."""
     (tmp_path / "company.py").write_text(textwrap.dedent(BLOCKS["checks/company.py"]))
     for number, recipe in enumerate([RECIPE, *EXTENDED]):
         (tmp_path / f"recipe_{number}.py").write_text(recipe)
