@@ -18,7 +18,7 @@ from generator.checks.finding import Finding as Finding  # since 0.1.0
 from generator.config.platform import Platform as Platform  # since 0.1.0
 from generator.components.app import App as App  # since 0.1.0
 from generator.components.runtimes import MpiRuntime as MpiRuntime  # since 0.1.0
-from generator.runtimes.pods import Volume as Volume  # since 0.1.0
+from generator.runtimes.additions import Volume as Volume  # since 0.1.0
 from generator.components.constructs import Component as Component  # since 0.1.0
 from generator.manifests import Manifest as Manifest  # since 0.1.0
 
@@ -51,6 +51,17 @@ from generator.checks.finding import Severity as Severity  # since 0.1.0
 from generator.checks.finding import Generated as Generated  # since 0.1.0
 from generator.adoption.adoption import Adoption as Adoption  # since 0.1.0
 from generator.checks.registry import Suite as Suite  # since 0.1.0
+
+# Hooks: the values that hooks of `MpiRuntime` get and return. `from generator import *` omits them.
+from generator.runtimes.additions import Role as Role  # since 0.1.0
+from generator.runtimes.additions import Container as Container  # since 0.1.0
+from generator.runtimes.additions import Probe as Probe  # since 0.1.0
+from generator.runtimes.additions import SecretKey as SecretKey  # since 0.1.0
+from generator.runtimes.additions import ConfigMapKey as ConfigMapKey  # since 0.1.0
+from generator.runtimes.additions import PodField as PodField  # since 0.1.0
+from generator.runtimes.additions import Pod as Pod  # since 0.1.0
+from generator.runtimes.additions import Security as Security  # since 0.1.0
+from generator.runtimes.additions import Job as Job  # since 0.1.0
 
 # Sections: the sections of platform.yaml as classes, for a platform in Python. `from generator import *` omits them.
 from generator.config.model.access import Access as Access  # since 0.1.0

@@ -9,13 +9,14 @@ import difflib
 from collections.abc import Iterator
 from typing import Any
 
-from generator import Cluster, Pool, Runtime
+from generator import App, Cluster, MpiRuntime, Platform, Pool, Runtime
 from generator.config.model.fabrics import Fabric
 from generator.documents.emit import Emitter
 from generator.facts.devices import DeviceKind
 from generator.facts.families import FAMILIES, FamilyName
 from generator.runtimes.training_runtime import training_runtimes
 from tests.conftest import ROOT
+from tests.hooked import AllHooks
 
 FOLDER = ROOT / "tests/fixtures/runtimes"
 POOLS = {
@@ -120,6 +121,7 @@ def goldens() -> Iterator[tuple[str, str]]:
     yield "openshift.diff", diff(openmpi, rendered("cpu", Cluster(distribution="openshift")))
     yield "options/gang-volcano.diff", diff(openmpi, rendered("cpu", gang="volcano"))
     yield from on_fabrics()
+    yield "hooks.diff", on_hooks()
     for option, value in OPTIONS.items():
         needed: dict[str, Any] = NEEDS.get(option, {})
         pool = ON.get(option, POOLS["cpu"])
@@ -133,6 +135,15 @@ def on_fabrics() -> Iterator[tuple[str, str]]:
         for use, device in ON_FABRICS if name == "ib" else ON_FABRICS[:4]:
             on, without = wired(POOLS[device], name), rendered(device, use=use)
             yield f"fabrics/{name}-{use}-{device}.diff", diff(without, rendered(on, use=use))
+
+
+def on_hooks() -> str:
+    """Return the changes of a runtime that overrides all hooks of MpiRuntime."""
+    base = Platform(platform="hooks", release="1.0.0", pools=[POOLS["cpu"]])
+    runtime = Runtime(name="runtime", pool="cpu", image=IMAGE, launcher="separate")
+    plain, hooked = (cls(App(base), "runtime", runtime=runtime) for cls in (MpiRuntime, AllHooks))
+    before, after = (Emitter().emit([one.body for one in component.manifests]) for component in (plain, hooked))
+    return diff(before, after)
 
 
 def wired(pool: Pool, fabric: str) -> Pool:

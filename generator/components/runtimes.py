@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from fractions import Fraction
 
 from constructs import Construct
 
 from generator.components.constructs import Component, platform_of
+from generator.components.hooks import Hooks
 from generator.config.model.fields import to_seconds
 from generator.config.model.runtimes import Runtime
 from generator.config.platform import Platform
@@ -14,12 +17,29 @@ from generator.config.rules.runtimes import find_runtime_mistakes
 from generator.documents.messages import format_path
 from generator.errors import ConfigError, Problem
 from generator.manifests import Body, Manifest
-from generator.runtimes.pods import Volume
-from generator.runtimes.training_runtime import training_runtimes
+from generator.quantities import Quantity, parse
+from generator.runtimes.additions import (
+    Additions,
+    ConfigMapKey,
+    Container,
+    Job,
+    Pod,
+    Role,
+    SecretKey,
+    Security,
+    Volume,
+)
+from generator.runtimes.kept import find_faults
+from generator.runtimes.pods import roles_of
+from generator.runtimes.training_runtime import build_runtimes, pod_parts
 
 
 class MpiRuntime(Component):
-    """A training runtime for MPI on one pool of nodes. A subclass can add environment variables and volumes.
+    """A training runtime for MPI on one pool of nodes. A subclass can override the hooks, which add to its pods.
+
+    The hooks `environment` and `volumes` add to the pods of both roles, because ranks can run in all of them. The other
+    hooks get a `Role`, and add only to the pods of this role. mpigen calls each hook while it creates the runtime, when
+    only `self.runtime` is set.
 
     Args:
         scope: the app.
@@ -28,56 +48,201 @@ class MpiRuntime(Component):
         platform: the platform with the pool; required in a plain `cdk8s.App`, otherwise the platform of the app.
 
     Attributes:
-        runtime: the runtime.
+        runtime: the runtime, as passed to the class.
 
     Raises:
         KeyError: the platform has no pool `runtime.pool`.
         ConfigError: the runtime does not fit its pool, for example because it requests resources that the pool does not
-            have, or needs an `image`.
+            have, or needs an `image`; a hook fails, returns a wrong type, or changes a part that ssh or MPI needs; or a
+            method of the subclass has almost the name of a hook, so mpigen would ignore it.
         ValueError: the app is a plain `cdk8s.App`, and `platform` is None.
     """
 
     def __init__(self, scope: Construct, id: str, *, runtime: Runtime, platform: Platform | None = None) -> None:  # noqa: A002
         platform = platform or platform_of(scope)
         pool = platform.pool(runtime.pool)
-        problems = [
-            Problem(mistake.message, mistake.fix, path=f"{id}.{format_path(mistake.path)}".rstrip("."))
-            for mistake in find_runtime_mistakes(runtime, pool)
-        ]
-        if problems:
-            raise ConfigError(tuple(problems))
+        self.runtime = runtime
+        hooks = Hooks(self, MpiRuntime, HOOK_NAMES)
+        hooks.find_misnamed()
+        resized = self._resize(hooks)
+        problems = []
+        for mistake in find_runtime_mistakes(resized, pool):
+            path = format_path(mistake.path)
+            if hooks.is_overridden("resources") and mistake.path[:1] in (("resources",), ("launcherResources",)):
+                hooks.report("resources", f" ({path})", mistake.message, mistake.fix)
+            else:
+                problems.append(Problem(mistake.message, mistake.fix, path=f"{id}.{path}".rstrip(".")))
         homes = {
             home.name: tenant.name
             for tenant in platform.tenants
             if tenant.name in runtime.tenants
             for home in tenant.homes
         }
-        bodies = training_runtimes(
-            runtime,
+        variables, volumes = hooks.call("environment"), hooks.call("volumes")
+        additions: dict[str, Additions] = {role.name: _additions(hooks, role) for role in roles_of(runtime)}
+        if problems:
+            raise ConfigError((*problems, *hooks.problems))
+        parts = pod_parts(
+            resized,
             pool,
             platform.cluster,
-            namespaces=[*homes],
-            variables=self.environment(),
-            volumes=self.volumes(),
             patience=to_seconds(platform.queues.wait_for_pods_ready.timeout),
             residency=platform.policies.residency.label if platform.policies.residency else "",
         )
+        if any(map(hooks.is_overridden, HOOK_NAMES)):
+            for fault in find_faults(parts, variables, volumes, additions):
+                hooks.report(fault.hook, fault.path, fault.message, fault.fix)
+        if hooks.problems:
+            raise ConfigError(tuple(hooks.problems))
+        bodies = build_runtimes(parts.extend(variables, volumes, additions), [*homes])
         super().__init__(scope, id, [Manifest(body, _file(body, homes)) for body in bodies])
-        self.runtime = runtime
 
-    def environment(self) -> Mapping[str, str]:
+    def environment(self) -> Mapping[str, str | SecretKey | ConfigMapKey]:
         """Return name → value of further environment variables of the launcher and all ranks.
 
-        A subclass can override this method. `MpiRuntime` adds none.
+        ssh carries the variables of the launcher to all ranks. A subclass can override this method. `MpiRuntime` adds
+        none.
         """
         return {}
 
-    def volumes(self) -> Sequence[Volume]:
-        """Return further volumes of all pods of the runtime.
+    def volumes(self) -> Iterable[Volume]:
+        """Return further volumes, which the main containers of all pods mount.
 
         A subclass can override this method. `MpiRuntime` adds none.
         """
         return ()
+
+    def resources(self, role: Role) -> Mapping[str, str | int]:
+        """Return resource → amount that replaces an amount of `resources` or `launcherResources` of the runtime.
+
+        A launcher that runs ranks always requests the amounts of the worker pods. A subclass can override this method.
+        `MpiRuntime` changes none.
+
+        Args:
+            role: the pods.
+        """
+        del role
+        return {}
+
+    def init_containers(self, role: Role) -> Iterable[Container]:
+        """Return further init containers, which end before the main container starts.
+
+        They start after the sidecars, and after the containers that prepare ssh and check the node. A subclass can
+        override this method. `MpiRuntime` adds none.
+
+        Args:
+            role: the pods.
+        """
+        del role
+        return ()
+
+    def sidecars(self, role: Role) -> Iterable[Container]:
+        """Return containers that run beside the main container: init containers with `restartPolicy: Always`.
+
+        Kubernetes stops them when the main container ends, so the launcher pod completes. A subclass can override this
+        method. `MpiRuntime` adds none.
+
+        Args:
+            role: the pods.
+        """
+        del role
+        return ()
+
+    def containers(self, role: Role) -> Iterable[Container]:
+        """Return the change of the main container `node`, and further containers of worker pods.
+
+        A `Container` with the name `node` adds its fields to the main container. A launcher pod accepts no further
+        container, because it would complete only after this container. A subclass can override this method.
+        `MpiRuntime` changes and adds none.
+
+        Args:
+            role: the pods.
+        """
+        del role
+        return ()
+
+    def pod(self, role: Role) -> Pod:
+        """Return further labels, annotations and fields of the pods.
+
+        A subclass can override this method. `MpiRuntime` adds none.
+
+        Args:
+            role: the pods.
+        """
+        del role
+        return Pod()
+
+    def security(self, role: Role) -> Security:
+        """Return fields of the `securityContext` of the pods.
+
+        A subclass can override this method. `MpiRuntime` changes none.
+
+        Args:
+            role: the pods.
+        """
+        del role
+        return Security()
+
+    def job(self, role: Role) -> Job:
+        """Return further labels, annotations and fields of the Job that creates the pods.
+
+        A subclass can override this method. `MpiRuntime` adds none.
+
+        Args:
+            role: the pods.
+        """
+        del role
+        return Job()
+
+    def _resize(self, hooks: Hooks) -> Runtime:
+        """Return the runtime with the amounts of the hook `resources`."""
+        if not hooks.is_overridden("resources"):
+            return self.runtime
+        has_launcher = self.runtime.has_separate_launcher
+        node, launcher = (_quantities(hooks, role) for role in roles_of(self.runtime))
+        if not has_launcher and launcher != node:
+            message = "the launcher pod runs ranks, so Trainer gives it the same resources as the worker pods"
+            hooks.report("resources", "", message, "return the same amounts for both roles")
+        changed = {"resources": dict(sorted({**self.runtime.resources, **node}.items()))}
+        if has_launcher:
+            changed["launcher_resources"] = dict(sorted({**self.runtime.launcher_resources, **launcher}.items()))
+        return self.runtime.model_copy(update=changed)
+
+
+HOOK_NAMES = (
+    "environment",
+    "volumes",
+    "resources",
+    "init_containers",
+    "sidecars",
+    "containers",
+    "pod",
+    "security",
+    "job",
+)
+"""The methods that a subclass can override."""
+
+
+def _additions(hooks: Hooks, role: Role) -> Additions:
+    """Return the values of the hooks that add to the pods of one role."""
+    names = [one.name for one in fields(Additions)]
+    return Additions(**{name: hooks.call(name, role) for name in names})
+
+
+def _quantities(hooks: Hooks, role: Role) -> dict[str, Quantity]:
+    """Return the amounts of the hook `resources`, without amounts that are not quantities, which are reported."""
+    amounts = {}
+    for name, amount in hooks.call("resources", role).items():
+        try:
+            quantity = parse(str(amount))
+        except ValueError:
+            quantity = Quantity(Fraction(-1))
+        if quantity.value < 0:
+            message = f"`{amount}` is not a quantity"
+            hooks.report("resources", f".{name}", message, "write an amount like 64, 500m or 256Gi")
+        else:
+            amounts[name] = quantity
+    return amounts
 
 
 def _file(body: Body, homes: Mapping[str, str]) -> str:

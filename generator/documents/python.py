@@ -83,7 +83,7 @@ def find_failure(error: BaseException, file: Path, fix: str) -> Problem:
     return Problem(message, fix, str(file), find_line(error, file))
 
 
-def find_line(error: BaseException, file: Path) -> int:
+def find_line(error: BaseException, file: Path | str) -> int:
     """Return the line of the user's file nearest to the failure; 0 if no line of the file was running."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
     return frames[-1].lineno or 0 if frames else 0

@@ -8,7 +8,7 @@ the SCC restricted-v2, which every user may use, assigns them a user of their na
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from generator.config.model.cluster import Cluster
 from generator.config.model.fabrics import Fabric
@@ -33,6 +33,16 @@ from generator.facts.names import (
 from generator.kueue.flavors import tolerations
 from generator.manifests import Body
 from generator.quantities import Quantity
+from generator.runtimes.additions import (
+    NONE,
+    Additions,
+    EnvValue,
+    Role,
+    Volume,
+    added_init_containers,
+    extend_pod,
+    to_env,
+)
 from generator.runtimes.hosts import (
     DEFAULT_USER,
     INIT_CONTAINER_REQUESTS,
@@ -47,23 +57,6 @@ from generator.runtimes.pod_scripts import (
     prepare_script,
     script,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Volume:
-    """A volume of all pods of a runtime.
-
-    Attributes:
-        name: the name, unique in the pod.
-        source: the source as in a pod spec, such as `{"emptyDir": {"sizeLimit": "20Gi"}}`.
-        mount_path: the absolute path of the mount in the main container of every pod.
-        read_only: True to mount the volume read-only.
-    """
-
-    name: str
-    source: Mapping[str, object]
-    mount_path: str
-    read_only: bool = False
 
 
 def declared_volume(volume: RuntimeVolume) -> Volume:
@@ -87,6 +80,7 @@ class PodParts:
         volumes: the volumes of both pods.
         patience: seconds that a launcher pod, started by a gang scheduler, waits for the worker pods.
         residency: key of the node label for the location of all pods; empty if the platform sets none.
+        additions: name of a role → the additions of an admin's hooks. Default: none.
     """
 
     runtime: Runtime
@@ -94,10 +88,24 @@ class PodParts:
     cluster: Cluster
     fabric: Fabric | None
     size: NodeSize
-    environment: Mapping[str, str]
+    environment: Mapping[str, EnvValue]
     volumes: Sequence[Volume]
     patience: int
     residency: str
+    additions: Mapping[str, Additions] = field(default_factory=dict)
+
+    def extend(
+        self, variables: Mapping[str, EnvValue], volumes: Sequence[Volume], additions: Mapping[str, Additions]
+    ) -> PodParts:
+        """Return the declarations with more variables of the launcher, volumes of both pods, and additions of roles."""
+        environment, volumes = {**self.environment, **variables}, (*self.volumes, *volumes)
+        return replace(self, environment=environment, volumes=volumes, additions=additions)
+
+    @property
+    def defaults(self) -> Body:
+        """Return the image and the security context of a container that a hook adds."""
+        security = {**_security(self.runtime), "capabilities": {"drop": ["ALL"]}}
+        return {"image": self.image, "securityContext": security}
 
     @property
     def image(self) -> str:
@@ -110,26 +118,36 @@ class PodParts:
         return self.fabric if self.fabric and self.fabric.attached == "dra" else None
 
 
+def roles_of(runtime: Runtime) -> tuple[Role, Role]:
+    """Return the roles of the pods of a runtime: worker pods, and the launcher pod."""
+    return Role("node", runs_ranks=True), Role("launcher", runs_ranks=not runtime.has_separate_launcher)
+
+
 def node_pod(parts: PodParts) -> Body:
     """Return the pod template of the job `node`, whose main container runs sshd.
 
     If init containers check the pod, its restartPolicy is Never, as a pod failure policy requires (batch/v1 JobSpec).
     """
-    checks = host_checks(parts)
+    checks, added = host_checks(parts), parts.additions.get("node", NONE)
     container = {
         **_main_container(parts, parts.size.resources, {"HOME": HOME}, is_host=True),
         "command": ["/bin/sh", "-c", script("sshd.sh")],
         # Without a probe, the pod would be Ready before sshd accepts connections of the launcher.
         "readinessProbe": {"tcpSocket": {"port": SSH_PORT}, "initialDelaySeconds": 2, "periodSeconds": 5},
     }
-    return _pod(
+    pod = _pod(
         parts,
         is_host=True,
         selector=parts.pool.labels,
-        init_containers=[_prepare(parts, is_launcher=False), *checks],
+        init_containers=[
+            _prepare(parts, is_launcher=False),
+            *checks,
+            *added_init_containers(added, parts.defaults),
+        ],
         container=container,
         restart_policy="Never" if checks else None,
     )
+    return extend_pod(pod, added, parts.defaults)
 
 
 def launcher_pod(parts: PodParts) -> Body:
@@ -138,8 +156,8 @@ def launcher_pod(parts: PodParts) -> Body:
     A failed pod does not restart, so that its log remains.
     """
     is_host, is_in_gang = not parts.runtime.has_separate_launcher, parts.runtime.gang != "kueue"
-    resources = launcher_resources(parts.runtime, parts.size)
-    return _pod(
+    resources, added = launcher_resources(parts.runtime, parts.size), parts.additions.get("launcher", NONE)
+    pod = _pod(
         parts,
         is_host=is_host,
         # Kueue may admit a separate launcher with the flavor of another pool: only the residency label selects its node
@@ -147,11 +165,13 @@ def launcher_pod(parts: PodParts) -> Body:
         init_containers=[
             _prepare(parts, is_launcher=True),
             *(host_checks(parts) if is_host else []),
+            *added_init_containers(added, parts.defaults),
             *([_wait_for_hosts(parts)] if is_in_gang else []),
         ],
         container=_main_container(parts, resources, parts.environment, is_host=is_host),
         restart_policy="Never",
     )
+    return extend_pod(pod, added, parts.defaults)
 
 
 def _pod(
@@ -185,7 +205,7 @@ def _pod(
 
 
 def _main_container(
-    parts: PodParts, resources: Mapping[str, Quantity], environment: Mapping[str, str], *, is_host: bool
+    parts: PodParts, resources: Mapping[str, Quantity], environment: Mapping[str, EnvValue], *, is_host: bool
 ) -> Body:
     return {
         "name": "node",
@@ -193,7 +213,7 @@ def _main_container(
         "securityContext": _security(parts.runtime, locks_memory=parts.runtime.locks_memory),
         "resources": _resources(parts, resources, is_host=is_host),
         "volumeMounts": _volume_mounts(parts, is_host=is_host),
-        "env": [{"name": name, "value": value} for name, value in environment.items()],
+        "env": to_env(environment),
     }
 
 
@@ -296,10 +316,7 @@ def _volume_mounts(parts: PodParts, *, is_host: bool) -> list[Body]:
     return [
         *_RUN_MOUNTS,
         *([{"name": "shared-memory", "mountPath": SHARED_MEMORY}] if is_host else []),
-        *(
-            {"name": volume.name, "mountPath": volume.mount_path, "readOnly": volume.read_only or None}
-            for volume in parts.volumes
-        ),
+        *(volume.to_mount() for volume in parts.volumes),
     ]
 
 
@@ -310,7 +327,7 @@ def _volumes(parts: PodParts, *, is_host: bool) -> list[Body]:
         {"name": "home", "emptyDir": {}},
         {"name": "tmp", "emptyDir": {}},
         *([{"name": "shared-memory", "emptyDir": shared_memory}] if is_host else []),
-        *({"name": volume.name, **volume.source} for volume in parts.volumes),
+        *(volume.to_volume() for volume in parts.volumes),
     ]
 
 

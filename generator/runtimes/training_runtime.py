@@ -26,16 +26,10 @@ from generator.facts.devices import DeviceKind
 from generator.facts.env import Case, data_library, job_environment
 from generator.facts.names import FRAMEWORK, STEP, SUPPORT
 from generator.manifests import Body, omit_none
+from generator.runtimes.additions import NONE, EnvValue, Volume, extend_job
 from generator.runtimes.hosts import DEFAULT_HOSTS, DEFAULT_PATIENCE, NodeSize, fabric_interfaces, node_size
 from generator.runtimes.pod_scripts import HOSTFILE, HYDRA_HOSTFILE, LOCK, PATH, RANK
-from generator.runtimes.pods import (
-    PodParts,
-    Volume,
-    declared_volume,
-    host_checks,
-    launcher_pod,
-    node_pod,
-)
+from generator.runtimes.pods import PodParts, declared_volume, host_checks, launcher_pod, node_pod
 
 
 def training_runtimes(  # noqa: PLR0913 - parts of several sections of the platform file
@@ -44,7 +38,7 @@ def training_runtimes(  # noqa: PLR0913 - parts of several sections of the platf
     cluster: Cluster,
     *,
     namespaces: Sequence[str] = (),
-    variables: Mapping[str, str] | None = None,
+    variables: Mapping[str, EnvValue] | None = None,
     volumes: Sequence[Volume] = (),
     patience: int = DEFAULT_PATIENCE,
     residency: str = "",
@@ -61,20 +55,31 @@ def training_runtimes(  # noqa: PLR0913 - parts of several sections of the platf
         patience: seconds that a launcher pod, started by a gang scheduler, waits for the worker pods.
         residency: key of the node label for the location of all pods; empty if the platform sets none.
     """
+    parts = pod_parts(runtime, pool, cluster, patience=patience, residency=residency)
+    return build_runtimes(parts.extend(variables or {}, volumes, {}), namespaces)
+
+
+def pod_parts(runtime: Runtime, pool: Pool, cluster: Cluster, *, patience: int, residency: str) -> PodParts:
+    """Return the declarations of a runtime's pods. The arguments are as in `training_runtimes`."""
     size, fabric = node_size(runtime, pool), fabric_of(runtime, pool)
-    parts = PodParts(
+    return PodParts(
         runtime,
         pool,
         cluster,
         fabric,
         size,
-        environment={**launcher_environment(runtime, size, pool.device, fabric), **(variables or {})},
-        volumes=(*map(declared_volume, runtime.volumes), *volumes),
+        environment=launcher_environment(runtime, size, pool.device, fabric),
+        volumes=tuple(map(declared_volume, runtime.volumes)),
         patience=patience,
         residency=residency,
     )
+
+
+def build_runtimes(parts: PodParts, namespaces: Sequence[str]) -> list[Body]:
+    """Return the ClusterTrainingRuntime of a runtime, or a TrainingRuntime for each namespace of its tenants."""
     return [
-        omit_none(_training_runtime(parts, namespace or None)) for namespace in namespaces or runtime.tenants or ("",)
+        omit_none(_training_runtime(parts, namespace or None))
+        for namespace in namespaces or parts.runtime.tenants or ("",)
     ]
 
 
@@ -174,19 +179,17 @@ def _node_job(parts: PodParts) -> Body:
     """
     hosts = parts.runtime.nodes or DEFAULT_HOSTS
     pods = hosts if parts.runtime.has_separate_launcher else hosts - 1
-    return {
-        "name": "node",
-        "groupName": "default",
-        "replicas": 1,
-        "template": {
-            "spec": {
-                "parallelism": pods if pods > 1 else None,
-                "completions": pods if pods > 1 else None,
-                "podFailurePolicy": _pod_failure_policy(parts),
-                "template": node_pod(parts),
-            }
+    job: Body = {
+        "metadata": None,
+        "spec": {
+            "parallelism": pods if pods > 1 else None,
+            "completions": pods if pods > 1 else None,
+            "podFailurePolicy": _pod_failure_policy(parts),
+            "template": node_pod(parts),
         },
     }
+    added = parts.additions.get("node", NONE)
+    return {"name": "node", "groupName": "default", "replicas": 1, "template": extend_job(job, added)}
 
 
 def _pod_failure_policy(parts: PodParts) -> Body | None:
@@ -202,17 +205,18 @@ def _pod_failure_policy(parts: PodParts) -> Body | None:
 def _launcher_job(parts: PodParts) -> Body:
     """Return the job `launcher`. It starts when the worker pods are ready; with a gang scheduler, at the same time."""
     runtime = parts.runtime
+    job: Body = {
+        "metadata": {"labels": {STEP: "trainer"}},
+        "spec": {
+            "backoffLimit": 0,
+            "activeDeadlineSeconds": runtime.active_deadline_seconds,
+            "template": launcher_pod(parts),
+        },
+    }
     return {
         "name": "launcher",
         "groupName": "default",
         "replicas": 1,
         "dependsOn": [{"name": "node", "status": "Ready"}] if runtime.gang == "kueue" else None,
-        "template": {
-            "metadata": {"labels": {STEP: "trainer"}},
-            "spec": {
-                "backoffLimit": 0,
-                "activeDeadlineSeconds": runtime.active_deadline_seconds,
-                "template": launcher_pod(parts),
-            },
-        },
+        "template": extend_job(job, parts.additions.get("launcher", NONE)),
     }

@@ -13,12 +13,15 @@ from pathlib import Path
 import pytest
 
 from generator import manifests
+from generator.components.runtimes import HOOK_NAMES
 from tests.conftest import EXAMPLES, ROOT, Run
 from tests.docs.pages import blocks
 
 PAGE = (ROOT / "docs/tasks/add-a-runtime.md").read_text("utf-8")
 (RECIPE,) = re.findall(r"```python title=\"mpigen_platform.py\"\n(.*?)```", PAGE, flags=re.DOTALL)
 BLOCKS = {block.title: block.text for block in blocks(ROOT / "docs/tasks/add-a-check.md") if block.title}
+HOOKS = (ROOT / "docs/tasks/extend-a-runtime.md").read_text("utf-8")
+EXTENDED = re.findall(r"```python title=\"mpigen_platform.py\"\n(.*?)```", HOOKS, flags=re.DOTALL)
 
 
 @pytest.mark.slow
@@ -67,8 +70,33 @@ def test_a_check_that_fails_writes_nothing(tmp_path: Path, mpigen: Run) -> None:
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_the_check_of_the_guide_is_typed(tmp_path: Path) -> None:
+def test_the_python_of_the_guides_is_typed(tmp_path: Path) -> None:
+    """mypy runs once for all of them, because each run reads mpigen again."""
     (tmp_path / "company.py").write_text(textwrap.dedent(BLOCKS["checks/company.py"]))
-    command = [sys.executable, "-m", "mypy", "--strict", "--no-incremental", "--follow-imports=silent", "company.py"]
+    for number, recipe in enumerate([RECIPE, *EXTENDED]):
+        (tmp_path / f"recipe_{number}.py").write_text(recipe)
+    command = [sys.executable, "-m", "mypy", "--strict", "--no-incremental", "--follow-imports=silent", "."]
     ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stdout
+
+
+def test_every_extension_of_a_runtime_has_fewer_than_30_lines() -> None:
+    """The page itself runs as a session of the docs."""
+    assert [len(recipe.splitlines()) < 30 for recipe in EXTENDED] == [True] * 3
+
+
+def test_the_page_about_extensions_lists_every_hook() -> None:
+    assert re.findall(r"^\| `(\w+)\(", HOOKS, flags=re.MULTILINE) == [*HOOK_NAMES]
+
+
+def test_a_hook_that_fails_writes_nothing(tmp_path: Path, mpigen: Run) -> None:
+    shutil.copyfile(EXAMPLES["cpu-kubernetes"], tmp_path / "base.yaml")
+    broken = EXTENDED[0].replace("return [CACHE]", "return [CACHE / 2]")
+    (tmp_path / "mpigen_platform.py").write_text(broken)
+    before = sorted(tmp_path.rglob("*"))
+    ran = mpigen("synth", "mpigen_platform.py")
+    assert ran.returncode == 2
+    assert re.fullmatch(
+        r"error: mpigen_platform\.py:\d+: CachedRuntime\.volumes: TypeError: .*; fix this method\n", ran.stderr
+    )
+    assert sorted(tmp_path.rglob("*")) == before

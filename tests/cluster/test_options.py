@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from generator import pipeline
+from generator import Container, Pod, Role, Runtime, pipeline
 from generator.runtimes.training_runtime import training_runtimes
 from tests.cluster import judges, trees
 from tests.cluster.argocd_order import in_order
@@ -20,6 +21,7 @@ from tests.cluster.install import install
 from tests.cluster.training import ROLE, Training, conditions
 from tests.cluster.trees import Deployed
 from tests.cluster.versions import HERE
+from tests.hooked import CACHE, AllHooks
 
 pytestmark = pytest.mark.cluster
 FILE = HERE / "fixtures" / "options.yaml"
@@ -40,12 +42,29 @@ VOLCANO: Body = {
 }
 
 
+HOOKED = Runtime(name="hooked", pool="opt-plain", launcher="separate")
+"""The runtime of `Runnable`."""
+
+
+class Runnable(AllHooks):
+    """A runtime with all hooks, without references to objects that this cluster lacks."""
+
+    def init_containers(self, role: Role) -> Iterator[Container]:
+        """Mount no claim."""
+        return (replace(container, volumes=[CACHE]) for container in super().init_containers(role))
+
+    def pod(self, role: Role) -> Pod:
+        """Select all nodes."""
+        return replace(super().pod(role), node_selector={}, priority_class_name="", runtime_class_name="")
+
+
 @pytest.fixture(scope="module")
 def options(admin: Client, on_the_cluster: list[Deployed]) -> Deployed:
     """Deploy the platform with all options, in place of an example."""
     trees.remove_all(admin, on_the_cluster)
     install(admin, [VOLCANO])
     platform, app = pipeline.load(FILE)
+    Runnable(app, "hooked", runtime=HOOKED)
     own, applied = by_applier(pipeline.render(platform, app))
     on_the_cluster.append(trees.deploy(admin, platform, [*in_order(own), *in_order(applied)]))
     return on_the_cluster[-1]
@@ -58,7 +77,7 @@ def submit(options: Deployed, admin: Client) -> Iterator[Callable[..., Training]
 
     def submit(tenant: str, runtime: str, nodes: int) -> Training:
         (owner,) = [each for each in options.platform.tenants if each.name == tenant]
-        (declared,) = [each for each in options.platform.runtimes if each.name == runtime]
+        (declared,) = [each for each in (*options.platform.runtimes, HOOKED) if each.name == runtime]
         training = Training(owner, declared, options.platform.pool(declared.pool), nodes)
         training.submit(admin)
         submitted.append(training)
@@ -104,6 +123,26 @@ def test_a_gang_scheduler_gets_all_pods_of_a_job_and_their_pod_group(
     for pod, node in zip(pods, (node for node in options.nodes if "plain" in node["metadata"]["name"]), strict=False):
         _bind(admin, pod, node["metadata"]["name"])
     wait_until("all of them run", lambda: all(_runs(pod) for pod in training.pods(admin)))
+    _finish(admin, training)
+    wait_until("the TrainJob is Complete", lambda: _said(admin.read(training.body), "Complete") is not None)
+
+
+def test_pods_get_the_additions_of_hooks_and_a_sidecar_does_not_keep_a_job_from_completing(
+    submit: Callable[..., Training], admin: Client
+) -> None:
+    training = submit("opt-gang", "hooked", 2)
+    wait_until("all pods run", lambda: training.runs(admin))
+    pods = {pod["metadata"]["labels"][ROLE]: pod for pod in training.pods(admin)}
+    restarts = {one["name"]: one.get("restartPolicy") for one in pods["node"]["spec"]["initContainers"]}
+    assert restarts == {"prepare": None, "exporter": "Always", "stage": None}
+    assert [one["name"] for one in pods["node"]["spec"]["containers"]] == ["node", "watch"]
+    assert [one["name"] for one in pods["launcher"]["spec"]["containers"]] == ["node"]
+    for role, pod in pods.items():
+        assert pod["metadata"]["labels"]["example.com/part"] == role
+        assert pod["spec"]["securityContext"]["fsGroupChangePolicy"] == "OnRootMismatch"
+    workload = training.workload(admin)
+    assert workload
+    assert {part["name"] for part in workload["spec"]["podSets"]} == {"node", "launcher"}
     _finish(admin, training)
     wait_until("the TrainJob is Complete", lambda: _said(admin.read(training.body), "Complete") is not None)
 

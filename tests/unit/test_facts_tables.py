@@ -41,6 +41,7 @@ TABLES = (
     "families",
     "folders",
     "foreign",
+    "kept_fields",
     "kinds",
     "kueue",
     "launchers",

@@ -33,6 +33,8 @@ RESULTS = {
     ),
 }
 """The types of results and options. Their group in the stub is below the names of `__all__`."""
+HOOKS = {"ConfigMapKey", "Container", "Job", "Pod", "PodField", "Probe", "Role", "SecretKey", "Security"}
+"""The values of hooks. Their group is below the names of `__all__` too."""
 CONSTANTS = {"ERROR", "WARNING", "INFO"}
 
 
@@ -41,7 +43,7 @@ def test_the_api_has_few_names_besides_the_sections_of_a_platform() -> None:
     assert {"load", "render", "judge", "synth", "validate", "check", "Breach", "MpigenError", "Finding"} <= {*NAMES}
     others = {*vars(generator)["_modules"]()} - {*NAMES}
     assert {"Pool", "Runtime", "Tenant"} <= others <= {*dir(generator)}
-    assert {name for name in others if not issubclass(getattr(generator, name), Section)} == RESULTS
+    assert {name for name in others if not issubclass(getattr(generator, name), Section)} == RESULTS | HOOKS
 
 
 def test_the_stub_exports_names_unchanged() -> None:

@@ -209,6 +209,11 @@ SUBDOMAIN = r"(?=.{1,253}$)[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0
 """The pattern of a DNS subdomain, such as the name of a StorageClass."""
 
 
+def is_reserved_label(key: str) -> bool:
+    """Return True if a label key has a prefix of mpigen, Kubernetes, Kueue or Kubeflow."""
+    return bool(re.search(r"(^|\.)(mpigen\.dev|kubernetes\.io|k8s\.io|kueue\.x-k8s\.io|kubeflow\.org)/", key))
+
+
 def reject_reserved_labels(labels: dict[str, str]) -> dict[str, str]:
     """Reject labels whose keys have a prefix of mpigen, Kubernetes, Kueue or Kubeflow."""
     reject(
@@ -218,7 +223,7 @@ def reject_reserved_labels(labels: dict[str, str]) -> dict[str, str]:
             (key, OF_KEY),
         )
         for key in labels
-        if re.search(r"(^|\.)(mpigen\.dev|kubernetes\.io|k8s\.io|kueue\.x-k8s\.io|kubeflow\.org)/", key)
+        if is_reserved_label(key)
     )
     return labels
 

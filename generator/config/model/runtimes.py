@@ -43,7 +43,8 @@ from generator.quantities import Quantity
 HOME = "/home/mpiuser"
 RUN = "/run/mpi"
 _MOUNT_PATH = re.compile(r"[^:\x00-\x1f\x7f]{1,4095}")
-_TAKEN_NAMES = ("home", "run", "tmp", "shared-memory", "mpi-hostfile", "mpi-ssh-auth")
+TAKEN_VOLUMES = ("home", "run", "tmp", "shared-memory", "mpi-hostfile", "mpi-ssh-auth")
+"""The names of the volumes that mpigen and Trainer add to pods."""
 
 
 def _is_mount_path(value: str) -> str:
@@ -72,7 +73,7 @@ def _is_rejected_later(value: object) -> object:
 
 
 def _is_free(value: str) -> str:
-    if value in _TAKEN_NAMES:
+    if value in TAKEN_VOLUMES:
         raise invalid(f"`{value}` is the name of a volume that mpigen or Trainer adds to pods", "choose another name")
     return value
 
@@ -130,15 +131,23 @@ cmd/scheduler/app/options/options.go.
 """
 
 
+def taken_variable(name: str) -> tuple[str, str]:
+    """Return (message, fix) for a variable that a runtime must not set for its ranks; ("", "") for another variable."""
+    if name in env.RESERVED_BY_TRAINER:
+        message = f"Trainer sets `{name}`, and ignores this value"
+        return message, "remove this variable; to override the value of Trainer, use `mpirun --mca`"
+    if name in _OURS:
+        return f"mpigen sets `{name}`, so that ranks find each other", "remove this variable"
+    if row := host_variable(name):
+        message = f"`{name}` differs between the pods of a job, so one value is wrong: {row.reason}"
+        return message, "remove this variable"
+    return "", ""
+
+
 def _is_free_variable(value: str) -> str:
-    if value in env.RESERVED_BY_TRAINER:
-        message = f"Trainer sets `{value}`, and ignores this value"
-        raise invalid(message, "remove this variable; to override the value of Trainer, use `mpirun --mca`")
-    if value in _OURS:
-        raise invalid(f"mpigen sets `{value}`, so that ranks find each other", "remove this variable")
-    if row := host_variable(value):
-        message = f"`{value}` differs between the pods of a job, so one value is wrong: {row.reason}"
-        raise invalid(message, "remove this variable")
+    message, fix = taken_variable(value)
+    if message:
+        raise invalid(message, fix)
     return value
 
 
