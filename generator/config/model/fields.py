@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Annotated, NamedTuple, NoReturn, Protocol, Self, TypeVar
 
@@ -124,18 +124,25 @@ def duplicates(
 
 
 def one_of(noun: str, **fields: object) -> Iterator[Fault]:
-    """Yield a fault if not exactly one of two fields of a section is set.
+    """Yield a fault if not exactly one of several fields of a section is set.
 
     Args:
         noun: the section, such as "a volume".
-        fields: the two fields with their values.
+        fields: the fields with their values.
     """
-    first, second = names = tuple(fields)
-    both = f"`{first}` and `{second}`"
-    if all(value is not None for value in fields.values()):
-        yield Fault(f"{noun} has both {both}", "remove one of the two", (second,))
-    elif all(value is None for value in fields.values()):
-        yield Fault(f"{noun} needs either {both.replace(' and ', ' or ')}", "set one of the two", (first,), names)
+    names = tuple(fields)
+    first, *others = [name for name, value in fields.items() if value is not None] or [""]
+    for name in others:
+        yield Fault(f"{noun} has both `{first}` and `{name}`", "remove one of the two", (name,))
+    if not first:
+        either, fix = ("", "these fields") if names[2:] else ("either ", "the two")
+        yield Fault(f"{noun} needs {either}{_join(names)}", f"set one of {fix}", names[:1], names)
+
+
+def _join(names: Sequence[str]) -> str:
+    """Return names in backticks, such as `a`, `b` or `c`."""
+    *others, last = (f"`{name}`" for name in names)
+    return f"{', '.join(others)} or {last}"
 
 
 def matching(pattern: str, noun: str, fix: str) -> AfterValidator:

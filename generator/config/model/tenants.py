@@ -251,8 +251,9 @@ class Tenant(Section):
     """The workloads other than TrainJobs that may run in the namespaces of the team, in addition to
     `policies.workloads`. Default: none."""
     egress: NamedOf[Egress] = ()
-    """The destinations outside the cluster that pods of the team may reach. NetworkPolicies deny all other destinations
-    outside the cluster, except the addresses that `isolation` allows. Traffic over fabrics bypasses NetworkPolicies."""
+    """The destinations that pods of the team may reach: networks and DNS names outside the cluster, and pods of other
+    namespaces that belong to no tenant. NetworkPolicies deny all other destinations, except DNS, MPI pods of the same
+    namespace, and the addresses that `isolation` allows. Traffic over fabrics bypasses NetworkPolicies."""
     fabrics: NamedOf[FabricShare] = ()
     """The partitions and addresses of fabrics that belong to this team alone. On a fabric for which the team sets no
     `pkey` and no `vlan`, it shares a partition with all other teams that set none."""
