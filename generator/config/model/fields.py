@@ -230,6 +230,32 @@ def reject_reserved_labels(labels: dict[str, str]) -> dict[str, str]:
     return labels
 
 
+_RESERVED_ANNOTATIONS = {
+    r"(^|\.)mpigen\.dev/": "mpigen",
+    r"(^|\.)(kubernetes|k8s|x-k8s)\.io/": "Kubernetes, Kueue or JobSet",
+    r"(^|\.)kubeflow\.org/": "Kubeflow",
+    r"(^|\.)argoproj\.io/": "Argo CD",
+    r"(^|\.)fluxcd\.io/": "Flux",
+    r"(^|\.)openshift\.io/": "OpenShift",
+}
+"""Pattern of annotation keys → the software that reads these annotations and gives them a meaning of its own."""
+
+
+def reject_reserved_annotations(annotations: dict[str, str]) -> dict[str, str]:
+    """Reject annotations that mpigen or the cluster sets, or that change how the cluster applies the object."""
+    reject(
+        Fault(
+            f"{format_value(key)} has a prefix of {owner}",
+            "remove this annotation, or use the prefix of another program",
+            (key, OF_KEY),
+        )
+        for key in annotations
+        for pattern, owner in _RESERVED_ANNOTATIONS.items()
+        if re.search(pattern, key)
+    )
+    return annotations
+
+
 class _Named(Protocol):
     @property
     def name(self) -> object: ...
@@ -274,6 +300,9 @@ NamedOf = Annotated[tuple[_Entry, ...], AfterValidator(_by_name)]
 MappingOf = Annotated[dict[_Key, _Item], AfterValidator(sort_keys)]
 """A mapping in which the order of keys has no meaning."""
 Labels = MappingOf[LabelKey, LabelValue]
+AnnotationKey = Annotated[String, matching(LABEL_KEY, "an annotation key", "write a key such as example.com/owner")]
+Annotations = Annotated[MappingOf[AnnotationKey, String], AfterValidator(reject_reserved_annotations)]
+"""Annotations of an object, without those that mpigen or the cluster sets."""
 
 
 def to_quantity(value: object, fix: str = "write it like 64, 500m or 256Gi") -> quantities.Quantity:

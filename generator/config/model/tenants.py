@@ -12,6 +12,7 @@ from pydantic import AfterValidator, Field, field_validator
 from generator.config.model.access import Access
 from generator.config.model.fabric_parts import FabricShare
 from generator.config.model.fields import (
+    Annotations,
     Count,
     Day,
     Duration,
@@ -240,6 +241,11 @@ class Tenant(Section):
     labels: Annotated[Labels, AfterValidator(reject_reserved_labels)] = Field(default={}, validate_default=True)
     """Labels of the namespaces, such as a cost centre. If `policies.labels` lists the key of such a label, TrainJobs of
     the team must have the same label and value."""
+    service_account_annotations: Annotations = Field(default={}, validate_default=True)
+    """The annotations of the ServiceAccount `mpi`, with which the MPI pods of the team run, in each of its namespaces.
+    Clouds read the identity of pods from them, such as `eks.amazonaws.com/role-arn` or
+    `azure.workload.identity/client-id`. mpigen rejects annotations with a prefix of Kubernetes, Kubeflow, OpenShift,
+    Argo CD, Flux or mpigen."""
     limits: Limits = Limits()
     """Upper limits of each namespace of the team."""
     access: Access = Access()
