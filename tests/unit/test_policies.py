@@ -112,7 +112,7 @@ def test_the_service_account_of_pods_mounts_no_token(platform: Platform) -> None
 
 
 @pytest.mark.parametrize("distribution", ["kubernetes", "openshift"])
-def test_annotations_of_the_service_account_join_those_of_openshift(distribution: str) -> None:
+def test_the_service_account_has_declared_annotations_besides_openshift_annotations(distribution: str) -> None:
     role = {"eks.amazonaws.com/role-arn": "arn:aws:iam::111122223333:role/team-a"}
     data = {**small_platform(), "cluster": {"distribution": distribution}}
     data["tenants"][0] |= {

@@ -232,7 +232,8 @@ def reject_reserved_labels(labels: dict[str, str]) -> dict[str, str]:
 
 _RESERVED_ANNOTATIONS = {
     r"(^|\.)mpigen\.dev/": "mpigen",
-    r"(^|\.)(kubernetes|k8s|x-k8s)\.io/": "Kubernetes, Kueue or JobSet",
+    r"^(?!cluster-autoscaler\.)(.*\.)?(kubernetes|k8s|x-k8s)\.io/": "Kubernetes, Kueue or JobSet",
+    r"(^|\.)(cni\.cncf|multus-cni)\.io/": "Multus",
     r"(^|\.)kubeflow\.org/": "Kubeflow",
     r"(^|\.)argoproj\.io/": "Argo CD",
     r"(^|\.)fluxcd\.io/": "Flux",
@@ -242,7 +243,7 @@ _RESERVED_ANNOTATIONS = {
 
 
 def reject_reserved_annotations(annotations: dict[str, str]) -> dict[str, str]:
-    """Reject annotations that mpigen or the cluster sets, or that change how the cluster applies the object."""
+    """Reject annotations whose prefixes belong to mpigen, Kubernetes, OpenShift, Multus, Argo CD, Flux or Kubeflow."""
     reject(
         Fault(
             f"{format_value(key)} has a prefix of {owner}",
@@ -302,7 +303,7 @@ MappingOf = Annotated[dict[_Key, _Item], AfterValidator(sort_keys)]
 Labels = MappingOf[LabelKey, LabelValue]
 AnnotationKey = Annotated[String, matching(LABEL_KEY, "an annotation key", "write a key such as example.com/owner")]
 Annotations = Annotated[MappingOf[AnnotationKey, String], AfterValidator(reject_reserved_annotations)]
-"""Annotations of an object, without those that mpigen or the cluster sets."""
+"""Annotations of an object, whose prefixes do not belong to mpigen or to software of the cluster."""
 
 
 def to_quantity(value: object, fix: str = "write it like 64, 500m or 256Gi") -> quantities.Quantity:
