@@ -230,7 +230,7 @@ def nested_volumes(platform: Platform) -> Iterator[Hazard]:
             for outer in runtime.volumes:
                 if not is_below(inner.mount_path, outer.mount_path):
                     continue
-                is_closed = outer.read_only or outer.claim is not None
+                is_closed = outer.is_read_only or outer.claim is not None
                 yield Hazard(
                     ("runtimes", runtime.name, "volumes", inner.name, "mountPath"),
                     f"`{inner.mount_path}` is inside `{outer.mount_path}`, the mount path of volume `{outer.name}`",

@@ -34,7 +34,7 @@ from generator.simulate.network import (
     is_network_policy,
     subject_namespaces,
 )
-from generator.simulate.peers import Cluster
+from generator.simulate.peers import Cluster, NamedPods
 from generator.simulate.ports import Range, allowed_ranges, format_ports, intersect, subtract, union
 
 _TOPIC = "reach"
@@ -255,14 +255,14 @@ class _Sides:
         tree: the network policies of this side.
         namespace: the namespace.
         networks: the CIDRs to evaluate.
-        named: direction → the namespaces at the other end to evaluate.
+        named: direction → the pods of other namespaces to evaluate.
         dns: the DNS pods of the cluster.
     """
 
     tree: _Tree
     namespace: str
     networks: Sequence[Network]
-    named: Mapping[str, Sequence[str]]
+    named: Mapping[str, Sequence[NamedPods]]
     dns: Peer
 
     @property
@@ -303,13 +303,13 @@ class _Sides:
             yield _End("metadata", f"the metadata service {network}"), [Peer(str(network), address=network)]
         for network in self.networks:
             yield _End("network", str(network)), [Peer(str(network), address=network)]
-        for name in self.named[EGRESS]:
-            yield _End("namespace", f"namespace `{name}`"), [cluster.pods_of(name)]
+        for pods in self.named[EGRESS]:
+            yield _end_of(pods), [cluster.peer_of(pods)]
         yield _STRANGERS, [cluster.stranger]
 
     def _ends_in(self) -> Iterator[tuple[_End, list[Peer]]]:
-        for name in self.named[INGRESS]:
-            yield _End("namespace", f"namespace `{name}`"), [self.cluster.pods_of(name)]
+        for pods in self.named[INGRESS]:
+            yield _end_of(pods), [self.cluster.peer_of(pods)]
         yield _STRANGERS, [self.cluster.stranger]
         yield _End("internet", "addresses outside the cluster"), [_INTERNET]
 
@@ -342,6 +342,14 @@ class _Sides:
                 else:
                     for name in reached:
                         yield (kind, way, _End("team", name)), ports
+
+
+def _end_of(pods: NamedPods) -> _End:
+    return _End("namespace", str(pods) if pods.labels else f"namespace `{pods.namespace}`")
+
+
+def _are_dns(pods: NamedPods, dns: Peer) -> bool:
+    return (pods.namespace, dict(pods.labels)) == (dns.namespace, dns.labels.values)
 
 
 class _Delta(NamedTuple):
@@ -434,10 +442,10 @@ class _Comparison:
         named = {
             direction: sorted(
                 {
-                    name
+                    pods
                     for side in sides
-                    for name in side.part.named_peers(namespace, direction)
-                    if name not in side.part.teams and name != dns.namespace
+                    for pods in side.part.named_pods(namespace, direction)
+                    if pods.namespace not in side.part.teams and not _are_dns(pods, dns)
                 }
             )
             for direction in (INGRESS, EGRESS)

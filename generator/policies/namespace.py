@@ -91,6 +91,10 @@ def service_account(tenant: Tenant, cluster: Cluster) -> Body:
     """
     declared = [secret.name for secret in tenant.secrets.pull_secrets]
     logins = [REGISTRY_LOGIN] if declared and cluster.is_openshift else []
+    annotations = {
+        **tenant.service_account_annotations,
+        **({"openshift.io/internal-registry-pull-secret-ref": REGISTRY_LOGIN} if logins else {}),
+    }
     return omit_none(
         {
             "apiVersion": "v1",
@@ -98,7 +102,7 @@ def service_account(tenant: Tenant, cluster: Cluster) -> Body:
             "metadata": {
                 "name": SERVICE_ACCOUNT,
                 "namespace": tenant.name,
-                "annotations": {"openshift.io/internal-registry-pull-secret-ref": REGISTRY_LOGIN} if logins else None,
+                "annotations": annotations or None,
             },
             "automountServiceAccountToken": False,
             "imagePullSecrets": [{"name": name} for name in (*logins, *declared)] or None,

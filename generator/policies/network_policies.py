@@ -132,6 +132,21 @@ def egress(tenant: Tenant, target: Egress, network: Network) -> Body:
     return _network_policy(tenant, f"np-egress-{target.name}", spec)
 
 
+def namespace_egress(tenant: Tenant, target: Egress, namespace: str) -> Body:
+    """Return the NetworkPolicy that allows pods of another namespace, on the ports on which these pods listen.
+
+    NetworkPolicies apply to the address and port of a pod, after the translation from the address of its Service:
+    https://kubernetes.io/docs/concepts/services-networking/network-policies (`ipBlock`, "Services").
+    """
+    pods: Body = {
+        "namespaceSelector": {"matchLabels": {METADATA_NAME: namespace}},
+        "podSelector": {"matchLabels": dict(target.pod_labels)} if target.pod_labels else {},
+    }
+    ports = [entry for port in target.ports for entry in _ports(port, target.protocol)]
+    spec: Body = {"podSelector": {}, "policyTypes": ["Egress"], "egress": [{"to": [pods], "ports": ports}]}
+    return _network_policy(tenant, f"np-egress-{target.name}", spec)
+
+
 def _ports(port: int, *protocols: str) -> list[Body]:
     return [{"protocol": protocol, "port": port} for protocol in protocols]
 
@@ -226,3 +241,5 @@ def network_policies(tenant: Tenant, isolation: Isolation, cluster: Cluster) -> 
             yield egress(tenant, target, target.cidr)
         if target.fqdn:
             yield cilium_egress(tenant, target, target.fqdn)
+        if target.namespace:
+            yield namespace_egress(tenant, target, target.namespace)

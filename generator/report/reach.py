@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from generator.checks.finding import listed
 from generator.documents.messages import escape_control, format_path
 from generator.report import table
-from generator.simulate.network import INGRESS, Cause, Peer, Span, Verdict
+from generator.simulate.network import EGRESS, INGRESS, Cause, Peer, Span, Verdict
 from generator.simulate.peers import API_SERVER, INTERNET, Cluster, Connection
 from generator.simulate.ports import format_ports, list_ports
 
@@ -125,6 +125,10 @@ def _rows(cluster: Cluster, namespace: str, reached: Sequence[tuple[str, Sequenc
     yield _row(cluster, "ranks", "Internet", [(one, INTERNET) for one in ranks])
     for network in cluster.policies.networks(ranks):
         yield _row(cluster, "ranks", str(network), [(one, Peer(str(network), address=network)) for one in ranks])
+    dns = cluster.dns()[0]
+    for pods in cluster.named_pods(namespace, EGRESS):
+        if pods.namespace not in cluster.teams and dict(pods.labels) != dns.labels.values:
+            yield _row(cluster, "ranks", str(pods).replace("`", ""), [(one, cluster.peer_of(pods)) for one in ranks])
     yield _row(cluster, "ranks", "API server", [(one, API_SERVER) for one in ranks])
     for source in cluster.named_peers(namespace, INGRESS):
         yield _row(cluster, source, "ranks", [(cluster.pods_of(source), one) for one in ranks])

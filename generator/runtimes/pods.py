@@ -61,9 +61,14 @@ from generator.runtimes.pod_scripts import (
 
 def declared_volume(volume: RuntimeVolume) -> Volume:
     """Return the Volume for an entry of `runtimes[].volumes`."""
-    claim = {"claimName": volume.claim, "readOnly": volume.read_only or None}
-    source = {"persistentVolumeClaim": claim} if volume.claim else {"emptyDir": {"sizeLimit": str(volume.scratch)}}
-    return Volume(volume.name, source, volume.mount_path, volume.read_only)
+    source: dict[str, object] = {"emptyDir": {"sizeLimit": str(volume.scratch)}}
+    if volume.claim:
+        source = {"persistentVolumeClaim": {"claimName": volume.claim, "readOnly": volume.read_only or None}}
+    elif volume.config_map:
+        source = {"configMap": {"name": volume.config_map}}
+    elif volume.secret:
+        source = {"secret": {"secretName": volume.secret}}
+    return Volume(volume.name, source, volume.mount_path, volume.is_read_only)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +215,7 @@ def _main_container(
     return {
         "name": "node",
         "image": parts.image,
+        "imagePullPolicy": parts.runtime.image_pull_policy,
         "securityContext": _security(parts.runtime, locks_memory=parts.runtime.locks_memory),
         "resources": _resources(parts, resources, is_host=is_host),
         "volumeMounts": _volume_mounts(parts, is_host=is_host),
@@ -221,6 +227,7 @@ def _metadata(parts: PodParts, *, is_host: bool) -> Body:
     mesh = OUT_OF_THE_MESH if parts.cluster.mesh else {}
     scc = MEMLOCK_SCC if parts.runtime.locks_memory else "restricted-v2"
     annotations = {
+        **parts.runtime.annotations,
         **_topology_request(parts),
         **({REQUIRED_SCC: scc} if parts.cluster.is_openshift else {}),
         **(_fabric_annotations(parts) if is_host else {}),
@@ -337,6 +344,7 @@ def _init_container(parts: PodParts, name: str, text: str, requested: Mapping[st
     return {
         "name": name,
         "image": parts.image,
+        "imagePullPolicy": parts.runtime.image_pull_policy,
         "securityContext": _security(parts.runtime),
         "resources": _resources(parts, resources, is_host=name == "fabric"),
         "command": ["/bin/sh", "-c", text],

@@ -52,6 +52,31 @@ def _known_labels(namespace: str, manifest: Manifest | None) -> Labels:
     return Labels({**string_map(manifest.labels), **name}) if manifest else Labels(name, ("",), (PARAMETER,))
 
 
+class NamedPods(NamedTuple):
+    """Pods of one namespace that a policy names.
+
+    Attributes:
+        namespace: the namespace.
+        labels: the labels in `matchLabels` of the pod selector; empty if the policy selects all pods of the namespace,
+            or if the selector has other requirements.
+    """
+
+    namespace: str
+    labels: tuple[tuple[str, str], ...] = ()
+
+    def __str__(self) -> str:
+        """Return the name in messages."""
+        labels = ",".join(f"{key}={value}" for key, value in self.labels)
+        return f"pods `{labels}` of `{self.namespace}`" if labels else f"pods of `{self.namespace}`"
+
+
+def _labels_of_selector(selector: Body) -> tuple[tuple[str, str], ...]:
+    """Return the labels that all selected pods have; empty if the selector has other requirements."""
+    if mappings(selector.get("matchExpressions")):
+        return ()
+    return tuple(sorted(string_map(selector.get("matchLabels")).items()))
+
+
 @dataclass(frozen=True)
 class Cluster:
     """The policies, namespaces and pods of the files.
@@ -212,6 +237,15 @@ class Cluster:
             namespace: the namespace of the NetworkPolicies.
             directions: `ingress` or `egress`; by default the rules of both directions count.
         """
+        return sorted({pods.namespace for pods in self.named_pods(namespace, *directions)})
+
+    def named_pods(self, namespace: str, *directions: str) -> list[NamedPods]:
+        """Return the pods of other namespaces that the rules of the NetworkPolicies in a namespace name.
+
+        Args:
+            namespace: the namespace of the NetworkPolicies.
+            directions: `ingress` or `egress`; by default the rules of both directions count.
+        """
         entries = [
             entry
             for policy in self.policies.standard.get(namespace, ())
@@ -219,14 +253,20 @@ class Cluster:
             for rule in policy.rules.get(direction, ())
             for entry in rule.peers
         ]
-        names = {
-            name
+        pods = {
+            NamedPods(name, _labels_of_selector(entry.pods or {}))
             for entry in entries
             for requirement in selector_requirements(entry.namespaces or {})
             if requirement.get("key") == METADATA_NAME and requirement.get("operator") == "In"
             for name in strings(requirement.get("values"))
         }
-        return sorted(names - {namespace})
+        return sorted(one for one in pods if one.namespace != namespace)
+
+    def peer_of(self, pods: NamedPods) -> Peer:
+        """Return a peer for pods with these labels alone; without labels, for any pod of the namespace."""
+        if not pods.labels:
+            return self.pods_of(pods.namespace)
+        return Peer(str(pods), pods.namespace, Labels(dict(pods.labels)), self.labels_of(pods.namespace), ports=None)
 
     def _rules(self, namespace: str, direction: str) -> Iterator[Rule]:
         for policy in self.policies.standard.get(namespace, ()):

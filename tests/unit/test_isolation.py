@@ -100,6 +100,28 @@ def test_egress_has_the_declared_network_and_ports() -> None:
     assert rule == {"to": [{"ipBlock": {"cidr": "10.20.0.0/16"}}], "ports": [{"protocol": "UDP", "port": 514}]}
 
 
+@pytest.mark.parametrize("network", ["standard", "cilium", "openshift-ovn"])
+def test_egress_to_a_namespace_selects_its_pods_on_every_network(network: str) -> None:
+    cluster = {"network": network, "distribution": "openshift" if network == "openshift-ovn" else "kubernetes"}
+    entries = [
+        {"name": "all", "namespace": "mlflow", "ports": [5000]},
+        {"name": "some", "namespace": "minio", "podLabels": {"app": "minio"}, "ports": [9000, 9001]},
+    ]
+    found = made(cluster=cluster, egress=entries)
+    (every,), (some,) = (found[f"np-egress-{name}"]["spec"]["egress"] for name in ("all", "some"))
+    space = {"matchLabels": {"kubernetes.io/metadata.name": "mlflow"}}
+    assert every == {
+        "to": [{"namespaceSelector": space, "podSelector": {}}],
+        "ports": [{"protocol": "TCP", "port": 5000}],
+    }
+    (peer,) = some["to"]  # one peer with two selectors: both must match
+    assert peer == {
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "minio"}},
+        "podSelector": {"matchLabels": {"app": "minio"}},
+    }
+    assert [port["port"] for port in some["ports"]] == [9000, 9001]
+
+
 @pytest.mark.parametrize(
     ("network", "without"),
     [
@@ -202,7 +224,14 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"egress": {"fqdn": "s3.example.com", "cidr": "10.0.0.0/8"}, "cluster": {"network": "cilium"}},
         "both `cidr` and `fqdn`",
     ),
-    "neither": ({"egress": {}}, "needs either `cidr` or `fqdn`"),
+    "neither": ({"egress": {}}, "needs `cidr`, `fqdn` or `namespace`"),
+    "a network and a namespace": (
+        {"egress": {"cidr": "10.0.0.0/8", "namespace": "minio"}},
+        "both `cidr` and `namespace`",
+    ),
+    "labels without a namespace": ({"egress": {"cidr": "10.0.0.0/8", "podLabels": {"app": "minio"}}}, "has no effect"),
+    "another team": ({"egress": {"namespace": "team-b"}}, "accepts no connections of other teams"),
+    "the team itself": ({"egress": {"namespace": "team-a"}}, "is a namespace of this team"),
     "a name of one word": ({"egress": {"fqdn": "localhost"}}, "is not a domain name"),
     "the metadata service": ({"egress": {"cidr": "169.254.169.254/32"}}, "the credentials of the node"),
     "an API server that nobody finds": ({"isolation": {"apiServer": {}}}, "needs the addresses of the API server"),

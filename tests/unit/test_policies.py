@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from generator import Cluster, Isolation, Platform
 from generator.policies import access, namespace
 from generator.policies.admission.parameters import namespace_parameters
@@ -107,6 +109,23 @@ def test_all_users_of_a_tenant_can_read_the_cluster_runtimes(platform: Platform)
 
 def test_the_service_account_of_pods_mounts_no_token(platform: Platform) -> None:
     assert namespace.service_account(platform.tenants[0], platform.cluster)["automountServiceAccountToken"] is False
+
+
+@pytest.mark.parametrize("distribution", ["kubernetes", "openshift"])
+def test_the_service_account_has_declared_annotations_besides_openshift_annotations(distribution: str) -> None:
+    role = {"eks.amazonaws.com/role-arn": "arn:aws:iam::111122223333:role/team-a"}
+    data = {**small_platform(), "cluster": {"distribution": distribution}}
+    data["tenants"][0] |= {
+        "namespaces": ["team-a-dev"],
+        "serviceAccountAnnotations": role,
+        "secrets": {"clusterStore": "vault", "pullSecrets": [{"name": "quay", "dockerConfig": {"key": "team-a/quay"}}]},
+    }
+    platform = Platform.model_validate(data)
+    homes = platform.tenants[0].homes
+    found = [namespace.service_account(home, platform.cluster)["metadata"]["annotations"] for home in homes]
+    login = {"openshift.io/internal-registry-pull-secret-ref": "mpi-dockercfg"}
+    assert found == [{**role, **(login if distribution == "openshift" else {})}] * 2
+    assert "annotations" not in namespace.service_account(platform.tenants[1], platform.cluster)["metadata"]
 
 
 def test_resources_of_kueue_have_no_resource_quota(platform: Platform) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Annotated, NamedTuple, NoReturn, Protocol, Self, TypeVar
 
@@ -124,18 +124,25 @@ def duplicates(
 
 
 def one_of(noun: str, **fields: object) -> Iterator[Fault]:
-    """Yield a fault if not exactly one of two fields of a section is set.
+    """Yield a fault if not exactly one of several fields of a section is set.
 
     Args:
         noun: the section, such as "a volume".
-        fields: the two fields with their values.
+        fields: the fields with their values.
     """
-    first, second = names = tuple(fields)
-    both = f"`{first}` and `{second}`"
-    if all(value is not None for value in fields.values()):
-        yield Fault(f"{noun} has both {both}", "remove one of the two", (second,))
-    elif all(value is None for value in fields.values()):
-        yield Fault(f"{noun} needs either {both.replace(' and ', ' or ')}", "set one of the two", (first,), names)
+    names = tuple(fields)
+    first, *others = [name for name, value in fields.items() if value is not None] or [""]
+    for name in others:
+        yield Fault(f"{noun} has both `{first}` and `{name}`", "remove one of the two", (name,))
+    if not first:
+        either, fix = ("", "these fields") if names[2:] else ("either ", "the two")
+        yield Fault(f"{noun} needs {either}{_join(names)}", f"set one of {fix}", names[:1], names)
+
+
+def _join(names: Sequence[str]) -> str:
+    """Return names in backticks, such as `a`, `b` or `c`."""
+    *others, last = (f"`{name}`" for name in names)
+    return f"{', '.join(others)} or {last}"
 
 
 def matching(pattern: str, noun: str, fix: str) -> AfterValidator:
@@ -228,6 +235,33 @@ def reject_reserved_labels(labels: dict[str, str]) -> dict[str, str]:
     return labels
 
 
+_RESERVED_ANNOTATIONS = {
+    r"(^|\.)mpigen\.dev/": "mpigen",
+    r"^(?!cluster-autoscaler\.)(.*\.)?(kubernetes|k8s|x-k8s)\.io/": "Kubernetes, Kueue or JobSet",
+    r"(^|\.)(cni\.cncf|multus-cni)\.io/": "Multus",
+    r"(^|\.)kubeflow\.org/": "Kubeflow",
+    r"(^|\.)argoproj\.io/": "Argo CD",
+    r"(^|\.)fluxcd\.io/": "Flux",
+    r"(^|\.)openshift\.io/": "OpenShift",
+}
+"""Pattern of annotation keys → the software that reads these annotations and gives them a meaning of its own."""
+
+
+def reject_reserved_annotations(annotations: dict[str, str]) -> dict[str, str]:
+    """Reject annotations whose prefixes belong to mpigen, Kubernetes, OpenShift, Multus, Argo CD, Flux or Kubeflow."""
+    reject(
+        Fault(
+            f"{format_value(key)} has a prefix of {owner}",
+            "remove this annotation, or use the prefix of another program",
+            (key, OF_KEY),
+        )
+        for key in annotations
+        for pattern, owner in _RESERVED_ANNOTATIONS.items()
+        if re.search(pattern, key)
+    )
+    return annotations
+
+
 class _Named(Protocol):
     @property
     def name(self) -> object: ...
@@ -272,6 +306,9 @@ NamedOf = Annotated[tuple[_Entry, ...], AfterValidator(_by_name)]
 MappingOf = Annotated[dict[_Key, _Item], AfterValidator(sort_keys)]
 """A mapping in which the order of keys has no meaning."""
 Labels = MappingOf[LabelKey, LabelValue]
+AnnotationKey = Annotated[String, matching(LABEL_KEY, "an annotation key", "write a key such as example.com/owner")]
+Annotations = Annotated[MappingOf[AnnotationKey, String], AfterValidator(reject_reserved_annotations)]
+"""Annotations of an object, whose prefixes do not belong to mpigen or to software of the cluster."""
 
 
 def to_quantity(value: object, fix: str = "write it like 64, 500m or 256Gi") -> quantities.Quantity:

@@ -9,7 +9,18 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, PlainSerializer, PlainValidator, WithJsonSchema
 from pydantic_core import PydanticKnownError
 
-from generator.config.model.fields import Fault, Flag, Name, Section, SetOf, String, invalid, matching, one_of
+from generator.config.model.fields import (
+    Fault,
+    Flag,
+    Labels,
+    Name,
+    Section,
+    SetOf,
+    String,
+    invalid,
+    matching,
+    one_of,
+)
 from generator.documents.messages import format_value
 from generator.facts import addressing
 
@@ -107,7 +118,7 @@ Port = Annotated[int, Field(strict=True, ge=1, le=65535)]
 
 
 class Egress(Section):
-    """A destination outside the cluster that the tenant's pods may reach: a network or a DNS name."""
+    """A destination that the tenant's pods may reach: a network, a DNS name, or pods of a namespace of this cluster."""
 
     name: Name
     """The name of the destination, such as `s3`. The NetworkPolicy has the name `np-egress-NAME`, and for `fqdn` the
@@ -120,13 +131,24 @@ class Egress(Section):
     ) = None
     """The DNS name that pods may reach, instead of `cidr`. Examples are `s3.example.com`, and `*.example.com` for all
     names one level below `example.com`. Needs `cluster.network: cilium`."""
+    namespace: Name | None = None
+    """The namespace of this cluster whose pods may be reached, instead of `cidr`, such as `minio`. NetworkPolicies of
+    this namespace must also allow the connections. mpigen rejects namespaces of tenants, because teams are isolated
+    from each other. For pods with `hostNetwork`, use `cidr` with the addresses of their nodes."""
+    pod_labels: Labels = Field(default={}, validate_default=True)
+    """With `namespace`: labels that the reachable pods have, such as `app: minio`. Default: all pods of the
+    namespace."""
     ports: SetOf[Port] = Field(min_length=1)
-    """The ports that pods may reach, such as `[443]`."""
+    """The ports that pods may reach, such as `[443]`. With `namespace`, list the ports on which the pods listen, which
+    are `targetPort` of a Service, because NetworkPolicies see connections to pods and not to Services."""
     protocol: Literal["TCP", "UDP"] = "TCP"
     """The protocol of the ports."""
 
     def _contradictions(self) -> Iterator[Fault]:
-        return one_of("an entry of `egress`", cidr=self.cidr, fqdn=self.fqdn)
+        yield from one_of("an entry of `egress`", cidr=self.cidr, fqdn=self.fqdn, namespace=self.namespace)
+        if self.pod_labels and self.namespace is None:
+            message = "`podLabels` has no effect without `namespace`"
+            yield Fault(message, "add `namespace`, or remove `podLabels`", ("podLabels",), ("namespace",))
 
 
 class Metrics(Section):

@@ -12,6 +12,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, field_validator
 from generator.config.model.fabrics import Fabric
 from generator.config.model.fields import (
     INTERFACE,
+    SUBDOMAIN,
+    Annotations,
     Count,
     Fault,
     LabelKey,
@@ -33,6 +35,7 @@ from generator.config.model.fields import (
 )
 from generator.config.model.policies import Image
 from generator.config.model.pools import Pool
+from generator.config.model.secrets import SecretName
 from generator.documents.messages import format_value
 from generator.facts import env
 from generator.facts.env import host_variable
@@ -78,8 +81,13 @@ def _is_free(value: str) -> str:
     return value
 
 
+ConfigMapName = Annotated[
+    String, matching(SUBDOMAIN, "the name of a ConfigMap", "write a DNS subdomain, such as `company-ca`")
+]
+
+
 class RuntimeVolume(Section):
-    """A volume of the launcher pod and the worker pods: a claim of the tenant, or scratch space on the node."""
+    """A volume of the launcher pod and the worker pods: a claim, scratch space, a ConfigMap or a Secret."""
 
     name: Annotated[Name, AfterValidator(_is_free)]
     """The name of the volume in the pods, such as `datasets`."""
@@ -90,11 +98,23 @@ class RuntimeVolume(Section):
     access mode ReadWriteMany, or ReadOnlyMany with `readOnly: true`."""
     scratch: Room | None = None
     """The maximum size of the scratch space of each pod, such as `100Gi`. Kubernetes deletes its files with the pod."""
+    config_map: ConfigMapName | None = None
+    """The ConfigMap in the namespace of the job, such as `company-ca`. Its keys become files that programs can only
+    read. Pods start after the ConfigMap exists."""
+    secret: SecretName | None = None
+    """The Secret in the namespace of the job, such as an entry of `tenants[].secrets.external`. Its keys become files
+    that programs can only read. Pods start after the Secret exists, and all jobs with this runtime can read it."""
     read_only: bool = False
-    """If true, programs can read the volume but not write to it."""
+    """If true, programs can read the volume but not write to it. Volumes of ConfigMaps and Secrets are always
+    read-only."""
 
     def _contradictions(self) -> Iterator[Fault]:
-        return one_of("a volume", claim=self.claim, scratch=self.scratch)
+        return one_of("a volume", claim=self.claim, scratch=self.scratch, configMap=self.config_map, secret=self.secret)
+
+    @property
+    def is_read_only(self) -> bool:
+        """Return True if programs cannot write to the volume."""
+        return self.read_only or self.config_map is not None or self.secret is not None
 
 
 class Placement(Section):
@@ -178,6 +198,9 @@ class Runtime(Section):
     image: Image | None = None
     """The image of the launcher pod and the worker pods, with OpenSSH and the software of the family. Default: a public
     image for `openmpi` on CPU pools. All other runtimes need this field."""
+    image_pull_policy: Literal["Always", "IfNotPresent", "Never"] | None = None
+    """The time at which nodes pull `image` for a container: at each start, only if the node has no such image, or
+    never. Default: `Always` for an image with the tag `latest` or without a tag, else `IfNotPresent`."""
     nodes: Annotated[int, Field(strict=True, ge=2, le=2**31 - 1)] | None = None
     """The number of worker pods of a TrainJob without `numNodes`. Default: 2."""
     processes_per_node: Count | None = None
@@ -219,9 +242,14 @@ class Runtime(Section):
     mpigen, and a TrainJob can override them. mpigen rejects variables with which ranks find each other, and variables
     that differ between pods."""
     volumes: tuple[RuntimeVolume, ...] = ()
-    """The volumes of the launcher pod and the worker pods, for datasets, checkpoints and scratch space."""
+    """The volumes of the launcher pod and the worker pods, for datasets, checkpoints, scratch space and
+    certificates."""
     labels: Annotated[Labels, AfterValidator(reject_reserved_labels)] = Field(default={}, validate_default=True)
     """Labels of the pods, such as a cost centre."""
+    annotations: Annotations = Field(default={}, validate_default=True)
+    """Annotations of the pods, such as `karpenter.sh/do-not-disrupt: "true"`. mpigen rejects annotations with a prefix
+    of Kubernetes, Kubeflow, Multus, OpenShift, Argo CD, Flux or mpigen, but accepts annotations of the Cluster
+    Autoscaler."""
     read_only_root_filesystem: bool = False
     """If true, programs can write only to volumes, the home directory and /tmp."""
     fabric: Literal["pool", "none"] = "pool"

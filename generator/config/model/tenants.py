@@ -12,6 +12,7 @@ from pydantic import AfterValidator, Field, field_validator
 from generator.config.model.access import Access
 from generator.config.model.fabric_parts import FabricShare
 from generator.config.model.fields import (
+    Annotations,
     Count,
     Day,
     Duration,
@@ -240,6 +241,11 @@ class Tenant(Section):
     labels: Annotated[Labels, AfterValidator(reject_reserved_labels)] = Field(default={}, validate_default=True)
     """Labels of the namespaces, such as a cost centre. If `policies.labels` lists the key of such a label, TrainJobs of
     the team must have the same label and value."""
+    service_account_annotations: Annotations = Field(default={}, validate_default=True)
+    """The annotations of the ServiceAccount `mpi`, with which the MPI pods of the team run, in each of its namespaces.
+    Clouds read the identity of pods from them, such as `eks.amazonaws.com/role-arn` or
+    `azure.workload.identity/client-id`. mpigen rejects annotations with a prefix of Kubernetes, Kubeflow, OpenShift,
+    Argo CD, Flux or mpigen."""
     limits: Limits = Limits()
     """Upper limits of each namespace of the team."""
     access: Access = Access()
@@ -251,8 +257,9 @@ class Tenant(Section):
     """The workloads other than TrainJobs that may run in the namespaces of the team, in addition to
     `policies.workloads`. Default: none."""
     egress: NamedOf[Egress] = ()
-    """The destinations outside the cluster that pods of the team may reach. NetworkPolicies deny all other destinations
-    outside the cluster, except the addresses that `isolation` allows. Traffic over fabrics bypasses NetworkPolicies."""
+    """The destinations that pods of the team may reach: networks and DNS names outside the cluster, and pods of other
+    namespaces that belong to no tenant. NetworkPolicies deny all other destinations, except DNS, MPI pods of the same
+    namespace, and the addresses that `isolation` allows. Traffic over fabrics bypasses NetworkPolicies."""
     fabrics: NamedOf[FabricShare] = ()
     """The partitions and addresses of fabrics that belong to this team alone. On a fabric for which the team sets no
     `pkey` and no `vlan`, it shares a partition with all other teams that set none."""

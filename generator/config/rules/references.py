@@ -107,6 +107,27 @@ def shared_namespaces(platform: PartialPlatform) -> Iterator[Mistake]:
 
 
 @rule
+def egress_to_teams(platform: PartialPlatform) -> Iterator[Mistake]:
+    """Report egress to a namespace of a tenant, whose policies deny all connections from other namespaces."""
+    owners = {home.name: tenant.name for tenant in platform.tenants.values() for home in tenant.homes}
+    for index, tenant in platform.tenants.items():
+        for number, target in enumerate(tenant.egress):
+            owner = owners.get(target.namespace or "")
+            if owner is None or owner == platform.stand_in:
+                continue
+            message = (
+                f"`{target.namespace}` is a namespace of tenant `{owner}`, which accepts no connections of other teams"
+            )
+            fix = "remove this entry, and run the service in a namespace that no tenant has"
+            if owner == tenant.name:
+                message = (
+                    f"`{target.namespace}` is a namespace of this team: MPI pods of a namespace reach each other "
+                    "without this entry, and NetworkPolicies deny all other connections to them"
+                )
+            yield Mistake(("tenants", index, "egress", number, "namespace"), message, fix)
+
+
+@rule
 def workers_without_clusters(platform: PartialPlatform) -> Iterator[Mistake]:
     """Report a tenant with `multiKueue` if `queues.multiKueue` declares no worker clusters."""
     for index, tenant in platform.tenants.items():
