@@ -161,7 +161,7 @@ def _untested(rule: OwnRule) -> Iterator[Problem]:
     \b
     Example:
       mpigen plugins
-      mpigen plugins --format json | jq -r '.plugins[] | select(.active).name'
+      mpigen plugins --format json | jq -r '.summary.plugins[] | select(.active).name'
     """
 )
 @format_option

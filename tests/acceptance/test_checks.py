@@ -88,7 +88,9 @@ CASES = """\
 def test_the_cases_of_rules_are_counted(mpigen: Run, tmp_path: Path) -> None:
     (tmp_path / "rules.yaml").write_text(RULES + CASES)
     ran = mpigen("checks", "test", "rules.yaml", "--format", "json")
-    assert json.loads(ran.stdout)["rules"] == [{"id": "acme/owner", "file": "rules.yaml", "good": 1, "bad": 1}]
+    assert json.loads(ran.stdout)["summary"]["rules"] == [
+        {"id": "acme/owner", "file": "rules.yaml", "good": 1, "bad": 1}
+    ]
     (tmp_path / "mpigen.toml").write_text('checks = ["rules.yaml"]\n')
     assert mpigen("checks", "test").stdout.endswith("\n2 cases, 1 rule\n")
     assert mpigen("explain", "acme/owner", "--no-python").stdout.endswith("\n`rules.yaml:2`\n")
@@ -152,8 +154,12 @@ def test_plugins_are_listed_without_their_code(mpigen: Run, tmp_path: Path) -> N
     (tmp_path / "site/rules.yaml").write_text(RULES)
     assert mpigen("plugins").stdout == "no installed distribution has a plugin\n"
     plugin = {"name": "acme", "version": "1.2.0", "distribution": "acme"}
-    listed = json.loads(mpigen("plugins", "--format", "json", PYTHONPATH=str(tmp_path / "site")).stdout)["plugins"]
+    listed = json.loads(mpigen("plugins", "--format", "json", PYTHONPATH=str(tmp_path / "site")).stdout)["summary"][
+        "plugins"
+    ]
     assert listed == [{**plugin, "active": False, "checks": []}]
     (tmp_path / "mpigen.toml").write_text('plugins = ["acme"]\n')
-    listed = json.loads(mpigen("plugins", "--format", "json", PYTHONPATH=str(tmp_path / "site")).stdout)["plugins"]
+    listed = json.loads(mpigen("plugins", "--format", "json", PYTHONPATH=str(tmp_path / "site")).stdout)["summary"][
+        "plugins"
+    ]
     assert listed == [{**plugin, "active": True, "checks": ["acme/owner"]}]
