@@ -1,4 +1,4 @@
-"""The user's own checks: Python files that the setting `checks` names.
+"""The user's own checks: the files of Python and of rules in YAML that the setting `checks` names, and plugins.
 
 The id of an own check is `family/rule`. The family must not be a family of mpigen; it can be, for example, the name of
 an organization.
@@ -7,21 +7,42 @@ an organization.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from re import compile as pattern
+from types import FunctionType
 
+from generator.adoption.plugins import Plugin, load_plugin
+from generator.adoption.rule_files import load_rules
 from generator.checks.finding import Severity
 from generator.checks.registry import Check, Stage, registered_in
-from generator.documents.files import find_read_problem
+from generator.documents.files import find_read_problem, read_file
 from generator.documents.python import find_forbidden, run_python
-from generator.errors import ConfigError, Problem
+from generator.errors import ConfigError, MpigenError, Problem
 
 _NAME = "__mpigen_checks__"
 """`__name__` in a file of checks. `registered_in` leaves out checks that the file imports from another module."""
 _ID = pattern(r"[a-z0-9]+(-[a-z0-9]+)*/[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _FIX = "correct the file of checks"
+SUFFIXES = (".yaml", ".yml")
+"""Suffixes of files of rules. Every other file is Python."""
+
+
+_Read = tuple[list[Check], list[Problem]]
+
+
+@dataclass(frozen=True, slots=True)
+class OwnChecks:
+    """The user's own checks.
+
+    Attributes:
+        checks: all checks, in the order of the settings.
+        of_plugins: plugin → the checks that it adds.
+    """
+
+    checks: tuple[Check, ...] = ()
+    of_plugins: Mapping[str, tuple[Check, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,44 +59,68 @@ class CheckFile:
     named_at: Problem
 
 
-def load_own_checks(files: Sequence[CheckFile], known: Collection[str]) -> tuple[Check, ...]:
-    """Run files of checks, and return their checks.
+def load_own_checks(files: Sequence[CheckFile], known: Collection[str], plugins: Sequence[Plugin] = ()) -> OwnChecks:
+    """Run files of checks and plugins, read files of rules, and return their checks.
 
     Args:
         files: the files, in the order of the setting.
         known: the ids of mpigen's checks.
+        plugins: the plugins that the settings activate.
 
     Raises:
         ConfigError: a file is missing, its code fails, or a check is invalid. The error has every problem.
     """
-    checks: list[Check] = []
-    problems: list[Problem] = []
-    for named in files:
-        try:
-            checks += _checks_in(named)
-        except ConfigError as error:
-            problems += error.problems
     families = {name.partition("/")[0] for name in known}
-    counts = Counter(check.id for check in checks)
-    for check in checks:
-        for message, fix in _mistakes(check, families, counts[check.id]):
-            problems.append(Problem(message, fix, check.file, check.line, path=check.id))
+    read = [(_checks_in(named, families), "") for named in files]
+    read += [(_checks_of_plugin(plugin, families), f"{plugin}: ") for plugin in plugins]
+    problems = [problem for (_, wrong), _ in read for problem in wrong]
+    counts = Counter(check.id for (checks, _), _ in read for check in checks)
+    for (checks, _), source in read:
+        for check in checks:
+            for message, fix in _mistakes(check, families, counts[check.id]):
+                problems.append(Problem(source + message, fix, check.file, check.line, path=check.id))
     if problems:
         raise ConfigError(tuple(problems))
-    return tuple(checks)
+    loaded = [tuple(checks) for (checks, _), _ in read]
+    of_plugins = {plugin.name: checks for plugin, checks in zip(plugins, loaded[len(files) :], strict=True)}
+    return OwnChecks(tuple(check for checks in loaded for check in checks), of_plugins)
 
 
-def _checks_in(named: CheckFile) -> list[Check]:
-    if forbidden := find_forbidden(named.file):
+def _checks_in(named: CheckFile, families: Collection[str]) -> _Read:
+    """Return the checks of a file, and its problems."""
+    is_data = named.file.suffix in SUFFIXES
+    if not is_data and (forbidden := find_forbidden(named.file)):
         message = f"{named.file}: {forbidden.message}"
-        raise ConfigError((replace(named.named_at, message=message, fix=forbidden.fix),))
+        return [], [replace(named.named_at, message=message, fix=forbidden.fix)]
     if refused := find_read_problem(named.file):
-        raise ConfigError((replace(named.named_at, message=f"{named.file}: {refused.message}"),))
-    checks = list(registered_in(run_python(named.file, _NAME, _FIX), _NAME))
+        return [], [replace(named.named_at, message=f"{named.file}: {refused.message}")]
+    if is_data:
+        return load_rules(named.file, read_file(named.file), families)
+    try:
+        checks = list(registered_in(run_python(named.file, _NAME, _FIX), _NAME))
+    except ConfigError as error:
+        return [], [*error.problems]
     if not checks:
         message, fix = "the file registers no check", "decorate a function with `@check(...)`, from generator"
-        raise ConfigError((Problem(message, fix, str(named.file)),))
-    return checks
+        return [], [Problem(message, fix, str(named.file))]
+    return checks, []
+
+
+def _checks_of_plugin(plugin: Plugin, families: Collection[str]) -> _Read:
+    """Return the checks of a plugin, and its problems, which name its distribution."""
+    try:
+        checks, files = load_plugin(plugin)
+        problems = []
+        for file in files:
+            rules, wrong = load_rules(file, read_file(file), families)
+            checks += rules
+            problems += [replace(problem, message=f"{plugin}: {problem.message}") for problem in wrong]
+    except MpigenError as error:
+        return [], [*error.problems]
+    if not checks and not problems:
+        fix = "register checks with `@check(...)`, or name files of rules in `RULES`"
+        return [], [replace(plugin.named_at, message=f"{plugin} adds no check", fix=fix)]
+    return checks, problems
 
 
 def _mistakes(check: Check, families: Collection[str], count: int) -> Iterator[tuple[str, str]]:
@@ -99,6 +144,6 @@ def _mistakes(check: Check, families: Collection[str], count: int) -> Iterator[t
         yield f"`needs` is {check.needs!r}, which mpigen cannot pass to a check", fix
     if not check.text.startswith("Report "):
         yield "the function has no docstring that begins with `Report `", "write what the check reports, and why"
-    if not check.takes_one_argument:
+    if isinstance(check.rule, FunctionType) and not check.takes_one_argument:
         message = "the function does not have a single parameter, or yields nothing"
         yield message, "take one parameter, an object of the class `needs`, and yield each Breach"

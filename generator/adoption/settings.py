@@ -16,6 +16,8 @@ from generator.documents.files import read_file
 from generator.errors import ConfigError, Problem, suggest
 
 if TYPE_CHECKING:
+    from generator.adoption.own_checks import OwnChecks
+    from generator.adoption.plugins import Plugin
     from generator.adoption.toml_places import TomlPlaces
     from generator.checks.registry import Check
 
@@ -83,7 +85,8 @@ class Settings:
         docs: the base URL of the published docs; empty if they are not published.
         paths: selections for some files.
         waivers: the findings that are accepted until a day.
-        own: the checks in the Python files that the setting `checks` names.
+        own: the checks in the files that the setting `checks` names, and of the active plugins.
+        plugins: active plugin → its checks.
     """
 
     root: Path = field(default_factory=Path)
@@ -95,6 +98,7 @@ class Settings:
     paths: tuple[PathSettings, ...] = ()
     waivers: tuple[Waiver, ...] = ()
     own: tuple[Check, ...] = ()
+    plugins: Mapping[str, tuple[Check, ...]] = field(default_factory=dict)
 
 
 def find_settings(folder: Path) -> Path | None:
@@ -116,7 +120,7 @@ def _has_table(file: Path) -> bool:
 
 
 def load_settings(file: Path, checks: Collection[str]) -> Settings:
-    """Read a settings file, and run the files of checks that it names.
+    """Read a settings file, and load the files of checks and the plugins that it names.
 
     Args:
         file: a `pyproject.toml`, or a file of any other name with the same keys at its top.
@@ -140,25 +144,55 @@ def load_settings(file: Path, checks: Collection[str]) -> Settings:
         data = data.get(key, {}) if isinstance(data, dict) else data
     places = TomlPlaces(text, prefix)
     own = _own_checks(file, data, places, checks)
-    known = [*checks, *(check.id for check in own)]
+    known = [*checks, *(check.id for check in own.checks)]
     problems = [_problem(file, places, *mistake) for mistake in _mistakes(_as_json(data), known)]
     if problems:
         raise ConfigError(tuple(sorted(problems, key=lambda problem: (problem.line, problem.column))))
-    return replace(_settings(file, data, places), own=own)
+    return replace(_settings(file, data, places), own=own.checks, plugins=own.of_plugins)
 
 
-def _own_checks(file: Path, data: Any, places: TomlPlaces, checks: Collection[str]) -> tuple[Check, ...]:
-    """Return the checks of the files that the key `checks` names; none if the key is not a list of strings."""
-    named = data.get("checks", ()) if isinstance(data, dict) else ()
-    if not named or not isinstance(named, list) or not all(isinstance(name, str) for name in named):
-        return ()
-    from generator.adoption.own_checks import CheckFile, load_own_checks
+def _own_checks(file: Path, data: Any, places: TomlPlaces, checks: Collection[str]) -> OwnChecks:
+    """Return the checks of the files that `checks` names, and of the plugins that `plugins` names.
 
-    fix = "name a Python file, relative to the folder of this settings file"
-    return load_own_checks(
-        [CheckFile(file.parent / name, _problem(file, places, ("checks", n), "", fix)) for n, name in enumerate(named)],
-        checks,
+    A key that is not a list of strings has none.
+
+    Raises:
+        ConfigError: a file, a plugin or a check is invalid. The error has every problem.
+    """
+    from generator.adoption.own_checks import CheckFile, OwnChecks, load_own_checks
+
+    files, plugins = _names(data, "checks"), _names(data, "plugins")
+    if not files and not plugins:
+        return OwnChecks()
+    fix = "name a Python file or a file of rules (.yaml), relative to the folder of this settings file"
+    named = [
+        CheckFile(file.parent / name, _problem(file, places, ("checks", n), "", fix)) for n, name in enumerate(files)
+    ]
+    active, problems = _find_plugins(
+        {name: _problem(file, places, ("plugins", n), "", "") for n, name in enumerate(plugins)}
     )
+    try:
+        own = load_own_checks(named, checks, active)
+    except ConfigError as error:
+        raise ConfigError((*problems, *error.problems)) from None
+    if problems:
+        raise ConfigError(tuple(problems))
+    return own
+
+
+def _names(data: Any, key: str) -> list[str]:
+    """Return the strings of a list in the settings; none if the key has another value."""
+    named = data.get(key) if isinstance(data, dict) else None
+    return named if isinstance(named, list) and all(isinstance(name, str) for name in named) else []
+
+
+def _find_plugins(named: Mapping[str, Problem]) -> tuple[list[Plugin], list[Problem]]:
+    """Return the installed plugins with these names, and the problems of other names."""
+    if not named:
+        return [], []
+    from generator.adoption.plugins import find_plugins  # reads the metadata of every installed distribution
+
+    return find_plugins(named)
 
 
 def _syntax_problem(file: Path, error: ValueError) -> Problem:

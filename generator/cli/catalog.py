@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from generator.cli.inputs import environment_option, load_declared, no_python_option, read_cluster, target_option
+from generator.cli.listing import Listing
 from generator.cli.output import format_option, progress, show, table_width
 from generator.errors import ConfigError, Problem
 from generator.report import table
@@ -36,18 +37,8 @@ _SERVERS = ("SERVER", "ACCELERATORS", "TYPE", "NICS", "GBIT/S EACH", "ATTACHED B
 _file = click.Path(path_type=Path)
 
 
-class _Listing(click.Group):
-    """A command group that runs its command `list` if the command line names no command."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Insert `list` before arguments that do not start with the name of a command."""
-        named = bool(args) and (args[0] in self.commands or args[0] in ctx.help_option_names)
-        is_completion = ctx.resilient_parsing  # the shell asks for the names of the commands
-        return super().parse_args(ctx, args if named or is_completion else ["list", *args])
-
-
 @click.group(
-    cls=_Listing,
+    cls=Listing,
     epilog="""
     \b
     Example:

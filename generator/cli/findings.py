@@ -179,7 +179,8 @@ config_option = click.option(
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
     help="The settings file. Default: mpigen.toml, or pyproject.toml with [tool.mpigen], in the working folder or the "
-    "nearest folder above it. mpigen runs the Python files that the setting `checks` names.",
+    "nearest folder above it. mpigen runs the Python files that the setting `checks` names, and the plugins that "
+    "`plugins` names.",
 )
 fail_on_option = click.option(
     "--fail-on",

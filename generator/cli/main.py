@@ -15,7 +15,7 @@ from generator.cli.audit import audit
 from generator.cli.can_i import can_i
 from generator.cli.catalog import fabrics, queues, runtimes
 from generator.cli.check_job import check_job
-from generator.cli.checks import explain, list_checks
+from generator.cli.checks import checks, explain, plugins
 from generator.cli.compile import compile_command
 from generator.cli.drift import drift
 from generator.cli.expect import expect
@@ -53,7 +53,7 @@ def mpigen(debug: bool) -> None:
 
 
 _COMMANDS = (
-    *(init, synth, plan, promote, validate, verify, pack, list_checks, explain),
+    *(init, synth, plan, promote, validate, verify, pack, checks, explain, plugins),
     *(runtimes, fabrics, queues, can_i, reach, policy),
     *(expect, check_job, audit, drift, compile_command, job),
     *(schema, schemas, completion),

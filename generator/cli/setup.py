@@ -127,9 +127,13 @@ def init(folder: Path, example: str, ci: str | None, form: str) -> None:
       mpigen schema report > report.schema.json
     """
 )
-@click.argument("name", type=click.Choice(["platform", "expect", "settings", "report", "plan"]), default="platform")
+@click.argument(
+    "name", type=click.Choice(["platform", "expect", "settings", "rules", "report", "plan"]), default="platform"
+)
 def schema(name: str) -> None:
-    """Print the JSON Schema of platform.yaml, expect.yaml, the settings file, the JSON reports, or the JSON of `plan`.
+    """Print the JSON Schema of platform.yaml, or of another file that you write or that mpigen writes.
+
+    The others are expect.yaml, the settings file, a file of your own rules, the JSON reports, and the JSON of `plan`.
 
     Editors with a YAML language server use the schema if the first line of platform.yaml is
     `# yaml-language-server: $schema=platform.schema.json`.
@@ -146,6 +150,10 @@ def schema(name: str) -> None:
         from generator.adoption.settings import SCHEMA as SETTINGS
 
         text = SETTINGS.read_text("utf-8")
+    elif name == "rules":
+        from generator.adoption.rule_files import SCHEMA as RULES
+
+        text = RULES.read_text("utf-8")
     elif name == "plan":
         from generator.report.plan import SCHEMA as PLAN
 

@@ -134,6 +134,6 @@ def test_colors_follow_force_color_and_no_color(mpigen: Run, tree: Path) -> None
     assert "\x1b" not in mpigen("validate", str(tree), FORCE_COLOR="1", NO_COLOR="1").stdout
 
 
-@pytest.mark.parametrize("name", ["platform", "settings", "report"])
+@pytest.mark.parametrize("name", ["platform", "settings", "rules", "report"])
 def test_schemas_of_mpigen_files_are_printed(name: str, mpigen: Run) -> None:
     assert json.loads(mpigen("schema", name).stdout)["title"].startswith("mpigen")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+from pathlib import Path
 
 import pytest
 
 from generator.checks.registry import checks
-from tests.conftest import ROOT, Run
+from tests.conftest import EXAMPLES, ROOT, Run
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: web, lables: {}}\nspec: {containers: [{name: web, image: x}]}\n"
 
@@ -66,3 +68,98 @@ def test_profile_prints_the_seconds_per_check(mpigen: Run) -> None:
     assert rows
     times = [float(seconds) for _, seconds in rows]
     assert times == sorted(times, reverse=True)
+
+
+RULES = """\
+rules:
+  - id: acme/owner
+    match: {kinds: [Namespace]}
+    cel: "'owner' in object.metadata.?labels.orValue({})"
+    message: the Namespace has no owner
+    fix: add the label `owner`
+"""
+CASES = """\
+    cases:
+      good: [{kind: Namespace, metadata: {labels: {owner: ada}}}]
+      bad: [{kind: Namespace, metadata: {name: a}}]
+"""
+
+
+def test_the_cases_of_rules_are_counted(mpigen: Run, tmp_path: Path) -> None:
+    (tmp_path / "rules.yaml").write_text(RULES + CASES)
+    ran = mpigen("checks", "test", "rules.yaml", "--format", "json")
+    assert json.loads(ran.stdout)["summary"]["rules"] == [
+        {"id": "acme/owner", "file": "rules.yaml", "good": 1, "bad": 1}
+    ]
+    (tmp_path / "mpigen.toml").write_text('checks = ["rules.yaml"]\n')
+    assert mpigen("checks", "test").stdout.endswith("\n2 cases, 1 rule\n")
+    assert mpigen("explain", "acme/owner", "--no-python").stdout.endswith("\n`rules.yaml:2`\n")
+
+
+def test_a_rule_without_cases_fails_the_test(mpigen: Run, tmp_path: Path) -> None:
+    (tmp_path / "rules.yaml").write_text(RULES)
+    ran = mpigen("checks", "test", "rules.yaml")
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr.splitlines() == [
+        f"error: rules.yaml:2:5: rules[0]: the rule `acme/owner` has no {name} case; add an object to "
+        f"`cases.{name}` of the rule"
+        for name in ("good", "bad")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ((), "FILES: there are no rules to test; name a file of rules, or write its name into the setting `checks`"),
+        (("own.py",), "own.py: not a file of rules; name a file that ends with .yaml"),
+    ],
+)
+def test_rules_to_test_must_exist(arguments: tuple[str, ...], problem: str, mpigen: Run, tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text("")
+    ran = mpigen("checks", "test", *arguments)
+    assert (ran.returncode, ran.stderr) == (2, f"error: {problem}\n")
+
+
+def test_an_invalid_rule_writes_nothing(mpigen: Run, tmp_path: Path) -> None:
+    (tmp_path / "rules.yaml").write_text(RULES.replace("labels", "lables"))
+    (tmp_path / "mpigen.toml").write_text('checks = ["rules.yaml"]\n')
+    shutil.copyfile(EXAMPLES["cpu-kubernetes"], tmp_path / "platform.yaml")
+    before = sorted(tmp_path.rglob("*"))
+    ran = mpigen("synth", "platform.yaml")
+    assert ran.returncode == 2
+    assert ran.stderr == (
+        "error: rules.yaml:4:10: rules[0].cel: `object.metadata.lables`: `Namespace` has no field `lables` there; did "
+        "you mean `labels`?\n"
+    )
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_rule_judges_a_job(mpigen: Run, tmp_path: Path) -> None:
+    (tmp_path / "rules.yaml").write_text(RULES.replace("[Namespace]", "[TrainJob]"))
+    (tmp_path / "mpigen.toml").write_text('checks = ["rules.yaml"]\n')
+    job = "apiVersion: trainer.kubeflow.org/v1alpha1\nkind: TrainJob\nmetadata: {name: a, namespace: team-sim}\n"
+    (tmp_path / "job.yaml").write_text(f"{job}spec: {{runtimeRef: {{name: openmpi}}}}\n")
+    ran = mpigen(
+        "check-job", "job.yaml", "--release", EXAMPLES["cpu-kubernetes"], "--select", "acme", "--format", "json"
+    )
+    assert [finding["check"] for finding in json.loads(ran.stdout)["findings"]] == ["acme/owner"]
+
+
+def test_plugins_are_listed_without_their_code(mpigen: Run, tmp_path: Path) -> None:
+    metadata = tmp_path / "site/acme-1.2.0.dist-info"
+    metadata.mkdir(parents=True)
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: acme\nVersion: 1.2.0\n")
+    (metadata / "entry_points.txt").write_text("[mpigen.plugins]\nacme = acme_rules\n")
+    (tmp_path / "site/acme_rules.py").write_text('RULES = ["rules.yaml"]\n')
+    (tmp_path / "site/rules.yaml").write_text(RULES)
+    assert mpigen("plugins").stdout == "no installed distribution has a plugin\n"
+    plugin = {"name": "acme", "version": "1.2.0", "distribution": "acme"}
+    listed = json.loads(mpigen("plugins", "--format", "json", PYTHONPATH=str(tmp_path / "site")).stdout)["summary"][
+        "plugins"
+    ]
+    assert listed == [{**plugin, "active": False, "checks": []}]
+    (tmp_path / "mpigen.toml").write_text('plugins = ["acme"]\n')
+    listed = json.loads(mpigen("plugins", "--format", "json", PYTHONPATH=str(tmp_path / "site")).stdout)["summary"][
+        "plugins"
+    ]
+    assert listed == [{**plugin, "active": True, "checks": ["acme/owner"]}]

@@ -44,7 +44,9 @@ WITH_OWN_CHECKS = {
     "policy test": ("policy", "test", "job.yaml"),
     "check-job": ("check-job", "job.yaml", "--release", EXAMPLES["cpu-kubernetes"]),
     "audit": ("audit", "job.yaml", "--release", EXAMPLES["cpu-kubernetes"]),
-    "checks": ("checks",),
+    "checks list": ("checks",),
+    "checks test": ("checks", "test"),
+    "plugins": ("plugins",),
     "explain": ("explain", "schema/unknown-field"),
 }
 """Command → its arguments in a repository whose settings name own checks."""

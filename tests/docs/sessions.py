@@ -34,6 +34,7 @@ class Session:
         self.environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")},
             "PATH": f"{binaries}{os.pathsep}{os.environ['PATH']}",
+            "PYTHONPATH": str(folder / ".site"),  # a page can write an installed package there
             "SOURCE_DATE_EPOCH": NEW_YEAR,
             "GIT_CONFIG_GLOBAL": os.devnull,
             "GIT_AUTHOR_NAME": "Ada",

@@ -21,6 +21,7 @@ from generator.simulate.policies.checked import read_checked
 from generator.simulate.policies.environment import (
     TYPED,
     check_environment,
+    declare,
     element_name,
     evaluation_environment,
     evaluation_environment_with,
@@ -44,11 +45,13 @@ from generator.simulate.policies.syntax import (
 )
 
 _CACHED = 1024  # expressions
+_NEWEST = 99
+"""A minor version of Kubernetes that has all functions of CEL."""
 UNSET = "no value of the variable "
 """The prefix of the error of an expression that reads a policy variable whose evaluation failed."""
 _RESERVED = tuple(flat_name((root, "")) for root in ("variables", "element", *TYPED))
 """The first characters of flat names."""
-_ERROR = re.compile(r"ERROR: <input>:\d+:\d+: (?P<message>.*)")
+_ERROR = re.compile(r"ERROR: <input>:(?P<line>\d+):(?P<column>\d+): (?P<message>.*)")
 _GO_MESSAGES = (
     (re.compile(r"^NOT_FOUND: Key not found in map : \"?(?P<name>.*?)\"?$"), r"no such key: \g<name>"),
     (re.compile(r"^UNKNOWN: Index error: index=(?P<name>-?\d+).*$"), r"index out of bounds: \g<name>"),
@@ -65,6 +68,25 @@ def error_messages(error: RuntimeError) -> list[str]:
     """Return the compile errors without positions, which would refer to the rewritten expression."""
     messages = [match["message"] for match in _ERROR.finditer(str(error))] or [str(error).splitlines()[0]]
     return [re.sub(r"__(\w+?)__", r"\1.", message).removesuffix(" (in container '')") for message in messages]
+
+
+def locate_error(text: str, variable: str) -> tuple[int, int, str] | None:
+    """Return the 1-based line and column of the first compile error of an expression, and its message.
+
+    The result is None if the text itself compiles. Other errors have no position, because `compile_expression` rewrites
+    the text.
+
+    Args:
+        text: the expression.
+        variable: the only variable that the expression can read.
+    """
+    config, functions = declare(_NEWEST)
+    try:
+        cel.NewEnv(config=config, variables={variable: cel.Type.DYN}, extensions=[functions]).compile(text)
+    except RuntimeError as error:
+        if match := _ERROR.search(str(error)):
+            return int(match["line"]), int(match["column"]), error_messages(error)[0]
+    return None
 
 
 def _join_errors(error: RuntimeError) -> str:
