@@ -275,7 +275,7 @@ def pairs(old: Mapping[str, Applied], new: Mapping[str, Applied]) -> Iterator[tu
 
 def _all(side: Mapping[str, Applied]) -> Applied:
     targets = [applied.targets for applied in side.values() if applied.targets]
-    return Applied(tuple(file for applied in side.values() for file in applied.files), *targets[:1])
+    return Applied(tuple(file for applied in side.values() for file in applied.files), targets[0] if targets else ())
 
 
 @dataclass(frozen=True, slots=True)

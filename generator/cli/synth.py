@@ -90,7 +90,7 @@ def _lines_of(release: Rendered, findings: str) -> Iterator[str]:
     if platform.gitops:
         yield f"  {_applied(release, written.folder, platform.gitops)}"
     if folder := _earlier_folder(release, written.folder):
-        yield f"  {folder} keeps the release before the rename: see docs/tasks/rename-a-platform.md before you merge"
+        yield f"  {folder} keeps the release before the rename: the page `Rename a platform` has the next steps"
     yield from (f"  applied with the release, but not generated or checked by mpigen: {path}" for path in written.kept)
 
 

@@ -64,7 +64,7 @@ def find_platform_rename(change: Change) -> Iterator[Effect]:
             "Applications of both names would apply the same objects again and again",
         ]
     elif flux:
-        text += f"Kustomizations of both names apply the same objects until you delete those of `{earlier}`"
+        text += "Kustomizations of both names apply the same objects until you delete the old ones"
         details = [f"before you merge, delete the Kustomizations of `{earlier}` without their objects: {steps}"]
     else:
         text += "the objects with the earlier name stay until you delete them"

@@ -103,8 +103,8 @@ def find_replaced(home: Path, against: str = "", predecessor: str = "") -> Tree 
             message = f"`{against}` is no folder, and `{home}` is in no Git repository"
             raise ConfigError((Problem(message, "name the folder of a release", path="--against"),))
         commit = repository.require_commit(against, "--against")
-        found = (_read_revision(repository, commit, against, folder) for folder in _homes(home, predecessor))
-        return next(filter(None, found), None)
+        committed_trees = (_read_revision(repository, commit, against, folder) for folder in _homes(home, predecessor))
+        return next(filter(None, committed_trees), None)
     head = repository.commit(HEAD) if repository else ""
     for folder in _homes(home, predecessor):
         if repository and head and (committed := _read_revision(repository, head, HEAD, folder)):
