@@ -82,12 +82,14 @@ class Rendered:
         platform: its platform.
         checked: the number of objects of each kind, and the findings of all checks.
         written: the release on disk; None if `synth` wrote no release.
+        applied: the files in the folder that mpigen did not generate, and that the GitOps engine applies.
     """
 
     environment: str
     platform: Platform
     checked: Checked
     written: Written | None
+    applied: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +144,10 @@ def synth(platform_file: Path, output: Path, choices: Choices) -> Synthesis:
             raise OutputError(tuple(problems))
         drafted = [draft.release for draft in drafts]
         written = [*release.write_all(drafted, output, discard_edits=choices.discard_edits)]
-    results = zip(drafts, checked, written, strict=True)
-    releases = [Rendered(draft.environment, draft.platform, result, files) for draft, result, files in results]
+    releases = [
+        Rendered(draft.environment, draft.platform, result, files, draft.find_applied(files))
+        for draft, result, files in zip(drafts, checked, written, strict=True)
+    ]
     return Synthesis(releases, outcome, texts)
 
 
@@ -198,6 +202,12 @@ class _Draft:
     def files(self) -> list[str]:
         """The platform file, and the paths of the rendered files."""
         return [str(self.source), *self.paths.values()]
+
+    def find_applied(self, written: Written | None) -> list[str]:
+        """Return the files of the folder that mpigen did not generate, and that the GitOps engine applies."""
+        from generator.gitops.own_files import find_applied
+
+        return find_applied(written.kept if written else (), self.release.files, self.platform.gitops)
 
     def judge(self, adoption: Adoption) -> Checked:
         """Run the checks of the manifests, of the update, and of the platform file."""

@@ -91,7 +91,11 @@ def _lines_of(release: Rendered, findings: str) -> Iterator[str]:
         yield f"  {_applied(release, written.folder, platform.gitops)}"
     if folder := _earlier_folder(release, written.folder):
         yield f"  {folder} keeps the release before the rename: the page `Rename a platform` has the next steps"
-    yield from (f"  applied with the release, but not generated or checked by mpigen: {path}" for path in written.kept)
+    engine = platform.gitops.engine_name if platform.gitops else "the release"
+    verb = "applies" if platform.gitops else "contains"
+    yield from (
+        f"  {engine} {verb} a file that mpigen neither generates nor checks: {path}" for path in release.applied
+    )
 
 
 def _earlier_folder(release: Rendered, folder: Path) -> Path | None:

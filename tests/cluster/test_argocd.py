@@ -129,7 +129,7 @@ def test_a_team_leaves_while_changes_of_others_go_through(university: Site, jobs
 
 
 def missing(site: Site) -> list[str]:
-    """Return the objects that the cluster lacks of those that Argo CD applies."""
+    """Return the objects that Argo CD applies and that the cluster lacks."""
     return [item.resource for item in site.applied if not site.argo.admin.exists(item.body)]
 
 
