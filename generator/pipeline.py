@@ -82,12 +82,14 @@ class Rendered:
         platform: its platform.
         checked: the number of objects of each kind, and the findings of all checks.
         written: the release on disk; None if `synth` wrote no release.
+        applied: the files in the folder that mpigen did not generate, and that the GitOps engine applies.
     """
 
     environment: str
     platform: Platform
     checked: Checked
     written: Written | None
+    applied: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +144,10 @@ def synth(platform_file: Path, output: Path, choices: Choices) -> Synthesis:
             raise OutputError(tuple(problems))
         drafted = [draft.release for draft in drafts]
         written = [*release.write_all(drafted, output, discard_edits=choices.discard_edits)]
-    results = zip(drafts, checked, written, strict=True)
-    releases = [Rendered(draft.environment, draft.platform, result, files) for draft, result, files in results]
+    releases = [
+        Rendered(draft.environment, draft.platform, result, files, draft.find_applied(files))
+        for draft, result, files in zip(drafts, checked, written, strict=True)
+    ]
     return Synthesis(releases, outcome, texts)
 
 
@@ -199,6 +203,12 @@ class _Draft:
         """The platform file, and the paths of the rendered files."""
         return [str(self.source), *self.paths.values()]
 
+    def find_applied(self, written: Written | None) -> list[str]:
+        """Return the files of the folder that mpigen did not generate, and that the GitOps engine applies."""
+        from generator.gitops.own_files import find_applied
+
+        return find_applied(written.kept if written else (), self.release.files, self.platform.gitops)
+
     def judge(self, adoption: Adoption) -> Checked:
         """Run the checks of the manifests, of the update, and of the platform file."""
         from generator.hazards.find import find_hazards
@@ -215,7 +225,10 @@ class _Draft:
 
         The first release is compared with an empty release.
         """
-        texts = {**(self.replaced.texts if self.replaced else {}), **self.release.files}
+        from generator.release import LOCK
+
+        lock = {LOCK: self.release.lock.encode().decode()}
+        texts = {**(self.replaced.texts if self.replaced else {}), **self.release.files, **lock}
         older = (
             [*self.replaced.manifests(self.release, self.tree), self.replaced.lock.manifest] if self.replaced else []
         )
@@ -255,8 +268,11 @@ def _draft(platform_file: Path, environment: str, app: App, output: Path, agains
         protections=read_protections(tree),
         removed={name: removal.as_texts for name, removal in platform.removed.items()},
         renames={tenant.name: tenant.renamed_from for tenant in platform.tenants if tenant.renamed_from},
+        predecessor=platform.renamed_from or "",
     )
-    return _Draft(environment, platform, platform_file, tree, release, home, find_replaced(home, against))
+    return _Draft(
+        environment, platform, platform_file, tree, release, home, find_replaced(home, against, release.predecessor)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,7 +324,7 @@ def plan(source: Path, output: Path, against: str, today: dt.date | None = None)
 
     if source.is_dir() or not (source.exists() or source.suffix):
         update = read_update(source, against)
-        change = Change(update.old, update.new, update.lock.targets, today)
+        change = Change.of_trees(update.old, update.new, update.lock.targets, today)
         return Planned(update.lock.platform, update.lock.version, update.against, find_effects(change))
     _, app = load(source)
     draft = _draft(source, "", app, output, against)
@@ -317,7 +333,7 @@ def plan(source: Path, output: Path, against: str, today: dt.date | None = None)
     if draft.replaced:
         replaced = replace(draft.replaced, prefix="")
         old = [*replaced.manifests(draft.release, draft.tree), *replaced.other_manifests, replaced.lock.manifest]
-    change = Change(old, [*draft.tree, *read_others(draft.home), lock.manifest], lock.targets, today)
+    change = Change.of_trees(old, [*draft.tree, *read_others(draft.home), lock.manifest], lock.targets, today)
     before = draft.replaced.prefix.removeprefix("replaced:").rstrip("/") if draft.replaced else ""
     return Planned(lock.platform, lock.version, before, find_effects(change))
 
@@ -409,7 +425,7 @@ def _plan_between(platform: Platform, home: Path, before: str, after: str, today
     from generator.release import read_update_between
 
     update = read_update_between(home, before, after)
-    effects = find_effects(Change(update.old, update.new, update.lock.targets, today))
+    effects = find_effects(Change.of_trees(update.old, update.new, update.lock.targets, today))
     return Planned(platform.platform, update.lock.version, update.against, effects)
 
 

@@ -19,6 +19,7 @@ from generator.documents.files import MAX_FILE, MAX_FILES, find_read_problem, os
 from generator.documents.messages import format_names
 from generator.errors import DocumentError, InputError, OutputError, Problem
 from generator.manifests import Manifest, read
+from generator.objects.fields import string
 from generator.schemas.catalog import Catalog
 
 LOCK = "release.json"
@@ -35,12 +36,14 @@ class Origin:
         targets: the versions for which the release was generated.
         platform: the name of the release's platform.
         listed: the manifest files that release.json lists, relative to the folder.
+        predecessor: the earlier name of the platform; empty if the platform keeps its name.
     """
 
     folder: Path | None = None
     targets: Targets = ()
     platform: str = ""
     listed: frozenset[str] = field(default=frozenset(), compare=False)
+    predecessor: str = ""
 
     def is_complete(self, files: Iterable[Path]) -> bool:
         """Return True if all files are in the folder of this release, and include every manifest that its lock lists.
@@ -102,7 +105,8 @@ def _read_origin(name: str, read_lock: Reader | None) -> Origin | None:
         name = lock.get("metadata", {}).get("name")
         if not targets:
             return None
-        return Origin(folder, targets, name if isinstance(name, str) and name else folder.parent.name, listed)
+        platform = name if isinstance(name, str) and name else folder.parent.name
+        return Origin(folder, targets, platform, listed, string(lock["spec"].get("predecessor")))
     return None
 
 
@@ -207,10 +211,12 @@ class Applied:
     Attributes:
         files: the names of the files of one release, or of the files that belong to no release.
         targets: the versions for which the release was generated; empty for files of no release.
+        predecessor: the earlier name of the platform of the release; empty if the platform keeps its name.
     """
 
     files: tuple[str, ...] = ()
     targets: Targets = ()
+    predecessor: str = ""
 
 
 def by_platform(files: Sequence[Path], read_file: Reader = read_file) -> Mapping[str, Applied]:
@@ -226,7 +232,7 @@ def by_platform(files: Sequence[Path], read_file: Reader = read_file) -> Mapping
             both = format_names((folders[origin.platform], origin.folder))
             message = f"{both} are both releases of the platform `{origin.platform}`"
             raise OutputError((Problem(message, _FIX),))
-        applied[origin.platform] = Applied(tuple(map(str, members)), origin.targets)
+        applied[origin.platform] = Applied(tuple(map(str, members)), origin.targets, origin.predecessor)
         folders[origin.platform] = origin.folder
     return applied
 
@@ -239,24 +245,26 @@ def with_more(side: Mapping[str, Applied], names: Sequence[str]) -> Mapping[str,
     platforms = [name for name in side if name]
     home = platforms[0] if len(platforms) == 1 else ""
     applied = side.get(home, Applied())
-    return {**side, home: Applied((*applied.files, *names), applied.targets)}
+    return {**side, home: Applied((*applied.files, *names), applied.targets, applied.predecessor)}
 
 
 def pairs(old: Mapping[str, Applied], new: Mapping[str, Applied]) -> Iterator[tuple[Applied, Applied]]:
     """Yield (old release, new release) of each platform in `old`; (all files, all files) if a side has no release.
 
-    A new platform replaces nothing, so it is not yielded. The new release of a removed platform has no files.
+    A new platform replaces nothing, so it is not yielded. The new release of a removed platform has no files. A renamed
+    platform replaces the release with its earlier name, unless the new files still have this release.
 
     Raises:
         OutputError: the sides have no platform in common, or only one side has releases, of several platforms.
     """
     before, after = ({name for name in side if name} for side in (old, new))
     if before and after:
-        if not before & after:
+        renamed = {applied.predecessor: applied for applied in new.values() if applied.predecessor not in after}
+        if not before & {*after, *renamed}:
             names = (", ".join(f"`{name}`" for name in sorted(side)) for side in (before, after))
             message = "the old tree is a release of {}, and the new tree a release of {}".format(*names)
             raise OutputError((Problem(message, "name two trees of one platform"),))
-        yield from ((applied, new.get(name, Applied())) for name, applied in old.items())
+        yield from ((applied, new.get(name) or renamed.get(name, Applied())) for name, applied in old.items())
         return
     several = max(before, after, key=len)
     if len(several) > 1:
@@ -267,7 +275,7 @@ def pairs(old: Mapping[str, Applied], new: Mapping[str, Applied]) -> Iterator[tu
 
 def _all(side: Mapping[str, Applied]) -> Applied:
     targets = [applied.targets for applied in side.values() if applied.targets]
-    return Applied(tuple(file for applied in side.values() for file in applied.files), *targets[:1])
+    return Applied(tuple(file for applied in side.values() for file in applied.files), targets[0] if targets else ())
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from typing import TypeVar, cast
 
 from generator.manifests import Manifest
 from generator.objects.fields import mapping
+from generator.objects.platform_name import rename_objects
 from generator.objects.training import DEFAULT_QUEUE, FIELD, GROUP, KUEUE, QUEUE, OnRuntime, reference_of
 
 V = TypeVar("V")
@@ -152,6 +153,17 @@ class Change:
     new: Sequence[Manifest]
     targets: Mapping[str, str]
     today: dt.date | None = None
+
+    @classmethod
+    def of_trees(
+        cls,
+        old: Sequence[Manifest],
+        new: Sequence[Manifest],
+        targets: Mapping[str, str],
+        today: dt.date | None = None,
+    ) -> Change:
+        """Return the update of a release. If it renames the platform, the old objects get their new names."""
+        return cls(rename_objects(old, new), new, targets, today)
 
     def between(self) -> Iterator[Change]:
         """Yield the change itself, for checks that read all manifests of both trees."""

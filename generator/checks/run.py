@@ -298,7 +298,7 @@ def compare(
     Raises:
         InputError: from `text_of`.
     """
-    return _place_by_file(judge_update(Change(old, new, targets, today), suite), text_of)
+    return _place_by_file(judge_update(Change.of_trees(old, new, targets, today), suite), text_of)
 
 
 def judge_change(

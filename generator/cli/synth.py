@@ -89,7 +89,21 @@ def _lines_of(release: Rendered, findings: str) -> Iterator[str]:
         yield f"  replaced the version folders of the earlier layout: {', '.join(written.earlier)}"
     if platform.gitops:
         yield f"  {_applied(release, written.folder, platform.gitops)}"
-    yield from (f"  applied with the release, but not generated or checked by mpigen: {path}" for path in written.kept)
+    if folder := _earlier_folder(release, written.folder):
+        yield f"  {folder} keeps the release before the rename: the page `Rename a platform` has the next steps"
+    engine = platform.gitops.engine_name if platform.gitops else "the release"
+    verb = "applies" if platform.gitops else "contains"
+    yield from (
+        f"  {engine} {verb} a file that mpigen neither generates nor checks: {path}" for path in release.applied
+    )
+
+
+def _earlier_folder(release: Rendered, folder: Path) -> Path | None:
+    """Return the folder of the release before a rename of the platform; None if there is none."""
+    if not release.platform.renamed_from:
+        return None
+    earlier = folder.with_name(release.platform.renamed_from)
+    return earlier if earlier.exists() else None
 
 
 def _parts(release: Rendered) -> str:

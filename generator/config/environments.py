@@ -109,6 +109,10 @@ def merge(data: dict[str, Any], environment: str) -> Merged:
     merged, origin = merger.merge_mappings(base, rest, _Origin((), here, kept))
     if isinstance(base.get("platform"), str) and "platform" not in rest and not wrong_name:
         merged["platform"] = f"{base['platform']}-{environment}"
+        if isinstance(base.get("renamedFrom"), str) and "renamedFrom" not in rest:
+            merged["renamedFrom"] = f"{base['renamedFrom']}-{environment}"
+    elif "renamedFrom" not in rest:
+        merged.pop("renamedFrom", None)  # the earlier name of the base is not the name of this environment
     return Merged(environment, merged, tuple(merger.mistakes), origin)
 
 

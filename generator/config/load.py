@@ -243,9 +243,10 @@ def salvage(data: dict[str, Any]) -> tuple[PartialPlatform, list[Mistake]]:
     lists: dict[str, Any] = {section: kept.known for section, kept in entries.items()}
     lists["pools"] = {index: pool.wired(fabrics) for index, pool in pools.known.items()}
     mappings: dict[str, Any] = {section: kept.section for section, kept in sections.items()}
-    name, removed = data.get("platform"), data.get("removed")
+    name, earlier, removed = (data.get(key) for key in ("platform", "renamedFrom", "removed"))
     partial = PartialPlatform(
         platform=name if isinstance(name, str) else "",
+        renamed_from=earlier if isinstance(earlier, str) else "",
         removed=tuple(key for key in (removed if isinstance(removed, dict) else ()) if isinstance(key, str)),
         **lists,
         **mappings,

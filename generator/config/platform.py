@@ -74,6 +74,10 @@ class Platform(Section):
     platform: Annotated[Name, AfterValidator(_is_free_name)] = Field(examples=["prod-east"])
     """The name of the platform. The folder of its release and the root Cohort have this name. The names of other
     objects, such as the Applications of Argo CD, begin with it."""
+    renamed_from: Name | None = Field(default=None, examples=["prod"])
+    """The earlier name of the platform. `mpigen plan` then compares the release with the release in the folder of the
+    earlier name, and describes the rename. Remove the field after you have deleted this folder. Default: the platform
+    keeps its name."""
     release: Annotated[str, BeforeValidator(_is_string), AfterValidator(_is_semantic_version)] = Field(
         examples=["1.0.0"]
     )
@@ -167,6 +171,7 @@ class Platform(Section):
         sections |= {section: getattr(self, section) for section in SECTIONS}
         return PartialPlatform(
             platform=self.platform,
+            renamed_from=self.renamed_from or "",
             removed=tuple(self.removed),
             names=names,
             **sections,

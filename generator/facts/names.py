@@ -181,6 +181,9 @@ MANAGED_BY = {"app.kubernetes.io/managed-by": "mpigen"}
 PART_OF = "app.kubernetes.io/part-of"
 """Label of every generated object: the name of the platform."""
 
+REMOTE_COHORT = "-multikueue"
+"""End of the name of the Cohort of tenants whose jobs run on worker clusters. The name begins with the platform's."""
+
 LOCAL_QUEUE = "default"
 """The LocalQueue in each tenant's namespace. Because of its name, TrainJobs without a queue label use it
 (LocalQueueDefaulting, GA)."""

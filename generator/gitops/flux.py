@@ -126,7 +126,7 @@ def find_parts(platform: str, manifests: Iterable[Manifest]) -> list[Part]:
     problems: list[Problem] = []
     for item in manifests:
         if is_applied(item.file):
-            if folder := _folder_of(item.file):
+            if folder := folder_of(item.file):
                 by_folder.setdefault(folder, []).append(item)
             else:
                 message = "no Kustomization of Flux applies this file, because it is in no folder of its own"
@@ -147,7 +147,8 @@ def find_parts(platform: str, manifests: Iterable[Manifest]) -> list[Part]:
     return sorted(parts, key=_order)
 
 
-def _folder_of(file: str) -> str:
+def folder_of(file: str) -> str:
+    """Return the folder whose Kustomization applies a file of the release; empty for a file at the top."""
     first, *rest = file.split("/")
     if first not in (_CLUSTER, "tenants"):
         return first if rest else ""

@@ -1,4 +1,4 @@
-"""The topic `destination`: the cluster to which Argo CD applies the release."""
+"""The topic `destination`: the revision that the GitOps engine applies, and the cluster of Argo CD's Applications."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from generator.checks.objects import Change, ChangedObject
 from generator.facts.names import ARGOCD_FOLDER
 from generator.manifests import Manifest
-from generator.objects.fields import mapping, mappings, string
+from generator.objects.fields import mapping, mappings, string, strings
 from generator.plan.effect import Effect, Risk
 
 _GROUP = "argoproj.io"
+_FLUX_SOURCE = "source.toolkit.fluxcd.io"
 _DETAILS = (
     "Argo CD deletes no object of the old cluster, and updates none: revoked permissions stay valid there",
     "Argo CD moves no jobs, volumes and Secrets to the new cluster",
@@ -18,6 +19,12 @@ _DETAILS = (
 
 
 def find_destination_effects(change: Change) -> Iterator[Effect]:
+    """Yield an effect for each pair of clusters between which Applications move, and for each other revision."""
+    yield from _find_clusters(change)
+    yield from _find_revisions(change)
+
+
+def _find_clusters(change: Change) -> Iterator[Effect]:
     """Yield an effect for each pair of clusters between which Applications move.
 
     Argo CD compares only the new cluster with the release (argo-cd v3.2.1 controller/state.go CompareAppState reads the
@@ -43,3 +50,33 @@ def _destination(item: Manifest) -> str:
         return servers.pop() if len(servers) == 1 else ""
     destination = mapping(spec, "destination")
     return string(destination.get("server")) or string(destination.get("name"))
+
+
+def _find_revisions(change: Change) -> Iterator[Effect]:
+    """Yield an effect for each pair of revisions between which Applications, or the GitRepository of Flux, move.
+
+    The objects of this change are not the objects that the engine applies from the new revision, so their number and
+    their meaning are unknown here.
+    """
+    moved: dict[tuple[str, str, str], list[Manifest]] = {}
+    for item in ChangedObject.between(change):
+        engine = "Flux" if item.new.group == _FLUX_SOURCE else "Argo CD"
+        pair = (_revision(item.old), _revision(item.new))
+        if all(pair) and pair[0] != pair[1]:
+            moved.setdefault((engine, *pair), []).append(item.new)
+    for (engine, before, after), objects in sorted(moved.items()):
+        text = f"{engine} applies the revision `{after}` instead of `{before}`"
+        details = ("this plan compares the files on disk, and `mpigen promote` prints the plan between both revisions",)
+        yield Effect("destination", Risk.MEDIUM, f"revision {after}", text, details, tuple(objects), before, after)
+
+
+def _revision(item: Manifest) -> str:
+    """Return the revision of an Application, of the Applications of an ApplicationSet, or of a GitRepository."""
+    spec = mapping(item.body, "spec")
+    if (item.group, item.kind) == (_FLUX_SOURCE, "GitRepository"):
+        return next(iter(strings([*mapping(spec, "ref").values()])), "")
+    if item.group != _GROUP or item.kind not in ("Application", "ApplicationSet"):
+        return ""
+    if item.kind == "ApplicationSet":
+        spec = mapping(spec, "template", "spec")
+    return string(mapping(spec, "source").get("targetRevision"))

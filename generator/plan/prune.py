@@ -28,7 +28,7 @@ from generator.facts.names import FLUX_PRUNE, SYNC_OPTIONS
 from generator.manifests import Manifest
 from generator.objects.fields import mapping, string, strings
 from generator.plan.effect import Effect, Risk
-from generator.plan.renames import find_renames
+from generator.plan.renames import find_platform_rename, find_renames
 from generator.plan.subjects import Statement, Teams, conjugate, merge, plural
 from generator.plan.teams import describe_team, find_belongings
 from generator.plan.trees import find_lenders
@@ -42,11 +42,13 @@ _TENANT_FILE = re.compile(r"tenants/(?P<tenant>[^/]+)/.")
 
 
 def find_prune_effects(change: Change) -> Iterator[Effect]:
-    """Yield the removed teams, namespaces, volume claims, Secrets, ExternalSecrets, and ClusterQueues in use.
+    """Yield the rename of the platform, and the removed objects that matter.
 
-    A removed ClusterQueue is in use if a LocalQueue of a remaining namespace refers to it, or if the old files have no
-    LocalQueue at all. With Flux, also yield the removed objects that Flux keeps.
+    These are removed teams, namespaces, volume claims, Secrets, ExternalSecrets, and ClusterQueues in use. A removed
+    ClusterQueue is in use if a LocalQueue of a remaining namespace refers to it, or if the old files have no LocalQueue
+    at all. With Flux, also yield the removed objects that Flux keeps.
     """
+    yield from find_platform_rename(change)
     removed = change.all_removed
     if not removed:
         return

@@ -1,11 +1,29 @@
-"""Teams that an update renames: `renamedFrom` of the platform file names the earlier team."""
+"""Teams and platforms that an update renames: `renamedFrom` of the platform file names the earlier team or platform.
+
+If an update deletes the folder of the earlier name while Argo CD still has the ApplicationSet of this name, its
+generator finds no folder of a team, so Argo CD deletes the Applications of all teams, and their finalizer deletes all
+objects that still have the tracking id of these Applications (argo-cd v3.2.1
+applicationset/controllers/applicationset_controller.go deleteInCluster, controller/appcontroller.go
+finalizeApplicationDeletion). If the folder stays, the Applications of both names apply the same objects, and each one
+replaces the tracking id of the other, because both have `selfHeal`.
+
+Flux fails to fetch a revision without the folder, and keeps the last one (source-controller v1.7.3
+internal/controller/gitrepository_controller.go validateSparseCheckoutPaths), so its Kustomizations of both names apply
+the same objects in turn.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 
 from generator.checks.change.removals import Departures
 from generator.checks.objects import Change
+from generator.objects.platform_name import find_rename, find_renamed
+from generator.plan.effect import Effect, Risk
+from generator.plan.subjects import plural
+
+_ENGINES = (("argoproj.io", "ApplicationSet"), ("kustomize.toolkit.fluxcd.io", "Kustomization"))
 
 
 def find_renames(change: Change) -> Mapping[str, str]:
@@ -19,3 +37,39 @@ def find_renames(change: Change) -> Mapping[str, str]:
     gone = {item.name for item in change.removed("", "Namespace")} & (departures.before - departures.after)
     new = departures.after - departures.before
     return {earlier: team for team, earlier in departures.renames.items() if earlier in gone and team in new}
+
+
+def find_platform_rename(change: Change) -> Iterator[Effect]:
+    """Yield the rename of the platform, with the number of objects of each kind that get another name.
+
+    The old objects of the change already have their new names (generator/objects/platform_name.py), so no other effect
+    names them.
+    """
+    names = find_rename(change.old, change.new)
+    if names is None:
+        return
+    earlier, name = names
+    renamed = find_renamed(change.old, change.new, earlier, name)
+    argocd, flux = (any((item.group, item.kind) == engine for item in change.new) for engine in _ENGINES)
+    text = f"platform `{earlier}` is renamed to `{name}`: namespaces and jobs stay, but "
+    steps = "the page `Rename a platform` has the steps"
+    if argocd:
+        text += (
+            f"if you delete the folder `{earlier}` first, Argo CD deletes the Applications of all teams, and after a "
+        )
+        text += "confirmation their objects"
+        first = f"the ApplicationSet `{earlier}-tenants` and the Applications of `{earlier}` without their objects"
+        details = [
+            f"before you merge, delete {first}: {steps}",
+            "Applications of both names would apply the same objects again and again",
+        ]
+    elif flux:
+        text += "Kustomizations of both names apply the same objects until you delete the old ones"
+        details = [f"before you merge, delete the Kustomizations of `{earlier}` without their objects: {steps}"]
+    else:
+        text += "the objects with the earlier name stay until you delete them"
+        details = [steps]
+    kinds = Counter(item.kind for item in renamed)
+    counts = ", ".join(f"{count} {plural(kind, count)}" for kind, count in sorted(kinds.items()))
+    details.append(f"new names: {counts}")
+    yield Effect("prune", Risk.HIGH, f"platform {earlier}", text, tuple(details), tuple(renamed), earlier, name)

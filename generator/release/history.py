@@ -81,12 +81,14 @@ class Tree:
         return [manifest for path, data in self.others.items() for manifest in read(data, self.prefix + path)]
 
 
-def find_replaced(home: Path, against: str = "") -> Tree | None:
+def find_replaced(home: Path, against: str = "", predecessor: str = "") -> Tree | None:
     """Return the release that a new one replaces; None if there is none.
 
     Args:
         home: the folder of the platform, which may be missing.
         against: a folder, or else a Git revision. By default the release of HEAD; if HEAD has none, the one on disk.
+        predecessor: the earlier name of the platform. If a place has no release of the platform, the release in the
+            folder of this name is the replaced one. Empty if the platform keeps its name.
 
     Raises:
         ConfigError: there is no such revision, `home` is in no Git repository, or git cannot be run.
@@ -100,10 +102,20 @@ def find_replaced(home: Path, against: str = "") -> Tree | None:
         if repository is None:
             message = f"`{against}` is no folder, and `{home}` is in no Git repository"
             raise ConfigError((Problem(message, "name the folder of a release", path="--against"),))
-        return _read_revision(repository, repository.require_commit(against, "--against"), against, home)
+        commit = repository.require_commit(against, "--against")
+        committed_trees = (_read_revision(repository, commit, against, folder) for folder in _homes(home, predecessor))
+        return next(filter(None, committed_trees), None)
     head = repository.commit(HEAD) if repository else ""
-    committed = _read_revision(repository, head, HEAD, home) if repository and head else None
-    return committed or _read_folder(home, f"replaced:{home}/")
+    for folder in _homes(home, predecessor):
+        if repository and head and (committed := _read_revision(repository, head, HEAD, folder)):
+            return committed
+    on_disk = (_read_folder(folder, f"replaced:{folder}/") for folder in _homes(home, predecessor))
+    return next(filter(None, on_disk), None)
+
+
+def _homes(home: Path, predecessor: str) -> list[Path]:
+    """Return the folder of a platform, and the folder that the platform had under its earlier name."""
+    return [home, *([home.with_name(predecessor)] if predecessor else [])]
 
 
 def _read_folder(home: Path, prefix: str) -> Tree | None:
@@ -166,7 +178,9 @@ class Update:
 def read_update(home: Path, against: str = "") -> Update:
     """Read the release in a folder, and the release before the update.
 
-    If the folder is missing, the update deletes the release: it has no objects, and its lock is the one before.
+    If the folder is missing, the update deletes the release: it has no objects, and its lock is the one before. If
+    another folder beside it has the renamed platform, the update replaces the release by the one in that folder. If the
+    revision lacks a renamed platform, the release before the update is in the folder of its earlier name.
 
     Args:
         home: the folder of the release, with `release.json`.
@@ -184,6 +198,10 @@ def read_update(home: Path, against: str = "") -> Update:
     if before is None:
         before, place = _read_committed(home, against, "--against")
     after = _read_files(home)
+    if after is None and LOCK in before and (successor := _find_successor(home)):
+        home, after = successor, _read_files(successor)
+    if LOCK not in before and after and LOCK in after:
+        before, place = _read_predecessor(after, home, against, "--against") or (before, place)
     if after is None and LOCK in before:
         return Update([*_read_objects(before, {})], [], _decode(before[LOCK], f"{place}/{LOCK}"), place)
     if after is None or LOCK not in after:
@@ -191,6 +209,25 @@ def read_update(home: Path, against: str = "") -> Update:
         raise OutputError((Problem("is not the folder of a release", fix, str(home)),))
     _require_read(_read_whole(home), after)
     return _read_both(before, after, place, str(home))
+
+
+def _find_successor(home: Path) -> Path | None:
+    """Return the folder beside a missing one whose platform has the missing folder as its earlier name."""
+    locks = sorted(home.parent.glob(f"*/{LOCK}"))
+    return next(
+        (lock.parent for lock in locks if _decode(read_document(lock), str(lock)).predecessor == home.name), None
+    )
+
+
+def _read_predecessor(
+    after: Mapping[str, bytes], home: Path, revision: str, option: str
+) -> tuple[dict[str, bytes], str] | None:
+    """Return the files and the place of a renamed platform in a revision that has only its earlier name; else None."""
+    predecessor = _decode(after[LOCK], f"{home}/{LOCK}").predecessor
+    if not predecessor or Path(revision).is_dir():
+        return None
+    before, place = _read_committed(home.with_name(predecessor), revision, option)
+    return (before, place) if LOCK in before else None
 
 
 def read_update_between(home: Path, before: str, after: str) -> Update:
@@ -213,6 +250,8 @@ def read_update_between(home: Path, before: str, after: str) -> Update:
     if not place_after:
         fix = "name a branch, tag or commit that has the files of this release"
         raise OutputError((Problem(f"the revision `{after}` has no release in this folder", fix, str(home)),))
+    if LOCK not in old:
+        old, place = _read_predecessor(new, home, revisions[0], "--to") or (old, place)
     return _read_both(_leave_out_application(old), _leave_out_application(new), place, place_after)
 
 

@@ -34,6 +34,7 @@ class Release:
             generator/objects/protections.py.
         removed: team or namespace → its acknowledgement in the platform file, with `reason`, `until` and `unretired`.
         renames: team → its earlier name.
+        predecessor: the earlier name of the platform; empty if the platform keeps its name.
     """
 
     platform: str
@@ -44,6 +45,7 @@ class Release:
     protections: Mapping[str, str] = field(default_factory=dict)
     removed: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     renames: Mapping[str, str] = field(default_factory=dict)
+    predecessor: str = ""
 
     @property
     def lock(self) -> Lock:
@@ -58,6 +60,7 @@ class Release:
             dict(self.protections),
             dict(self.removed),
             dict(self.renames),
+            self.predecessor,
         )
 
 
@@ -75,6 +78,7 @@ class Lock:
         protections: object → its protection, as in `Release`. Locks of earlier versions of mpigen have none.
         removed: the acknowledged removals, as in `Release`.
         renames: team → its earlier name.
+        predecessor: the earlier name of the platform, as in `Release`.
     """
 
     platform: str
@@ -85,6 +89,7 @@ class Lock:
     protections: Mapping[str, str] = field(default_factory=dict)
     removed: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     renames: Mapping[str, str] = field(default_factory=dict)
+    predecessor: str = ""
 
     @property
     def versioned(self) -> Mapping[str, str]:
@@ -106,6 +111,7 @@ class Lock:
             **({"protections": dict(self.protections)} if self.protections else {}),
             **({"removed": {name: dict(fields) for name, fields in self.removed.items()}} if self.removed else {}),
             **({"renames": dict(self.renames)} if self.renames else {}),
+            **({"predecessor": self.predecessor} if self.predecessor else {}),
         }
         metadata = {"name": self.platform, "annotations": {"config.kubernetes.io/local-config": "true"}}
         content = {"apiVersion": "mpigen.dev/v1", "kind": "Release", "metadata": metadata, "spec": spec}
@@ -134,6 +140,7 @@ class Lock:
                 *lock.protections.values(),
                 *(text for fields in lock.removed.values() for text in fields.values()),
                 *lock.renames.values(),
+                lock.predecessor,
             )
         except (KeyError, TypeError, AttributeError, RecursionError):
             raise ValueError("a field of the lock is missing or malformed") from None

@@ -221,5 +221,6 @@ def own_kinds() -> list[Kind]:
     spec["properties"]["protections"] = _map({"type": "string"})  # locks of earlier versions have none
     spec["properties"]["removed"] = _map({"type": "object", "additionalProperties": _TEXT})
     spec["properties"]["renames"] = _map(_TEXT)
+    spec["properties"]["predecessor"] = _TEXT
     schema = object_schema("mpigen.dev/v1", "Release", _record(metadata=metadata, spec=spec), {})
     return [Kind("mpigen.dev", "v1", "Release", "releases", "Cluster", schema)]

@@ -94,9 +94,9 @@ class Site:
         self.tree = pipeline.render(self.platform, app)
         self.known.update({item.identity: item for item in self.applied})
 
-    def apply_applications(self) -> None:
-        """Apply the folder `argocd/`, as an admin does once."""
-        for file in sorted((self.folder / "argocd").glob("*.yaml")):
+    def apply_applications(self, pattern: str = "*.yaml") -> None:
+        """Apply the files of the folder `argocd/` that match a pattern, as an admin does once."""
+        for file in sorted((self.folder / "argocd").glob(pattern)):
             for body in yaml.safe_load_all(file.read_text()):
                 self.argo.admin.apply(body, "tests")
 
@@ -141,6 +141,19 @@ class Site:
         for name in cluster:
             admin.delete(argo_object("Application", name))
             self._confirm_deletion({name})
+        for part in ("cluster", "tenants"):
+            admin.delete(argo_object("AppProject", f"{self.platform.platform}-{part}"))
+
+    def delete_applications(self) -> None:
+        """Delete all objects of Argo CD, but not the objects of the platform, as an admin does before a rename."""
+        admin = self.argo.admin
+        applications = argo_object("ApplicationSet", f"{self.platform.platform}-tenants")
+        admin.request("DELETE", admin.path_of(applications), {"propagationPolicy": "Orphan"})
+        wait_until("the ApplicationSet is gone", partial(trees.is_gone, admin, applications))
+        for name in self.argo.applications():
+            application = argo_object("Application", name)
+            set_finalizers(admin, application, [])
+            admin.delete(application)
         for part in ("cluster", "tenants"):
             admin.delete(argo_object("AppProject", f"{self.platform.platform}-{part}"))
 

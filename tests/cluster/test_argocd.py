@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import time
 from collections.abc import Iterator
 from functools import partial
 
 import pytest
 
-from generator.facts.names import GITOPS_ROLE
+from generator.facts.names import GITOPS_ROLE, PART_OF
 from tests.cluster import argocd, trees
 from tests.cluster.argocd import Application
 from tests.cluster.client import Body, Client, wait_until
@@ -24,6 +25,8 @@ from tests.cluster.training import Training, pods_of, start
 from tests.cluster.trees import Deployed
 
 pytestmark = pytest.mark.cluster
+RENAMED = {"Cohort", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
+"""The kinds with objects whose names contain the name of the platform."""
 QUIET = float(os.environ.get("MPIGEN_QUIET", "30"))
 """Seconds without a change in which Argo CD must start no operation."""
 
@@ -126,7 +129,7 @@ def test_a_team_leaves_while_changes_of_others_go_through(university: Site, jobs
 
 
 def missing(site: Site) -> list[str]:
-    """Return the objects that the cluster lacks of those that Argo CD applies."""
+    """Return the objects that Argo CD applies and that the cluster lacks."""
     return [item.resource for item in site.applied if not site.argo.admin.exists(item.body)]
 
 
@@ -175,6 +178,44 @@ def test_a_revert_restores_the_old_release(university: Site, jobs: dict[str, Tra
     university.wait_until_synced()
     assert missing(university) == []
     assert not has_view(admin, "aero", "press")
+    assert pods_of(admin, jobs) == running
+
+
+def test_a_renamed_platform_keeps_its_objects_and_jobs(university: Site, jobs: dict[str, Training]) -> None:
+    """The steps of docs/tasks/rename-a-platform.md, without the root Application."""
+    admin, running, old = university.argo.admin, pods_of(university.argo.admin, jobs), university.applied
+    uids = {item.identity: admin.read(item.body)["metadata"]["uid"] for item in old}
+    text = university.file.read_text()
+    university.delete_applications()
+    assert not university.argo.applications()
+    assert all(admin.exists(item.body) for item in old)
+
+    university.publish(text.replace("platform: university", "platform: campus\nrenamedFrom: university"))
+    university.apply_applications("project.yaml")
+    university.apply_applications("application.yaml")
+    names = {"campus-policies", "campus-cluster"}
+
+    def synced(found: dict[str, Application]) -> bool:
+        return all(found[name].is_synced and found[name].is_healthy for name in names)
+
+    university.argo.wait_for(university.commit, synced, names=names)
+    university.apply_applications("tenants.yaml")
+    university.wait_until_synced()
+
+    kept = {item.identity for item in university.applied}
+    renamed = [item for item in old if item.identity not in kept]
+    assert {item.kind for item in renamed} == RENAMED
+    assert all(PART_OF in item.labels for item in renamed)
+    for item in old:
+        stored = admin.read(item.body)["metadata"]
+        assert stored["uid"] == uids[item.identity]
+        assert (stored["labels"].get(PART_OF) == "university") == (item in renamed), item.resource
+    for item in renamed:
+        admin.delete(item.body)
+    shutil.rmtree(university.output / "university")
+    university.publish(university.file.read_text().replace("renamedFrom: university\n", ""))
+    university.wait_until_synced()
+    assert university.remaining() == university.applied
     assert pods_of(admin, jobs) == running
 
 

@@ -71,7 +71,7 @@ class Case:
     def change(self) -> Change:
         """Return the manifests before and after the update, with the locks of both releases."""
         if self.old:
-            return Change(list(read(self.old, "old.yaml")), list(read(self.new, "new.yaml")), {})
+            return Change.of_trees(list(read(self.old, "old.yaml")), list(read(self.new, "new.yaml")), {})
         text = platform_text(self.base)
         if self.before:
             text = patch(text, self.before, self.name)
@@ -84,7 +84,7 @@ class Case:
             **{file: patch(kept[file], change, self.name) for file, change in self.files.items()},
             **self.add,
         }
-        return Change(objects(old, old.files), objects(rendered, new), dict(rendered.targets))
+        return Change.of_trees(objects(old, old.files), objects(rendered, new), dict(rendered.targets))
 
     @property
     def effects(self) -> list[Effect]:

@@ -140,6 +140,8 @@ CHANGES = {
     ),
     "a stop of a retired team": Change((*TEAM_C, "stop"), "hold", ((*TEAM_C, "retired"),)),
     "a retirement without a day": Change((*TEAM_C, "retired"), {"reason": "test"}),
+    "an earlier name of the platform that is its name": Change(("renamedFrom",), "prod", (("platform",),)),
+    "an invalid earlier name of the platform": Change(("renamedFrom",), "Prod East"),
     "an earlier name of a team that stays": Change((*TENANT, "renamedFrom"), "team-b"),
     "an earlier name of two teams": Change((*TEAM_B, "renamedFrom"), "team-old", ((*TEAM_C, "renamedFrom"),)),
     "an invalid earlier name": Change((*TEAM_C, "renamedFrom"), "Team C"),

@@ -1,4 +1,4 @@
-"""change/*: teams and namespaces that a release removes or renames, and the acknowledgements in the platform file.
+"""change/*: removed and renamed teams, namespaces and platforms, and the acknowledgements in the platform file.
 
 `release.json` repeats the acknowledgements (`removed`) and the earlier names (`renamedFrom`) of the platform file, so
 that the checks also read them in a release on disk. An old tree without `release.json` comes from another generator,
@@ -194,5 +194,30 @@ def unknown_rename(change: Change) -> Iterator[Breach]:
                 "mpigen treats the team as a new one, and does not compare it with its earlier namespace",
                 f"remove `renamedFrom`, or correct the name: {suggest(earlier, departures.before)}",
                 namespace,
+                value=earlier,
+            )
+
+
+@check("change/unknown-predecessor", severity=WARNING, needs=Change)
+def unknown_predecessor(change: Change) -> Iterator[Breach]:
+    """Report a platform whose `renamedFrom` names no release.
+
+    `mpigen plan` then describes a new platform, and `mpigen synth` does not compare the objects with the release of the
+    earlier name, so a change that stops running jobs has no finding. The release of the earlier name must be in the
+    folder beside the folder of the new name, in Git or on disk. After the rename, `renamedFrom` has no effect, and the
+    check reports nothing.
+
+    Source: mpigen: it defines `renamedFrom`
+    """
+    if change.of_old(*_RELEASE):
+        return
+    for release in change.of_new(*_RELEASE):
+        if earlier := string(mapping(release.body, "spec").get("predecessor")):
+            yield Breach(
+                ("spec", "predecessor"),
+                f"`renamedFrom` of the platform is `{escape_control(earlier)}`, but there is no release with this name",
+                "mpigen treats the platform as a new one, and compares its objects with no earlier release",
+                "remove `renamedFrom`, or write the name of the folder in which the earlier release is",
+                release,
                 value=earlier,
             )

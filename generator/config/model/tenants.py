@@ -33,10 +33,10 @@ from generator.config.model.fields import (
 )
 from generator.config.model.isolation import Egress
 from generator.config.model.policies import ClassName, Registry, RuleName, Workloads
-from generator.config.model.queues import MULTI_KUEUE_CHECK
 from generator.config.model.quotas import Shares
 from generator.config.model.removals import Retirement
 from generator.config.model.secrets import Secrets
+from generator.facts.names import REMOTE_COHORT
 from generator.quantities import Quantity
 
 
@@ -329,7 +329,7 @@ class Cohort(Section):
 
 def workers_cohort(platform: str) -> str:
     """Return the name of the default cohort of tenants whose jobs run on worker clusters."""
-    return f"{platform}-{MULTI_KUEUE_CHECK}"
+    return platform + REMOTE_COHORT
 
 
 def remote_cohorts(tenants: Iterable[Tenant], cohorts: Iterable[Cohort]) -> AbstractSet[str]:

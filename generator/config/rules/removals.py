@@ -1,4 +1,4 @@
-"""The rules about removed and renamed teams."""
+"""The rules about removed and renamed teams, and about a renamed platform."""
 
 from __future__ import annotations
 
@@ -46,3 +46,12 @@ def contradictory_renames(platform: PartialPlatform) -> Iterator[Mistake]:
             )
             yield Mistake(path, message, fix)
         first.setdefault(earlier, tenant.name)
+
+
+@rule
+def platform_renamed_to_itself(platform: PartialPlatform) -> Iterator[Mistake]:
+    """Report a `renamedFrom` of the platform that is its present name."""
+    if platform.renamed_from and platform.renamed_from == platform.platform:
+        message = f"{format_value(platform.platform)} is also the present name of the platform, so nothing was renamed"
+        fix = "write the earlier name of the platform, or remove `renamedFrom`"
+        yield Mistake(("renamedFrom",), message, fix, reads=(("platform",),))

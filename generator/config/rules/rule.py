@@ -40,6 +40,7 @@ class PartialPlatform:
 
     Attributes:
         platform: the name of the platform; empty if it is not a string.
+        renamed_from: the earlier name of the platform; empty if it is not a string.
         removed: the keys of `removed` that are strings.
         names: section → the names of all of its entries, valid or not, in the order of the file.
         cluster: the section `cluster`, with the default in place of each invalid field. `policies`, `access`,
@@ -68,6 +69,7 @@ class PartialPlatform:
     isolation: Isolation
     queues: Queues
     gitops: GitOps | None
+    renamed_from: str = ""
     removed: tuple[str, ...] = ()
     invalid_fields: frozenset[str] = frozenset()
     unclear_pools: frozenset[int] = frozenset()
