@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from generator.checks.sources import Sources
     from generator.checks.submission import Destination, Submission
     from generator.components.app import App
+    from generator.config.model.cluster import GitOps
     from generator.config.platform import Platform
     from generator.plan.effect import Effect
     from generator.release import Release, Tree, Written
@@ -365,14 +366,15 @@ def promote(
     Args:
         platform_file: a platform.yaml. One line of it changes.
         environment: the environment to promote; empty for a file without environments.
-        revision: the branch, tag or commit that the engine should follow. The local clone has it.
+        revision: the branch, tag or commit that the engine should follow. The local clone has it. For an artifact in
+            an OCI registry, the tag of the artifact: the clone has the Git tag `<platform>/<tag>`, or `<tag>`.
         output: the folder for releases.
         today: the day of the plan, as for `plan`.
 
     Raises:
         ConfigError: the platform file is invalid, a Python file or without `gitops`, its line cannot be edited, there
-            is no Git revision `revision`, the clone lacks the revision that the engine follows now, or Flux reads the
-            name of a tag as the name of a branch.
+            is no Git revision `revision`, the clone lacks the revision that the engine follows now, Flux reads the
+            name of a tag as the name of a branch, or a revision is a digest or a range of versions in a registry.
         OutputError: `revision` has no release of this platform, or the release on disk differs from what the platform
             file renders, or a file cannot be written. Nothing has changed then.
         DocumentError: a file of a release is not YAML.
@@ -389,7 +391,8 @@ def promote(
         message = "the platform has no `gitops`, so no engine follows a revision"
         raise ConfigError((Problem(message, "add `gitops`, and run `mpigen synth`", str(platform_file)),))
     before, home = platform.gitops.revision, output / platform.platform
-    planned = _plan_between(platform, home, before, revision, today)
+    old, new = (_find_commit(platform, platform.gitops, name, home, platform_file) for name in (before, revision))
+    planned = _plan_between(platform, home, old, new, today)
     path, edited = _edit_revision(platform_file, text, environment, revision)
     from generator import App, release
 
@@ -416,6 +419,27 @@ def promote(
         replace_file(platform_file, text)
         raise
     return Promotion(path, before, revision, planned, written)
+
+
+def _find_commit(platform: Platform, gitops: GitOps, revision: str, home: Path, platform_file: Path) -> str:
+    """Return the Git revision with the release that a revision names: for an artifact of a registry, its Git tag.
+
+    Raises:
+        ConfigError: the revision is a digest or a range of versions in a registry.
+    """
+    from generator import release
+
+    if not gitops.is_oci:
+        return revision
+    named = gitops.model_copy(update={"revision": revision})
+    if named.is_digest or named.is_range:
+        message = f"`{revision}` names no Git tag, so mpigen cannot compare its release"
+        fix = "promote from one tag to another, or edit `gitops.revision` by hand and run `mpigen synth`"
+        raise ConfigError((Problem(message, fix, str(platform_file)),))
+    tag = f"{platform.platform}/{revision}"
+    if release.is_tag(home, tag):
+        return tag
+    return revision if release.is_tag(home, revision) or not named.is_version else tag
 
 
 def _plan_between(platform: Platform, home: Path, before: str, after: str, today: dt.date | None) -> Planned:

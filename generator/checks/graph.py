@@ -235,6 +235,8 @@ class Graph:
         """
         target, manifest = reference.target, reference.manifest
         is_defined = bool(reference.lacking & self.namespaces)
+        if target.owned and self.objects.is_complete:
+            return True
         if target.compared:
             is_same_kind = target.identity == (manifest.group, manifest.kind)
             others = {*known} - {manifest.name if is_same_kind else ""}

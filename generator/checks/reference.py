@@ -199,6 +199,21 @@ def _normalize(repository: str) -> str:
     return text if "://" in text and not text.startswith("ssh://") else text.removeprefix("ssh://").replace(":", "/", 1)
 
 
+@check("reference/flux", severity=ERROR, needs=Graph)
+def flux(graph: Graph) -> Iterator[Breach]:
+    """Report a source or a Kustomization that a Kustomization of Flux names, but that is in no file.
+
+    Flux applies nothing until the object exists: ArtifactFailed or DependencyNotReady. Sources are GitRepositories,
+    OCIRepositories and Buckets. `dependsOn` and `healthChecks` name other Kustomizations. In `healthChecks`, the check
+    ignores other kinds. `flux bootstrap` creates a GitRepository and a Kustomization `flux-system`, so these may be in
+    no file. Outside of a complete release of mpigen, the check reports an object only if the files have another object
+    of its kind, and the finding is a warning.
+
+    Source: kustomize-controller v1.7.3 internal/controller/kustomization_controller.go getSource, checkDependencies
+    """
+    yield from _report(graph, "reference/flux")
+
+
 @check("reference/path", severity=WARNING, needs=Graph)
 def path(graph: Graph) -> Iterator[Breach]:
     """Report an Argo CD Application whose `path` is a folder that the release lacks.

@@ -33,12 +33,13 @@ def promote(environment: str, revision: str, platform: Path | None, output: Path
     """Set `gitops.revision` of ENVIRONMENT to REV, and show what the change means for teams, jobs and nodes.
 
     Without `environments` in the platform file, leave out ENVIRONMENT. mpigen edits one line of the platform
-    file, and writes the Application of Argo CD or the GitRepository of Flux with this revision. To roll back, name
-    an older tag.
+    file, and writes the Application of Argo CD or the source of Flux with this revision. To roll back, name an
+    older tag.
 
     mpigen compares the releases of both revisions in the local clone of the Git repository, as `mpigen plan`
     does. It contacts no cluster: the cluster changes only after you merge the commit. The root Application of
-    Argo CD then updates the other Applications. For Flux, an admin applies the GitRepository.
+    Argo CD then updates the other Applications. For Flux, an admin applies the source: a GitRepository or
+    OCIRepository. The release of the artifact `1.1.0` in an OCI registry is at the Git tag `<platform>/1.1.0`.
     """
     from generator import pipeline
     from generator.report import plan as report

@@ -15,6 +15,7 @@ from generator.objects.pods import RUNTIMES
 
 if TYPE_CHECKING:
     from generator.config.model.cluster import GitOps
+    from generator.config.platform import Platform
     from generator.pipeline import Rendered, Synthesis
     from generator.release import Written
 
@@ -123,6 +124,8 @@ def _applied(release: Rendered, folder: Path, gitops: GitOps) -> str:
     """Return the line about the branch or tag that the GitOps engine applies."""
     from generator.release import is_tag
 
+    if gitops.is_oci:
+        return describe_artifact(release.platform, gitops, release.environment)
     platform, engine = release.platform, gitops.engine_name
     revision = gitops.revision.removeprefix("refs/tags/")
     tag = f"{platform.platform}/{platform.release}"
@@ -136,3 +139,20 @@ def _applied(release: Rendered, folder: Path, gitops: GitOps) -> str:
     if gitops.is_version:
         return f"{engine} applies this release after you commit it and push the tag or branch `{revision}` with it"
     return f"{engine} applies this release after you commit it and push it to `{revision}`"
+
+
+def describe_artifact(platform: Platform, gitops: GitOps, environment: str) -> str:
+    """Return the line about the artifact of an OCI registry that Flux applies."""
+    revision = gitops.revision
+    artifact = f"{gitops.repository}/{platform.platform}"
+    version = str(platform.release)
+    if gitops.is_digest:
+        rest = "to apply this release, push it and write its digest into `gitops.revision`"
+        return f"Flux applies `{artifact}@{revision}`; {rest}"
+    if gitops.is_range:
+        return f"Flux applies the newest tag in the range `{revision}`; push this release to `{artifact}:{version}`"
+    if revision != version and gitops.is_version:
+        command = " ".join(["mpigen promote", *filter(None, [environment]), "--to", version])
+        pushed = f"push it to `{artifact}:{version}`"
+        return f"Flux applies the tag `{revision}`; to apply this release, commit it, {pushed} and run `{command}`"
+    return f"Flux applies this release after you push it to `{artifact}:{revision}`"

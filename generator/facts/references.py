@@ -44,6 +44,7 @@ class Target:
         check: the check that reports an absent object; empty if no check does.
         absent: the severity of an absent object in a complete release.
         compared: True if a check reports an absent object only if the files have another object of the kind.
+        owned: True if a complete release has each such object that it names, even if it has no other of the kind.
         of_users: True if users create such objects in their namespaces.
         given: patterns of the names of objects that exist without a file.
         add: the fix.
@@ -56,6 +57,7 @@ class Target:
     absent: str
     source: str
     compared: bool = False
+    owned: bool = False
     of_users: bool = False
     given: Sequence[str] = ()
     add: str = ""

@@ -1,7 +1,8 @@
-"""Flux: the GitRepository and the Kustomizations of a platform, and the annotations of objects that Flux keeps.
+"""Flux: the source and the Kustomizations of a platform, and the annotations of objects that Flux keeps.
 
-An admin applies two objects: the GitRepository, which names the revision, and the Kustomization of the platform. The
-latter applies the other Kustomizations, one for each folder of the cluster and one for each team, at the same revision.
+An admin applies two objects: the GitRepository or OCIRepository, which names the revision, and the Kustomization of the
+platform. The latter applies the other Kustomizations, one for each folder of the cluster and one for each team, at the
+same revision.
 
 - A Kustomization applies its folder in stages: ClusterRoles and Namespaces, then kinds such as DeviceClass, then the
   rest. It sends all objects of a stage as a dry run first, so one rejected object holds up its whole stage (pkg/ssa
@@ -40,6 +41,7 @@ from generator.facts.table import read_table
 from generator.gitops.argocd import find_tenant, is_applied
 from generator.manifests import Body, Manifest, omit_none
 
+_SOURCE_VERSION = "source.toolkit.fluxcd.io/v1"
 _POLICIES = ("admission", "isolation")
 """Folders of `cluster/` with the policies that exist before any user gets rights."""
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?")
@@ -102,7 +104,9 @@ def flux_manifests(platform: Platform, manifests: Sequence[Manifest]) -> list[Ma
     parts = find_parts(platform.platform, manifests)
     cluster = [part for part in parts if not part.tenant]
     return [
-        Manifest(git_repository(platform, gitops), FLUX_SOURCE),
+        Manifest(
+            _oci_repository(platform, gitops) if gitops.is_oci else _git_repository(platform, gitops), FLUX_SOURCE
+        ),
         Manifest(_kustomization_of_platform(platform, gitops), FLUX_PLATFORM),
         *(
             Manifest(
@@ -174,10 +178,30 @@ def _metadata(platform: Platform, gitops: GitOps, name: str) -> Body:
     return {"name": name, "namespace": gitops.namespace_on(platform.cluster)}
 
 
-def git_repository(platform: Platform, gitops: GitOps) -> Body:
+def _oci_repository(platform: Platform, gitops: GitOps) -> Body:
+    """Return the OCIRepository. Its artifact has the files of the release, and no folder around them.
+
+    Each platform has a repository of its own in the registry, because several platforms can have the same version.
+    """
+    return {
+        "apiVersion": _SOURCE_VERSION,
+        "kind": "OCIRepository",
+        "metadata": _metadata(platform, gitops, platform.platform),
+        "spec": omit_none(
+            {
+                "interval": "1m",
+                "url": f"{gitops.repository}/{platform.platform}",
+                "ref": gitops.flux_reference,
+                "secretRef": {"name": gitops.secret} if gitops.secret else None,
+            }
+        ),
+    }
+
+
+def _git_repository(platform: Platform, gitops: GitOps) -> Body:
     """Return the GitRepository, whose artifact has only the folder of this platform."""
     return {
-        "apiVersion": "source.toolkit.fluxcd.io/v1",
+        "apiVersion": _SOURCE_VERSION,
         "kind": "GitRepository",
         "metadata": _metadata(platform, gitops, platform.platform),
         "spec": omit_none(
@@ -195,7 +219,7 @@ def git_repository(platform: Platform, gitops: GitOps) -> Body:
 def _kustomization_of_platform(platform: Platform, gitops: GitOps) -> Body:
     """Return the Kustomization that applies the other Kustomizations.
 
-    It does not apply its own manifest and the GitRepository, because the manifest at a tag names the tag of an earlier
+    It does not apply its own manifest and the source, because the manifest at a tag names the tag of an earlier
     release. With `Orphan`, its deletion deletes no other Kustomization.
     """
     rest = {"prune": True, "deletionPolicy": "Orphan"}
@@ -238,6 +262,9 @@ def _kustomization(platform: Platform, gitops: GitOps, name: str, folder: str, r
     - `force` is false by default: Flux never deletes and creates an object again to change an immutable field.
     """
     account = gitops.account_on(platform.cluster).rpartition("/")[2]
+    source, root = (
+        ("OCIRepository", ".") if gitops.is_oci else ("GitRepository", f"./{gitops.path}/{platform.platform}")
+    )
     return {
         "apiVersion": "kustomize.toolkit.fluxcd.io/v1",
         "kind": "Kustomization",
@@ -247,8 +274,8 @@ def _kustomization(platform: Platform, gitops: GitOps, name: str, folder: str, r
                 "interval": "10m",
                 "retryInterval": "1m",
                 "timeout": "2m",
-                "path": f"./{gitops.path}/{platform.platform}/{folder}",
-                "sourceRef": {"kind": "GitRepository", "name": platform.platform},
+                "path": f"{root}/{folder}",
+                "sourceRef": {"kind": source, "name": platform.platform},
                 "serviceAccountName": account,
                 **rest,
             }

@@ -2,7 +2,9 @@
 
 The tests play source-controller, whose rules are few: they read the GitRepository's `ref` and `sparseCheckout`, pack
 these folders of the commit with `git archive`, serve the archive by HTTP, and write `status.artifact` of the
-GitRepository (source-controller v1.7.3 internal/controller/gitrepository_controller.go reconcileArtifact).
+GitRepository (source-controller v1.7.3 internal/controller/gitrepository_controller.go reconcileArtifact). For an
+OCIRepository, they pack the folder that `flux push artifact --path` would push from HEAD: its files are at the root of
+the archive, and the revision is `tag@digest` (ocirepository_controller.go getRevision, reconcileArtifact).
 kustomize-controller is upstream's, with the rights of Flux's installation: it is a cluster admin (flux2 v2.7.5
 manifests/rbac/reconciler.yaml), and impersonates the account of a Kustomization.
 """
@@ -100,31 +102,38 @@ class Flux:
         return {item["metadata"]["name"]: Kustomization(item) for item in items}
 
     def refresh(self) -> str:
-        """Write the newest archive into the status of each GitRepository, and return the last revision."""
+        """Write the newest archive into the status of each source, and return the last revision."""
         revision = ""
         for item in self.admin.items(SOURCE_VERSION, "GitRepository", NAMESPACE):
             ((key, value),) = item["spec"]["ref"].items()
             reference = _KINDS_OF_REFERENCE[key].format(value)
             commit = self.repository.git("rev-parse", f"{reference}^{{commit}}").strip()
             revision = f"{value}@sha1:{commit}"
-            archive = self._pack(commit, item["spec"]["sparseCheckout"])
-            path = f"gitrepository/{item['metadata']['name']}/{commit}.tar.gz"
-            self.artifacts.content[f"/{path}"] = archive
-            artifact = {
-                "path": path,
-                "url": f"http://127.0.0.1:{self.artifacts.port}/{path}",
-                "revision": revision,
-                "digest": f"sha256:{hashlib.sha256(archive).hexdigest()}",
-                "lastUpdateTime": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-                "size": len(archive),
-            }
-            status = {"status": {"artifact": artifact, "observedGeneration": item["metadata"]["generation"]}}
-            body = {**item, "apiVersion": SOURCE_VERSION, "kind": "GitRepository"}
-            self.admin.request("PATCH", f"{self.admin.path_of(body)}/status", status, _MERGE)
+            self._store("GitRepository", item, revision, self._pack(commit, item["spec"]["sparseCheckout"]))
+        for item in self.admin.items(SOURCE_VERSION, "OCIRepository", NAMESPACE):
+            archive = self._pack(f"HEAD:output/{item['spec']['url'].rpartition('/')[2]}")
+            revision = f"{item['spec']['ref']['tag']}@sha256:{hashlib.sha256(archive).hexdigest()}"
+            self._store("OCIRepository", item, revision, archive)
         return revision
 
-    def _pack(self, commit: str, folders: Collection[str]) -> bytes:
-        command = ["git", "archive", "--format=tar.gz", commit, "--", *folders]
+    def _store(self, kind: str, item: Body, revision: str, archive: bytes) -> None:
+        """Serve an archive, and write its place into the status of a source."""
+        path = f"{kind.lower()}/{item['metadata']['name']}/{revision.rpartition(':')[2]}.tar.gz"
+        self.artifacts.content[f"/{path}"] = archive
+        artifact = {
+            "path": path,
+            "url": f"http://127.0.0.1:{self.artifacts.port}/{path}",
+            "revision": revision,
+            "digest": f"sha256:{hashlib.sha256(archive).hexdigest()}",
+            "lastUpdateTime": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "size": len(archive),
+        }
+        status = {"status": {"artifact": artifact, "observedGeneration": item["metadata"]["generation"]}}
+        body = {**item, "apiVersion": SOURCE_VERSION, "kind": kind}
+        self.admin.request("PATCH", f"{self.admin.path_of(body)}/status", status, _MERGE)
+
+    def _pack(self, tree: str, folders: Collection[str] = ()) -> bytes:
+        command = ["git", "archive", "--format=tar.gz", tree, "--", *folders]
         return subprocess.run(command, cwd=self.repository.folder, capture_output=True, check=True).stdout
 
     def reconcile(self, name: str) -> None:
@@ -183,7 +192,7 @@ class Kustomization:
 
 def flux_object(kind: str, name: str) -> Body:
     """Return the identity of an object of Flux."""
-    version = SOURCE_VERSION if kind == "GitRepository" else API_VERSION
+    version = SOURCE_VERSION if kind.endswith("Repository") else API_VERSION
     return {"apiVersion": version, "kind": kind, "metadata": {"name": name, "namespace": NAMESPACE}}
 
 

@@ -135,7 +135,8 @@ def site(
         started.end()
         for name in started.kustomizations():
             delete_without_finalizer(admin, name)
-        admin.delete(flux_object("GitRepository", "site"))
+        for kind in ("GitRepository", "OCIRepository"):
+            admin.delete(flux_object(kind, "site"))
     trees.remove_all(admin, on_the_cluster)
     for node in nodes:
         admin.delete(node)
@@ -295,6 +296,27 @@ def test_a_revert_restores_the_old_release(site: Site, jobs: dict[str, Training]
     site.flux.wait_until_ready(site.revision, site.names)
     assert [item.resource for item in site.applied if not admin.exists(item.body)] == []
     assert admin.read(astro)["metadata"]["uid"] == before
+    assert pods_of(admin, jobs) == running
+
+
+def test_a_platform_moves_to_a_registry(site: Site, jobs: dict[str, Training]) -> None:
+    """An admin applies the OCIRepository and the Kustomization of the platform, and deletes the GitRepository."""
+    admin, running = site.admin, pods_of(site.admin, jobs)
+    before = versions_of(admin, site.of_tenant("chem"))
+    registry = '"oci://registry.example.com/clusters", revision: 1.4.0'
+    text = site.file.read_text().replace("release: 1.0.0", "release: 1.4.0")
+    site.write(text.replace('"https://git.example.com/platform.git"', registry))
+    for item in site.tree:
+        if item.file in (FLUX_SOURCE, FLUX_PLATFORM):
+            admin.apply(item.body, "tests")
+    site.revision = site.flux.refresh()
+    assert site.revision.startswith("1.4.0@sha256:")
+    site.flux.wait_until_ready(site.revision, site.names)
+    admin.delete(flux_object("GitRepository", "site"))
+    site.flux.reconcile("site.chem")
+    site.flux.wait_until_ready(site.revision, site.names)
+    assert [item.resource for item in site.applied if not admin.exists(item.body)] == []
+    assert versions_of(admin, site.of_tenant("chem")) == before
     assert pods_of(admin, jobs) == running
 
 

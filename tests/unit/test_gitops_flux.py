@@ -10,6 +10,7 @@ import yaml
 
 from generator import Platform, pipeline
 from generator.checks.objects import Change
+from generator.cli.synth import describe_artifact
 from generator.config.load import load_platform
 from generator.config.model.cluster import Cluster, GitOps
 from generator.errors import ConfigError
@@ -110,6 +111,59 @@ def test_a_revision_is_a_branch_a_tag_or_a_commit(revision: str, reference: Body
     assert gitops.flux_reference == reference
 
 
+REGISTRY = "oci://registry.example.com/clusters"
+DIGEST = f"sha256:{'0' * 64}"
+
+
+@pytest.mark.parametrize(
+    ("revision", "reference"),
+    [
+        ("main", {"tag": "main"}),
+        ("1.4.0", {"tag": "1.4.0"}),
+        ("a" * 40, {"tag": "a" * 40}),
+        (DIGEST, {"digest": DIGEST}),
+        ("~1.4", {"semver": "~1.4"}),
+        (">=1.0.0 <2.0.0-0, !=1.3.x || ^3", {"semver": ">=1.0.0 <2.0.0-0, !=1.3.x || ^3"}),
+        ("*", {"semver": "*"}),
+    ],
+)
+def test_a_revision_in_a_registry_is_a_tag_a_digest_or_a_range(revision: str, reference: Body) -> None:
+    gitops = GitOps.model_validate({"engine": "flux", "repository": REGISTRY, "revision": revision})
+    assert gitops.flux_reference == reference
+
+
+def test_the_root_of_an_artifact_is_the_folder_of_the_release(tmp_path: Path) -> None:
+    registry = {"repository": REGISTRY, "revision": "1.0.0", "secret": "login"}
+    release = with_flux(EXAMPLES["university"], tmp_path, **registry)[1]
+    (source,) = [item for item in release if item.file == "flux/source.yaml"]
+    assert source.kind == "OCIRepository"
+    assert source.body["spec"] == {
+        "interval": "1m",
+        "url": f"{REGISTRY}/university",
+        "ref": {"tag": "1.0.0"},
+        "secretRef": {"name": "login"},
+    }
+    specs = kustomizations(release).values()
+    assert all(spec["sourceRef"] == {"kind": "OCIRepository", "name": "university"} for spec in specs)
+    folders = [spec["path"].removeprefix("./") + "/" for spec in specs]
+    for item in release:
+        assert sum(item.file.startswith(folder) for folder in folders) == is_applied(item.file), item.file
+
+
+@pytest.mark.parametrize(
+    ("revision", "message"),
+    [
+        ("~1", f"the newest tag in the range `~1`; push this release to `{REGISTRY}/cpu-kubernetes:1.0.0`"),
+        (DIGEST, "push it and write its digest into `gitops.revision`"),
+        ("edge", f"applies this release after you push it to `{REGISTRY}/cpu-kubernetes:edge`"),
+    ],
+)
+def test_the_summary_names_the_artifact_to_push(revision: str, message: str, tmp_path: Path) -> None:
+    platform, _ = with_flux(EXAMPLES["cpu-kubernetes"], tmp_path, repository=REGISTRY, revision=revision)
+    assert platform.gitops
+    assert message in describe_artifact(platform, platform.gitops, "")
+
+
 @pytest.mark.parametrize(
     ("fields", "account"),
     [
@@ -134,6 +188,15 @@ def test_the_account_of_flux_has_a_default(fields: Body, account: str) -> None:
         ({"serviceAccount": "serviceaccount:argocd/x"}, "only accounts in the namespace", "gitops.serviceAccount"),
         ({"destination": "https://prod.example.com:6443"}, "only in the cluster that Flux", "gitops.destination"),
         ({"engine": "argocd", "secret": "login"}, "finds the login by the URL", "gitops.secret"),
+        ({"repository": REGISTRY}, "cannot follow `main`", "gitops.revision"),
+        ({"repository": REGISTRY, "revision": "prod/1.4.0"}, "is not a tag, a digest or a range", "gitops.revision"),
+        ({"repository": REGISTRY, "revision": "sha256:0"}, "is not a tag, a digest or a range", "gitops.revision"),
+        ({"repository": REGISTRY, "revision": "1.4.X"}, "looks like a range", "gitops.revision"),
+        ({"repository": REGISTRY, "revision": "1", "path": "output"}, "only the folder of the platform", "gitops.path"),
+        ({"repository": "oci://registry/clusters", "revision": "1"}, "is not the URL of", "gitops.repository"),
+        ({"repository": f"{REGISTRY}:1.0.0", "revision": "1"}, "is not the URL of", "gitops.repository"),
+        ({"repository": f"{REGISTRY}/A", "revision": "1"}, "is not the URL of", "gitops.repository"),
+        ({"repository": REGISTRY, "engine": "argocd"}, "only in a Git repository", "gitops.repository"),
     ],
 )
 def test_impossible_combinations_are_mistakes(gitops: Body, message: str, path: str, tmp_path: Path) -> None:

@@ -390,3 +390,13 @@ def test_a_repository_is_compared_as_argo_cd_does(pattern: str, *, is_allowed: b
 def test_an_empty_key_is_no_field() -> None:
     """An empty step of the tree has the values of the field."""
     assert find(build_tree([("spec.name", "leaf")]), {"spec": {"name": {"": "x"}}}) == []
+
+
+def test_the_only_source_of_a_release_is_missed_only_in_a_complete_release() -> None:
+    """Outside of a release, the source is often in the repository with which an admin installed Flux."""
+    base = CASES["reference/flux"].base
+    manifests = tuple(item for item in read_all(base) if item.kind == "Kustomization")
+    assert findings(manifests) == set()
+    assert findings(manifests, is_complete=True) == {("reference/flux", "error", "platform")}
+    elsewhere = read_all(base.replace("OCIRepository, name: platform", "GitRepository, name: flux-system"))
+    assert findings(elsewhere, is_complete=True) == set()

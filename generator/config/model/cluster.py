@@ -95,6 +95,14 @@ _FLUX_CONTROLLER = "kustomize-controller"
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _SHORT_COMMIT = re.compile(r"[0-9a-f]{7,39}")
 _SEMVER_TAG = re.compile(r"(?:[^/]+/)?v?[0-9]+\.[0-9]+\.[0-9]+(?:[-+][0-9A-Za-z.+-]+)?")
+_OCI_URL = re.compile(r"oci://(?=[^/]*[.:])[A-Za-z0-9.-]+(?::[0-9]+)?(?:/[a-z0-9]+(?:(?:\.|__?|-+)[a-z0-9]+)*)*")
+_OCI_TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+_BOUND = r"(?:=|!=|>|<|>=|=>|<=|=<|~|~>|\^)?\s*v?(?:\d+|[xX*])(?:\.(?:\d+|[xX*])){0,2}(?:-[0-9A-Za-z.-]+)?"
+_RANGE = re.compile(rf"{_BOUND}(?:(?:\s*,\s*|\s*\|\|\s*|\s+){_BOUND})*")
+_LOOSE_RANGE = re.compile(r"v?\d+(?:\.\d+)?(?:\.[xX])+")
+OCI = "oci://"
+"""The start of the URL of a repository in an OCI registry."""
 OPENSHIFT = "openshift-gitops"
 """The default instance of OpenShift GitOps, and its namespace."""
 IN_CLUSTER = "https://kubernetes.default.svc"
@@ -116,25 +124,28 @@ class GitOps(Section):
 
     engine: Literal["argocd", "flux"] = "argocd"
     """The GitOps engine. With `argocd`, mpigen writes Applications for Argo CD. With `flux`, mpigen writes a
-    GitRepository and Kustomizations for Flux 2.7."""
+    GitRepository or OCIRepository, and Kustomizations, for Flux 2.7."""
     repository: Annotated[
         String,
         matching(
-            r"(?:https?|ssh|file)://\S+|[\w.-]+@[\w.-]+:\S+",
+            r"(?:https?|ssh|file|oci)://\S+|[\w.-]+@[\w.-]+:\S+",
             "a Git URL",
             "write it like https://git.example.com/platform.git",
         ),
     ]
     """The Git URL of the repository that holds the output of mpigen, such as
-    `https://git.example.com/platform.git`."""
+    `https://git.example.com/platform.git`. Flux also reads an OCI registry: with
+    `oci://registry.example.com/clusters`, Flux applies the artifact
+    `oci://registry.example.com/clusters/<platform>`."""
     revision: Text = "main"
     """The branch, tag or commit that the engine follows. Flux reads `1.4.0`, `v1.4.0` and `prod/1.4.0` as tags, all
     40 digits of a commit as a commit, and other values as branches. For a tag or branch with an unusual name, write
     the full reference, such as `refs/tags/NAME` or `refs/heads/NAME`. The root Application of
-    Argo CD follows the default branch instead."""
+    Argo CD follows the default branch instead. With an OCI registry, this field is required: a tag such as `1.4.0`, a
+    digest such as `sha256:…`, or a range of versions such as `~1.4`."""
     path: Annotated[Text, AfterValidator(_is_folder)] = "output"
     """The folder of the repository that you pass to `mpigen synth --output`. The engine applies its subfolder with the
-    name of the platform."""
+    name of the platform. An artifact of an OCI registry contains only this subfolder, so `path` has no effect there."""
     destination: Annotated[
         String,
         matching(
@@ -151,8 +162,8 @@ class GitOps(Section):
     """The namespace of the engine. Default for Argo CD: `argocd`, or `openshift-gitops` on OpenShift. Default for Flux:
     `flux-system`."""
     secret: Name | None = Field(default=None, examples=["platform-git"])
-    """Only for Flux: the Secret in `namespace` with the login to the Git repository. Default: none, for a repository
-    that everybody can read."""
+    """Only for Flux: the Secret in `namespace` with the login to the Git repository. For an OCI registry, the type of
+    the Secret is `kubernetes.io/dockerconfigjson`. Default: none, for a repository that everybody can read."""
     service_account: Account | None = None
     """The ServiceAccount with which Argo CD applies the manifests, such as
     `serviceaccount:argocd/argocd-application-controller`. Default: `argocd-application-controller` in `namespace`. On
@@ -177,11 +188,32 @@ class GitOps(Section):
         return "Flux" if self.is_flux else "Argo CD"
 
     @property
-    def flux_reference(self) -> dict[str, str]:
-        """Return the `ref` of a GitRepository for `revision`: field → value.
+    def is_oci(self) -> bool:
+        """Return True if `repository` is an OCI registry."""
+        return self.repository.startswith(OCI)
 
-        Source: source-controller v1.7.3 api/v1/gitrepository_types.go GitRepositoryRef
+    @property
+    def is_digest(self) -> bool:
+        """Return True if `revision` is the digest of an artifact in an OCI registry."""
+        return bool(_DIGEST.fullmatch(self.revision))
+
+    @property
+    def is_range(self) -> bool:
+        """Return True if `revision` is a range of versions in an OCI registry, and neither a tag nor a digest.
+
+        Source: Masterminds/semver v3.4.0 constraints.go `constraintOps`, `cvRegex`, `NewConstraint`
         """
+        return bool(_RANGE.fullmatch(self.revision)) and not _OCI_TAG.fullmatch(self.revision)
+
+    @property
+    def flux_reference(self) -> dict[str, str]:
+        """Return the `ref` of a GitRepository or OCIRepository for `revision`: field → value.
+
+        Source: source-controller v1.7.3 api/v1/gitrepository_types.go GitRepositoryRef, ocirepository_types.go
+        OCIRepositoryRef
+        """
+        if self.is_oci:
+            return {"digest" if self.is_digest else "semver" if self.is_range else "tag": self.revision}
         if self.is_commit:
             return {"commit": self.revision}
         if self.revision.startswith("refs/"):
@@ -203,14 +235,12 @@ class GitOps(Section):
             if self.secret:
                 fix = "remove this field, and give the login to Argo CD"
                 yield Fault("Argo CD finds the login by the URL of the repository", fix, ("secret",), ("engine",))
+            if self.is_oci:
+                message = "the ApplicationSet of Argo CD finds the teams only in a Git repository"
+                fix = "write the URL of a Git repository, or `engine: flux`"
+                yield Fault(message, fix, ("repository",), ("engine",))
             return
-        if not self.repository.startswith(("https://", "http://", "ssh://")):
-            fix = "write the URL like https://git.example.com/platform.git or ssh://git@git.example.com/platform.git"
-            yield Fault("Flux reads Git repositories only over HTTPS and SSH", fix, ("repository",), ("engine",))
-        if _SHORT_COMMIT.fullmatch(self.revision):
-            message = f"{format_value(self.revision)} is a branch for Flux, but looks like the start of a commit"
-            fix = f"write all 40 digits of the commit, or refs/heads/{self.revision} for a branch"
-            yield Fault(message, fix, ("revision",), ("engine",))
+        yield from self._contradictions_of_oci() if self.is_oci else self._contradictions_of_git()
         if self.is_remote:
             message = "Flux applies the release only in the cluster that Flux runs in"
             yield Fault(
@@ -221,6 +251,44 @@ class GitOps(Section):
             message = f"Flux impersonates only accounts in the namespace of its Kustomizations, `{namespace}`"
             fix = f"write serviceaccount:{namespace}/NAME"
             yield Fault(message, fix, ("serviceAccount",), ("namespace",))
+
+    def _contradictions_of_git(self) -> Iterator[Fault]:
+        if not self.repository.startswith(("https://", "http://", "ssh://")):
+            fix = "write the URL like https://git.example.com/platform.git or ssh://git@git.example.com/platform.git"
+            yield Fault("Flux reads Git repositories only over HTTPS and SSH", fix, ("repository",), ("engine",))
+        if _SHORT_COMMIT.fullmatch(self.revision):
+            message = f"{format_value(self.revision)} is a branch for Flux, but looks like the start of a commit"
+            fix = f"write all 40 digits of the commit, or refs/heads/{self.revision} for a branch"
+            yield Fault(message, fix, ("revision",), ("engine",))
+
+    def _contradictions_of_oci(self) -> Iterator[Fault]:
+        """Yield the faults of a platform in an OCI registry.
+
+        Sources: opencontainers/distribution-spec v1.1.1 spec.md "Pulling manifests": names of repositories and tags;
+        go-containerregistry v0.20.6 pkg/name/repository.go NewRepository: a host has a dot or a port;
+        source-controller v1.7.3 internal/controller/ocirepository_controller.go parseRepository, getArtifactRef
+        """
+        if not _OCI_URL.fullmatch(self.repository):
+            message = f"{format_value(self.repository)} is not the URL of a repository in an OCI registry"
+            fix = (
+                "write a host and a path in lower-case letters, without a tag, like oci://registry.example.com/clusters"
+            )
+            yield Fault(message, fix, ("repository",))
+        if "path" in self.model_fields_set:
+            message = "an artifact of an OCI registry contains only the folder of the platform"
+            yield Fault(message, "remove this field", ("path",), ("repository",))
+        if "revision" not in self.model_fields_set:
+            message = "an OCI registry has no branches, so Flux cannot follow `main`"
+            fix = "write the tag that you push, such as `revision: 1.0.0`"
+            yield Fault(message, fix, ("revision",), ("repository",))
+        elif _LOOSE_RANGE.fullmatch(self.revision):
+            message = f"{format_value(self.revision)} is a tag for Flux, but looks like a range of versions"
+            start = self.revision.lower().split(".x")[0]
+            yield Fault(message, f"write `~{start}` for the range", ("revision",), ("repository",))
+        elif not (self.is_digest or self.is_range or _OCI_TAG.fullmatch(self.revision)):
+            message = f"{format_value(self.revision)} is not a tag, a digest or a range of versions in an OCI registry"
+            fix = "write the tag that you push, such as `1.4.0`, or a digest such as `sha256:…` with 64 digits"
+            yield Fault(message, fix, ("revision",), ("repository",))
 
     @property
     def is_remote(self) -> bool:
