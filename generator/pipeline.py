@@ -2,7 +2,8 @@
 
 step       input and packages                                                       result
 load       platform.yaml or mpigen_platform.py ── config ────────────────────────▶ Platform
-render     Platform ── runtimes, networks, kueue, policies ── components ── gitops ▶ [Manifest]
+render     Platform ── runtimes, networks, kueue, policies ── components ── gitops
+           [Manifest] ── patches ────────────────────────────────────────────────▶ [Manifest]
 judge      [Manifest] ── checks, which use schemas and simulate ─────────────────▶ [Finding]
 synth      load, render, judge, and then
            Platform ── hazards ──────────────────────────────────────────────────▶ [Finding]
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from generator.checks.submission import Destination, Submission
     from generator.components.app import App
     from generator.config.platform import Platform
+    from generator.patches.apply import Effects
     from generator.plan.effect import Effect
     from generator.release import Release, Tree, Written
 
@@ -173,6 +175,7 @@ class _Draft:
         release: the files.
         home: the folder of the release.
         replaced: the release that this one replaces; None for the first release.
+        effects: the effects of patches on the manifests.
     """
 
     environment: str
@@ -182,6 +185,7 @@ class _Draft:
     release: Release
     home: Path
     replaced: Tree | None
+    effects: Effects
 
     @property
     def paths(self) -> Mapping[str, str]:
@@ -201,12 +205,16 @@ class _Draft:
 
     def judge(self, adoption: Adoption) -> Checked:
         """Run the checks of the manifests, of the update, and of the platform file."""
+        from generator.components.site import sources_of_extras
         from generator.hazards.find import find_hazards
-        from generator.hazards.sources import point_at_platform
+        from generator.hazards.patched import find_weakened
+        from generator.hazards.sources import Causes, point_at_platform
 
         checked = judge(self.platform, self.tree, adoption.today, self.release.files, adoption.suite)
         of_manifests = [*checked.findings, *self._compare(adoption)]
-        findings = point_at_platform(of_manifests, self.tree, self.source, self.environment)
+        causes = Causes(self.effects, sources_of_extras(self.platform))
+        findings = point_at_platform(of_manifests, self.tree, self.source, self.environment, causes)
+        findings += find_weakened(self.effects, self.source, self.environment)
         findings += find_hazards(self.platform, self.source, self.environment, adoption.today)
         return replace(checked, findings=findings).with_paths(self.paths)
 
@@ -240,12 +248,20 @@ def _draft_all(platform_file: Path, output: Path, against: str) -> list[_Draft]:
 
 
 def _draft(platform_file: Path, environment: str, app: App, output: Path, against: str) -> _Draft:
+    from generator.config.environments import selected_environment
     from generator.gitops.metadata import Headers
+    from generator.hazards.find import place_problems
     from generator.objects.protections import read_protections
     from generator.release import Release, find_replaced
 
     platform = app.platform
-    tree, home = render(platform, app), output / platform.platform
+    try:
+        tree, effects = _render(platform, app)
+    except ConfigError as error:
+        raise ConfigError(
+            place_problems(platform_file, error.problems, environment or selected_environment())
+        ) from None
+    home = output / platform.platform
     release = Release(
         platform=platform.platform,
         version=platform.release,
@@ -256,7 +272,7 @@ def _draft(platform_file: Path, environment: str, app: App, output: Path, agains
         removed={name: removal.as_texts for name, removal in platform.removed.items()},
         renames={tenant.name: tenant.renamed_from for tenant in platform.tenants if tenant.renamed_from},
     )
-    return _Draft(environment, platform, platform_file, tree, release, home, find_replaced(home, against))
+    return _Draft(environment, platform, platform_file, tree, release, home, find_replaced(home, against), effects)
 
 
 @dataclass(frozen=True, slots=True)
@@ -471,22 +487,45 @@ def render(platform: Platform, app: App) -> list[manifests.Manifest]:
 
     Raises:
         ConfigError: a construct of your own does not validate, or its object cannot be written as YAML, or is in a file
-            that Flux cannot apply.
+            that Flux cannot apply; an object of `extra` is in the release twice; or a patch matches no object, fails,
+            or changes nothing.
     """
+    return _render(platform, app)[0]
+
+
+def _render(platform: Platform, app: App) -> tuple[list[manifests.Manifest], Effects]:
+    """Return the manifests of the release, and the effects of patches on them."""
     from generator.components.constructs import collect
+    from generator.components.site import find_repeated, patching_of
     from generator.gitops.argocd import account_role, application_manifests
     from generator.gitops.bootstrap import bootstrap_manifests
     from generator.gitops.flux import annotate_for_flux, flux_manifests
     from generator.gitops.metadata import annotate_for_argocd, label_owner
+    from generator.objects.pods import RUNTIMES
     from generator.policies.admission.parameters import add_parameters_of_tree
 
-    tree = label_owner(add_parameters_of_tree(collect(app), platform.fabrics), platform.platform)
-    if platform.gitops is None:
-        return tree
-    tree += label_owner(account_role(platform, tree), platform.platform)
-    if platform.gitops.is_flux:
-        return [*annotate_for_flux(tree), *flux_manifests(platform, tree)]
-    return [*annotate_for_argocd(tree), *application_manifests(platform, tree), *bootstrap_manifests(platform)]
+    def annotate(objects: list[manifests.Manifest]) -> list[manifests.Manifest]:
+        """Return objects with the labels of their owner and the annotations of the GitOps engine."""
+        labelled = label_owner(objects, platform.platform)
+        if platform.gitops is None:
+            return labelled
+        return annotate_for_flux(labelled) if platform.gitops.is_flux else annotate_for_argocd(labelled)
+
+    collected = add_parameters_of_tree(collect(app), platform.fabrics)
+    if problems := [*find_repeated(platform, collected)]:
+        raise ConfigError(tuple(problems))
+    patching = patching_of(platform, app)
+    tree = patching.apply(annotate(collected))
+    if any(manifest.kind in RUNTIMES for manifest in patching.patched(tree)):
+        tree = add_parameters_of_tree(tree, platform.fabrics)  # namespaces list the resources of runtimes
+    engine = annotate(account_role(platform, tree))
+    if platform.gitops and platform.gitops.is_flux:
+        engine += flux_manifests(platform, [*tree, *engine])
+    elif platform.gitops:
+        engine += [*application_manifests(platform, [*tree, *engine]), *bootstrap_manifests(platform)]
+    tree += patching.apply(engine)
+    patching.check(tree)
+    return tree, patching.effects
 
 
 def judge(
