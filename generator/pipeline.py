@@ -250,17 +250,12 @@ def _draft_all(platform_file: Path, output: Path, against: str) -> list[_Draft]:
 def _draft(platform_file: Path, environment: str, app: App, output: Path, against: str) -> _Draft:
     from generator.config.environments import selected_environment
     from generator.gitops.metadata import Headers
-    from generator.hazards.find import place_problems
     from generator.objects.protections import read_protections
     from generator.release import Release, find_replaced
 
     platform = app.platform
-    try:
-        tree, effects = _render(platform, app)
-    except ConfigError as error:
-        raise ConfigError(
-            place_problems(platform_file, error.problems, environment or selected_environment())
-        ) from None
+    app.file, app.environment = str(platform_file), environment or selected_environment()
+    tree, effects = _render(platform, app)
     home = output / platform.platform
     release = Release(
         platform=platform.platform,
@@ -460,7 +455,7 @@ def load(platform_file: Path, environment: str = "") -> tuple[Platform, App]:
         ConfigError: the file cannot be read or is invalid, `environment` is not one of its environments, or a Python
             file fails or defines neither name. The error has every mistake of a platform.yaml, each with its line.
     """
-    from generator.config.environments import reject_environment
+    from generator.config.environments import reject_environment, selected_environment
     from generator.config.load import load_platform
     from generator.config.python_file import check_platform_file, run_platform_file
 
@@ -468,13 +463,16 @@ def load(platform_file: Path, environment: str = "") -> tuple[Platform, App]:
         platform = load_platform(platform_file, environment)  # reports errors before App starts Node.js, which is slow
         from generator import App
 
-        return platform, App(platform)
+        app = App(platform)
+        app.file, app.environment = str(platform_file), environment or selected_environment()
+        return platform, app
     check_platform_file(platform_file)
     reject_environment(environment, str(platform_file))
     from generator import App  # before the file imports cdk8s: it chooses the Node.js that cdk8s starts
     from generator.components.app import app_in
 
     app = app_in(run_platform_file(platform_file), str(platform_file))
+    app.file = str(platform_file)
     return app.platform, app
 
 
@@ -494,7 +492,23 @@ def render(platform: Platform, app: App) -> list[manifests.Manifest]:
 
 
 def _render(platform: Platform, app: App) -> tuple[list[manifests.Manifest], Effects]:
-    """Return the manifests of the release, and the effects of patches on them."""
+    """Return the manifests of the release, and the effects of patches on them.
+
+    Raises:
+        ConfigError: as for `render`. The problems have their places, if the app has the name of its platform file.
+    """
+    try:
+        return _render_unplaced(platform, app)
+    except ConfigError as error:
+        if not app.file:
+            raise
+        from generator.hazards.find import place_problems
+
+        raise ConfigError(place_problems(Path(app.file), error.problems, app.environment)) from None
+
+
+def _render_unplaced(platform: Platform, app: App) -> tuple[list[manifests.Manifest], Effects]:
+    """Return the manifests of the release, and the effects of patches on them. Problems have no line."""
     from generator.components.constructs import collect
     from generator.components.site import find_repeated, patching_of
     from generator.gitops.argocd import account_role, application_manifests

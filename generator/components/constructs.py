@@ -72,12 +72,16 @@ class ManifestApp(cdk8s.App):
     Attributes:
         platform: the platform.
         patches: the patches that `patch` added.
+        file: the platform file; empty if a script creates the app.
+        environment: the environment of the platform; empty for a file without environments.
     """
 
     def __init__(self, platform: Platform) -> None:
         super().__init__()
         self.platform = platform
         self.patches: list[Patch] = []
+        self.file = ""
+        self.environment = ""
 
     def patch(self, target: Selection, change: Mapping[str, Any] | Function) -> None:
         """Change objects of the release: of the components, of your own constructs, and of the GitOps engine.

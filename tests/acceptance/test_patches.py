@@ -48,6 +48,7 @@ def test_a_waiver_accepts_a_weaker_protection(tmp_path: Path, mpigen: Run) -> No
     assert ran.returncode == 1
     assert "error: platform/weakened-protection: Namespace team-sim patches[0]" in ran.stdout
     assert not (tmp_path / "output").exists()
-    waiver = '[[waivers]]\ncheck = "platform/weakened-protection"\npath = "platform.yaml"\nreason = "a trial"\nuntil = 2099-01-01\n'
+    waiver = '[[waivers]]\ncheck = "platform/weakened-protection"\npath = "platform.yaml"\n'
+    waiver += 'reason = "a trial"\nuntil = 2099-01-01\n'
     (tmp_path / "mpigen.toml").write_text(waiver)
     assert mpigen("synth", "platform.yaml").returncode == 0
