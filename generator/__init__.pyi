@@ -21,6 +21,7 @@ from generator.components.runtimes import MpiRuntime as MpiRuntime  # since 0.1.
 from generator.runtimes.additions import Volume as Volume  # since 0.1.0
 from generator.components.constructs import Component as Component  # since 0.1.0
 from generator.manifests import Manifest as Manifest  # since 0.1.0
+from generator.patches.select import select as select  # since 0.1.0
 
 # Checks: the names that a file of your own checks imports.
 from generator.checks.registry import check as check  # since 0.1.0
@@ -88,6 +89,9 @@ from generator.config.model.policies import Residency as Residency  # since 0.1.
 from generator.config.model.policies import Retention as Retention  # since 0.1.0
 from generator.config.model.policies import StorageClass as StorageClass  # since 0.1.0
 from generator.config.model.policies import Workloads as Workloads  # since 0.1.0
+from generator.config.model.patches import Operation as Operation  # since 0.1.0
+from generator.config.model.patches import Patch as Patch  # since 0.1.0
+from generator.config.model.patches import Target as Target  # since 0.1.0
 from generator.config.model.pools import Pool as Pool  # since 0.1.0
 from generator.config.model.pools import Provisioning as Provisioning  # since 0.1.0
 from generator.config.model.pools import Taint as Taint  # since 0.1.0

@@ -2,7 +2,8 @@
 
 step       input and packages                                                       result
 load       platform.yaml or mpigen_platform.py ── config ────────────────────────▶ Platform
-render     Platform ── runtimes, networks, kueue, policies ── components ── gitops ▶ [Manifest]
+render     Platform ── runtimes, networks, kueue, policies ── components ── gitops
+           [Manifest] ── patches ────────────────────────────────────────────────▶ [Manifest]
 judge      [Manifest] ── checks, which use schemas and simulate ─────────────────▶ [Finding]
 synth      load, render, judge, and then
            Platform ── hazards ──────────────────────────────────────────────────▶ [Finding]
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from generator.components.app import App
     from generator.config.model.cluster import GitOps
     from generator.config.platform import Platform
+    from generator.patches.apply import Effects
     from generator.plan.effect import Effect
     from generator.release import Release, Tree, Written
 
@@ -178,6 +180,7 @@ class _Draft:
         release: the files.
         home: the folder of the release.
         replaced: the release that this one replaces; None for the first release.
+        effects: the effects of patches on the manifests.
     """
 
     environment: str
@@ -187,6 +190,7 @@ class _Draft:
     release: Release
     home: Path
     replaced: Tree | None
+    effects: Effects
 
     @property
     def paths(self) -> Mapping[str, str]:
@@ -212,12 +216,16 @@ class _Draft:
 
     def judge(self, adoption: Adoption) -> Checked:
         """Run the checks of the manifests, of the update, and of the platform file."""
+        from generator.components.site import sources_of_extras
         from generator.hazards.find import find_hazards
-        from generator.hazards.sources import point_at_platform
+        from generator.hazards.patched import find_weakened
+        from generator.hazards.sources import Causes, point_at_platform
 
         checked = judge(self.platform, self.tree, adoption.today, self.release.files, adoption.suite)
         of_manifests = [*checked.findings, *self._compare(adoption)]
-        findings = point_at_platform(of_manifests, self.tree, self.source, self.environment)
+        causes = Causes(self.effects, sources_of_extras(self.platform))
+        findings = point_at_platform(of_manifests, self.tree, self.source, self.environment, causes)
+        findings += find_weakened(self.effects, self.source, self.environment)
         findings += find_hazards(self.platform, self.source, self.environment, adoption.today)
         return replace(checked, findings=findings).with_paths(self.paths)
 
@@ -254,12 +262,15 @@ def _draft_all(platform_file: Path, output: Path, against: str) -> list[_Draft]:
 
 
 def _draft(platform_file: Path, environment: str, app: App, output: Path, against: str) -> _Draft:
+    from generator.config.environments import selected_environment
     from generator.gitops.metadata import Headers
     from generator.objects.protections import read_protections
     from generator.release import Release, find_replaced
 
     platform = app.platform
-    tree, home = render(platform, app), output / platform.platform
+    app.file, app.environment = str(platform_file), environment or selected_environment()
+    tree, effects = _render(platform, app)
+    home = output / platform.platform
     release = Release(
         platform=platform.platform,
         version=platform.release,
@@ -271,9 +282,8 @@ def _draft(platform_file: Path, environment: str, app: App, output: Path, agains
         renames={tenant.name: tenant.renamed_from for tenant in platform.tenants if tenant.renamed_from},
         predecessor=platform.renamed_from or "",
     )
-    return _Draft(
-        environment, platform, platform_file, tree, release, home, find_replaced(home, against, release.predecessor)
-    )
+    replaced = find_replaced(home, against, release.predecessor)
+    return _Draft(environment, platform, platform_file, tree, release, home, replaced, effects)
 
 
 @dataclass(frozen=True, slots=True)
@@ -484,7 +494,7 @@ def load(platform_file: Path, environment: str = "") -> tuple[Platform, App]:
         ConfigError: the file cannot be read or is invalid, `environment` is not one of its environments, or a Python
             file fails or defines neither name. The error has every mistake of a platform.yaml, each with its line.
     """
-    from generator.config.environments import reject_environment
+    from generator.config.environments import reject_environment, selected_environment
     from generator.config.load import load_platform
     from generator.config.python_file import check_platform_file, run_platform_file
 
@@ -492,13 +502,16 @@ def load(platform_file: Path, environment: str = "") -> tuple[Platform, App]:
         platform = load_platform(platform_file, environment)  # reports errors before App starts Node.js, which is slow
         from generator import App
 
-        return platform, App(platform)
+        app = App(platform)
+        app.file, app.environment = str(platform_file), environment or selected_environment()
+        return platform, app
     check_platform_file(platform_file)
     reject_environment(environment, str(platform_file))
     from generator import App  # before the file imports cdk8s: it chooses the Node.js that cdk8s starts
     from generator.components.app import app_in
 
     app = app_in(run_platform_file(platform_file), str(platform_file))
+    app.file = str(platform_file)
     return app.platform, app
 
 
@@ -511,22 +524,61 @@ def render(platform: Platform, app: App) -> list[manifests.Manifest]:
 
     Raises:
         ConfigError: a construct of your own does not validate, or its object cannot be written as YAML, or is in a file
-            that Flux cannot apply.
+            that Flux cannot apply; an object of `extra` is in the release twice; or a patch matches no object, fails,
+            or changes nothing.
     """
+    return _render(platform, app)[0]
+
+
+def _render(platform: Platform, app: App) -> tuple[list[manifests.Manifest], Effects]:
+    """Return the manifests of the release, and the effects of patches on them.
+
+    Raises:
+        ConfigError: as for `render`. The problems have their places, if the app has the name of its platform file.
+    """
+    try:
+        return _render_unplaced(platform, app)
+    except ConfigError as error:
+        if not app.file:
+            raise
+        from generator.hazards.find import place_problems
+
+        raise ConfigError(place_problems(Path(app.file), error.problems, app.environment)) from None
+
+
+def _render_unplaced(platform: Platform, app: App) -> tuple[list[manifests.Manifest], Effects]:
+    """Return the manifests of the release, and the effects of patches on them. Problems have no line."""
     from generator.components.constructs import collect
+    from generator.components.site import find_repeated, patching_of
     from generator.gitops.argocd import account_role, application_manifests
     from generator.gitops.bootstrap import bootstrap_manifests
     from generator.gitops.flux import annotate_for_flux, flux_manifests
     from generator.gitops.metadata import annotate_for_argocd, label_owner
+    from generator.objects.pods import RUNTIMES
     from generator.policies.admission.parameters import add_parameters_of_tree
 
-    tree = label_owner(add_parameters_of_tree(collect(app), platform.fabrics), platform.platform)
-    if platform.gitops is None:
-        return tree
-    tree += label_owner(account_role(platform, tree), platform.platform)
-    if platform.gitops.is_flux:
-        return [*annotate_for_flux(tree), *flux_manifests(platform, tree)]
-    return [*annotate_for_argocd(tree), *application_manifests(platform, tree), *bootstrap_manifests(platform)]
+    def annotate(objects: list[manifests.Manifest]) -> list[manifests.Manifest]:
+        """Return objects with the labels of their owner and the annotations of the GitOps engine."""
+        labelled = label_owner(objects, platform.platform)
+        if platform.gitops is None:
+            return labelled
+        return annotate_for_flux(labelled) if platform.gitops.is_flux else annotate_for_argocd(labelled)
+
+    collected = add_parameters_of_tree(collect(app), platform.fabrics)
+    if problems := [*find_repeated(platform, collected)]:
+        raise ConfigError(tuple(problems))
+    patching = patching_of(platform, app)
+    tree = patching.apply(annotate(collected))
+    if any(manifest.kind in RUNTIMES for manifest in patching.patched(tree)):
+        tree = add_parameters_of_tree(tree, platform.fabrics)  # namespaces list the resources of runtimes
+    engine = annotate(account_role(platform, tree))
+    if platform.gitops and platform.gitops.is_flux:
+        engine += flux_manifests(platform, [*tree, *engine])
+    elif platform.gitops:
+        engine += [*application_manifests(platform, [*tree, *engine]), *bootstrap_manifests(platform)]
+    tree += patching.apply(engine)
+    patching.check(tree)
+    return tree, patching.effects
 
 
 def judge(

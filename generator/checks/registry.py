@@ -87,6 +87,7 @@ _ENGINES = (
     ),
     "volume_claims",
     ".hazards.find",
+    ".hazards.patched",
     ".adoption.waivers",
 )
 """Modules that declare the checks of engines."""

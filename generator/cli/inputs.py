@@ -202,7 +202,7 @@ def load_declared(file: Path) -> Platform:
 
 
 def load_with_app(file: Path) -> tuple[Platform, App | None]:
-    """Return the platform of a file as `load_declared` does, and the app of an mpigen_platform.py; None for YAML.
+    """Return the platform of a file as `load_declared` does, and its app; None for YAML without patches and `extra`.
 
     Raises:
         ConfigError: the file is invalid.
@@ -210,7 +210,9 @@ def load_with_app(file: Path) -> tuple[Platform, App | None]:
     if file.suffix != ".py":
         from generator.config.load import load_platform
 
-        return load_platform(file), None
+        platform = load_platform(file)
+        if not (platform.patches or platform.extra or any(tenant.extra for tenant in platform.tenants)):
+            return platform, None
     from generator import pipeline
 
     platform, app = pipeline.load(file)

@@ -13,6 +13,7 @@ from constructs import Construct
 
 from generator.components.constructs import Component, ManifestApp
 from generator.components.runtimes import MpiRuntime
+from generator.components.site import add_site_objects
 from generator.config.model.fabrics import Fabric, ip_pool_namespace, operator_namespace
 from generator.config.model.policies import AUDIT_POLICY_FILE
 from generator.config.model.queues import CONFIGURATION_FILE
@@ -73,6 +74,7 @@ class App(ManifestApp):
             TenantQueue(self, f"queue-{tenant.name}", platform=platform, tenant=tenant)
             if platform.fabrics:
                 TenantNetworks(self, f"networks-{tenant.name}", platform=platform, tenant=tenant)
+        add_site_objects(self, platform)
 
 
 def app_in(defined: Mapping[str, Any], file: str) -> App:

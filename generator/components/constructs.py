@@ -9,14 +9,20 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
 
 import cdk8s
 import constructs
 
 from generator.config.platform import Platform
+from generator.documents.messages import format_value
 from generator.errors import ConfigError, Problem
 from generator.manifests import Body, Manifest
+from generator.patches.apply import Function, Patch
+from generator.patches.select import Selection
 
 _FILE = re.compile(r"(?!(?:argocd|flux)/)(?:[A-Za-z0-9][\w.@+-]*/)*[A-Za-z0-9][\w.@+-]*\.ya?ml", re.ASCII)
 
@@ -61,11 +67,52 @@ def place_api_object(scope: constructs.Construct, id: str, body: Body) -> cdk8s.
 
 
 class ManifestApp(cdk8s.App):
-    """A cdk8s App of one platform, whose components keep their manifests in Python."""
+    """A cdk8s App of one platform, whose components keep their manifests in Python.
+
+    Attributes:
+        platform: the platform.
+        patches: the patches that `patch` added.
+        file: the platform file; empty if a script creates the app.
+        environment: the environment of the platform; empty for a file without environments.
+    """
 
     def __init__(self, platform: Platform) -> None:
         super().__init__()
         self.platform = platform
+        self.patches: list[Patch] = []
+        self.file = ""
+        self.environment = ""
+
+    def patch(self, target: Selection, change: Mapping[str, Any] | Function) -> None:
+        """Change objects of the release: of the components, of your own constructs, and of the GitOps engine.
+
+        Patches run after the `patches` of the platform file, in the order of the calls. mpigen checks the changed
+        objects like all others.
+
+        Args:
+            target: the objects to change, from `select`.
+            change: a mapping that is merged into each object, as `merge` of `patches` in the platform file; or a
+                function that gets a copy of each object and returns the changed object.
+
+        Raises:
+            ConfigError: `change` is neither, or is not plain data.
+        """
+        caller = sys._getframe(1)  # noqa: SLF001 - errors name the line of the call
+        file, line = caller.f_code.co_filename, caller.f_lineno
+        patch = Patch(target, change, file=file, line=line)
+        if not isinstance(target, Selection):
+            raise ConfigError((patch.problem("the target is not a selection", "write select(kind=…)"),))
+        if not callable(change):
+            if not isinstance(change, Mapping) or not change:
+                fix = "pass a mapping with the fields to change, or a function"
+                raise ConfigError((patch.problem(f"{format_value(change)} is not a change of objects", fix),))
+            try:
+                plain = json.loads(json.dumps(change, allow_nan=False))
+            except (TypeError, ValueError, RecursionError) as error:
+                fix = "use strings, finite numbers, lists and mappings only"
+                raise ConfigError((patch.problem(f"the change is not plain data: {error}", fix),)) from None
+            patch = replace(patch, change=plain)
+        self.patches.append(patch)
 
     def synth(self) -> None:
         """Raise a RuntimeError: only `mpigen synth` checks all manifests before it writes them."""
@@ -124,11 +171,11 @@ def custom_file(body: Body) -> str:
     metadata = body.get("metadata")
     metadata = metadata if isinstance(metadata, dict) else {}
     kind, name = str(body.get("kind", "")).lower(), str(metadata.get("name") or "unnamed")
-    return f"custom/{_slug(str(metadata.get('namespace') or 'cluster'))}/{_slug(f'{kind}-{name}')}.yaml"
+    return f"custom/{slug(str(metadata.get('namespace') or 'cluster'))}/{slug(f'{kind}-{name}')}.yaml"
 
 
-def _slug(text: str) -> str:
-    """Replace the characters that mpigen allows in no file name, and append a digest if it replaced any."""
+def slug(text: str) -> str:
+    """Return a text as the name of a file: replace characters that mpigen allows in no name, and append a digest."""
     plain = re.sub(r"[^a-z0-9.-]+", "-", text.lower()).strip("-.") or "x"
     return plain if plain == text else f"{plain}-{hashlib.sha256(text.encode()).hexdigest()[:6]}"
 

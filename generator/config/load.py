@@ -23,12 +23,14 @@ from generator.config.environments import (
     require_environment,
     selected_environment,
 )
+from generator.config.extra_files import file_reader
 from generator.config.mistakes import RULE_BROKEN, Mistake, mistakes_in, place_mistakes
 from generator.config.model.access import PlatformAccess
 from generator.config.model.cluster import Cluster, GitOps
 from generator.config.model.fabrics import Fabric
 from generator.config.model.fields import Steps
 from generator.config.model.isolation import Isolation
+from generator.config.model.patches import READER
 from generator.config.model.policies import Policies
 from generator.config.model.pools import Pool
 from generator.config.model.queues import PRIORITIES, Queues
@@ -43,6 +45,7 @@ from generator.documents.load import Document, load_file
 from generator.documents.locate import locate_all
 from generator.documents.messages import format_value
 from generator.errors import ConfigError, DocumentError, InputError, Problem
+from generator.objects.fields import indexed_mappings, mapping
 
 _CREDENTIAL_FIX = "remove and rotate this credential, and let `tenants[].secrets` fetch the new one"
 _SECRET_START = 12  # characters: a message cuts a long value off, and its start is secret too
@@ -111,10 +114,11 @@ def _validate(text: bytes, document: Document, file: Path, environments: Sequenc
     ]
     secret_paths = {path for path, _ in secrets}
     platforms: list[Platform] = []
+    context = {READER: file_reader(file)}
     for merged in [merge(document.data, environment) for environment in environments]:
         mistakes += merged.mistakes
         try:
-            platforms.append(Platform.model_validate(merged.data, by_alias=True, by_name=False))
+            platforms.append(Platform.model_validate(merged.data, by_alias=True, by_name=False, context=context))
         except ValidationError as error:
             explained = [merged.in_file(mistake) for mistake in _explain(error, merged.data)]
             mistakes += [mistake for mistake in explained if mistake.path not in secret_paths]
@@ -247,6 +251,7 @@ def salvage(data: dict[str, Any]) -> tuple[PartialPlatform, list[Mistake]]:
     partial = PartialPlatform(
         platform=name if isinstance(name, str) else "",
         renamed_from=earlier if isinstance(earlier, str) else "",
+        patched_tenants=_patched_tenants(data.get("patches")),
         removed=tuple(key for key in (removed if isinstance(removed, dict) else ()) if isinstance(key, str)),
         **lists,
         **mappings,
@@ -440,6 +445,15 @@ def _without(data: Any, paths: list[Steps]) -> Any:
     if isinstance(data, list):
         return [_without(value, inner.get(at, [])) for at, value in enumerate(data) if () not in inner.get(at, [])]
     return data
+
+
+def _patched_tenants(patches: object) -> dict[int, str]:
+    """Return position → the tenant in the target of a patch, for tenants that are names."""
+    return {
+        index: name
+        for index, patch in indexed_mappings(patches)
+        if (name := _name_of({"name": mapping(patch, "target").get("tenant")}))
+    }
 
 
 def _priority_names(queues: object) -> tuple[str, ...]:

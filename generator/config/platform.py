@@ -29,6 +29,7 @@ from generator.config.model.cluster import Cluster, GitOps
 from generator.config.model.fabrics import Fabric
 from generator.config.model.fields import MappingOf, Name, Section, Steps, invalid, sort_keys
 from generator.config.model.isolation import Isolation
+from generator.config.model.patches import Extras, Patch, have_unique_names
 from generator.config.model.policies import Policies
 from generator.config.model.pools import Pool
 from generator.config.model.queues import Queues
@@ -116,6 +117,32 @@ class Platform(Section):
     """Settings of Kueue: priorities, fair sharing, MultiKueue and time limits."""
     gitops: GitOps | None = Field(default=None, examples=[{"repository": "https://git.example.com/platform.git"}])
     """Settings of the Argo CD Applications that apply the manifests. Default: none; then you apply them yourself."""
+    extra: Extras = Field(
+        default=(),
+        examples=[
+            [
+                "extra/dcgm-exporter.yaml",
+                {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "monitoring"}},
+            ]
+        ],
+    )
+    """Objects of your own that the release contains in addition. An entry is an object, or a file with objects. The
+    path of a file is relative to the platform file. mpigen checks these objects like generated ones, and Argo CD or
+    Flux applies them. `tenants[].extra` has the objects of one team."""
+    patches: Annotated[tuple[Patch, ...], AfterValidator(have_unique_names)] = Field(
+        default=(),
+        examples=[
+            [
+                {
+                    "target": {"kind": "Namespace", "tenant": "team-sim"},
+                    "merge": {"metadata": {"annotations": {"example.com/cost-center": "4711"}}},
+                    "reason": "the billing export reads this annotation",
+                }
+            ]
+        ],
+    )
+    """Changes of generated objects, for fields that no other field of this file sets. mpigen applies the patches in
+    their order, and checks the changed objects. A patch that matches no object, or changes nothing, is an error."""
     environments: MappingOf[Name, dict[str, Any]] = Field(
         default={},
         validate_default=True,
@@ -173,6 +200,9 @@ class Platform(Section):
             platform=self.platform,
             renamed_from=self.renamed_from or "",
             removed=tuple(self.removed),
+            patched_tenants={
+                index: patch.target.tenant for index, patch in enumerate(self.patches) if patch.target.tenant
+            },
             names=names,
             **sections,
         )
@@ -241,7 +271,7 @@ def platform_schema() -> str:
     top["without"] = {
         "type": "object",
         "description": "Section → the names of entries of the base that this environment does not have.",
-        "propertyNames": {"enum": list(SORTED)},
+        "propertyNames": {"enum": [*SORTED, "patches"]},
         "additionalProperties": {"type": "array", "items": {"type": "string"}},
     }
     content = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,8 @@ from generator.config.python_file import find_shadowed_module
 from generator.documents.files import read_file
 from generator.documents.load import load
 from generator.documents.locate import locate_all
-from generator.documents.messages import format_path
-from generator.errors import MpigenError
+from generator.documents.messages import format_path, parse_path
+from generator.errors import MpigenError, Problem
 from generator.hazards import days
 from generator.hazards.settings import RULES, Hazard
 
@@ -68,6 +68,32 @@ def locate_paths(file: Path, paths: Sequence[tuple[str, ...]], environment: str 
     ]
 
 
+_SECTIONS = ("patches", "extra", "tenants")
+"""The sections of a platform file in which rendering can find a problem."""
+
+
+def place_problems(file: Path, problems: Sequence[Problem], environment: str = "") -> tuple[Problem, ...]:
+    """Return the problems of rendering a platform, with their places in the platform file, in the order of the file.
+
+    Args:
+        file: the platform file.
+        problems: the problems. A problem with a path in the section `patches` or `extra` gets a place.
+        environment: the environment of the platform; empty for a file without environments.
+    """
+    paths = [
+        tuple(map(str, parse_path(problem.path))) if not problem.file and problem.path.startswith(_SECTIONS) else ()
+        for problem in problems
+    ]
+    places = iter(locate_paths(file, [path for path in paths if path], environment))
+    placed = [
+        replace(problem, file=str(file), line=(place := next(places)).line, column=place.column, path=place.path)
+        if path
+        else problem
+        for problem, path in zip(problems, paths, strict=True)
+    ]
+    return tuple(sorted(placed, key=lambda problem: (problem.line, problem.column)))
+
+
 def _positions(path: tuple[str, ...], data: Any) -> tuple[str | int, ...]:
     """Replace names of list entries by positions: `("tenants", "team-a")` → `("tenants", 0)`.
 
@@ -78,12 +104,17 @@ def _positions(path: tuple[str, ...], data: Any) -> tuple[str | int, ...]:
         step: str | int | None = name if isinstance(data, dict) and name in data else None
         if isinstance(data, list):
             names = [entry.get("name") if isinstance(entry, dict) else entry for entry in data]
-            step = names.index(name) if name in names else None
+            step = names.index(name) if name in names else _position(name, len(names))
         if step is None:
             break
         steps.append(step)
         data = data[step]
     return tuple(steps)
+
+
+def _position(name: str, length: int) -> int | None:
+    """Return a position in a list of entries without names; None if the text is no position in it."""
+    return int(name) if name.isascii() and name.isdigit() and int(name) < length else None
 
 
 def shadowed_module(file: Path) -> Iterator[Hazard]:

@@ -7,19 +7,24 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from generator.checks.finding import Finding, Generated
 from generator.documents.messages import parse_path
 from generator.facts.table import read_table
 from generator.hazards.find import Written, locate_paths
 from generator.manifests import Body, Manifest
+from generator.patches.apply import Effects
 
 _CODE = re.compile(r"`[^`]+`")
 
 
 def point_at_platform(
-    findings: Iterable[Finding], tree: Iterable[Manifest], platform_file: Path, environment: str = ""
+    findings: Iterable[Finding],
+    tree: Iterable[Manifest],
+    platform_file: Path,
+    environment: str = "",
+    causes: Causes | None = None,
 ) -> list[Finding]:
     """Return findings about generated files with the line, the path and the field names of the platform file.
 
@@ -31,15 +36,80 @@ def point_at_platform(
         tree: the manifests of that release.
         platform_file: a platform.yaml or a platform in Python, as the user named it.
         environment: the environment of the platform; empty for a file without environments.
+        causes: the patches and the objects of `extra`; None if there are none.
     """
-    bodies = {(manifest.file, manifest.resource): manifest.body for manifest in tree}
+    objects = {(manifest.file, manifest.resource): manifest for manifest in tree}
     findings = list(findings)
-    sources = [find_source(finding, bodies.get((finding.file, finding.resource), {})) for finding in findings]
+    subjects = [objects.get((finding.file, finding.resource)) for finding in findings]
+    tables = [
+        find_source(finding, manifest.body if manifest else {})
+        for finding, manifest in zip(findings, subjects, strict=True)
+    ]
+    own = [
+        causes.find(finding, manifest) if causes else None for finding, manifest in zip(findings, subjects, strict=True)
+    ]
+    sources = [
+        table if cause is None else tuple(map(str, cause.path)) for table, cause in zip(tables, own, strict=True)
+    ]
     places = iter(locate_paths(platform_file, [source for source in sources if source], environment))
     return [
-        _move(finding, str(platform_file), next(places)) if source else finding
-        for finding, source in zip(findings, sources, strict=True)
+        _place(finding, str(platform_file), next(places) if source else None, cause)
+        for finding, source, cause in zip(findings, sources, own, strict=True)
     ]
+
+
+def _place(finding: Finding, file: str, place: Written | None, cause: Cause | None) -> Finding:
+    if cause is not None and cause.file:
+        generated = Generated(finding.file, finding.line, finding.path)
+        return replace(finding, file=cause.file, line=cause.line, column=0, path="", generated=generated)
+    if place is None:
+        return finding
+    return _move(finding, file, place, translates=cause is None)
+
+
+class Cause(NamedTuple):
+    """The place that causes a finding: a path in the platform file, or a line in a Python file.
+
+    Attributes:
+        path: the path in the platform file, such as `("patches", 2)`; empty for a Python file.
+        file: the Python file.
+        line: the line in it.
+    """
+
+    path: tuple[str | int, ...] = ()
+    file: str = ""
+    line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Causes:
+    """The patches and the objects of `extra`, to which findings belong.
+
+    Attributes:
+        effects: the effects of patches.
+        extras: identity of an object → the path of its entry in the platform file.
+    """
+
+    effects: Effects
+    extras: Mapping[tuple[str, str, str, str], tuple[str | int, ...]]
+
+    def find(self, finding: Finding, manifest: Manifest | None) -> Cause | None:
+        """Return the cause of a finding: the last patch of its field, or else the object of `extra`.
+
+        The result is None if neither causes the finding. A finding about a whole section has the patch of a field in
+        the section as its cause, because the patch may have removed a field of the section.
+        """
+        path = parse_path(finding.path)
+        for effect in reversed(self.effects.get((finding.file, finding.resource), ())):
+            if any(_overlap(path, changed) for changed in effect.changed):
+                return Cause(effect.patch.path, effect.patch.file, effect.patch.line)
+        source = self.extras.get(manifest.identity) if manifest else None
+        return None if source is None else Cause(source)
+
+
+def _overlap(path: tuple[str | int, ...], changed: tuple[str | int, ...]) -> bool:
+    length = min(len(path), len(changed))
+    return path[:length] == changed[:length]
 
 
 def find_source(finding: Finding, body: Body) -> tuple[str, ...]:
@@ -170,18 +240,18 @@ def _named(body: Any, path: Iterable[str | int]) -> Iterator[str]:
         yield str(step)
 
 
-def _move(finding: Finding, file: str, place: Written) -> Finding:
+def _move(finding: Finding, file: str, place: Written, *, translates: bool) -> Finding:
+    """Return a finding with its place in the platform file, and with the field names of the platform file."""
+    generated = Generated(finding.file, finding.line, finding.path)
+    moved = replace(finding, file=file, line=place.line, column=place.column, path=place.path, generated=generated)
+    if not translates:
+        return moved
     field = str(next(reversed(parse_path(finding.path)), ""))
     return replace(
-        finding,
-        file=file,
-        line=place.line,
-        column=place.column,
-        path=place.path,
+        moved,
         message=_translate(finding.message, field),
         why=_translate(finding.why, field),
         fix=_translate(finding.fix, field),
-        generated=Generated(finding.file, finding.line, finding.path),
     )
 
 

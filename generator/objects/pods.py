@@ -417,6 +417,17 @@ def pods_of_ranks(manifest: Manifest) -> tuple[PodTemplate, ...]:
     return tuple(pod_templates(manifest)) if manifest.kind in KINDS_OF_RANKS else ()
 
 
+def template_path(kind: str) -> tuple[str, ...] | None:
+    """Return the path of the pod templates of a kind, without positions in lists.
+
+    The path of a JobSet is `spec.replicatedJobs.template.spec.template`. The result is None for kinds without pods, and
+    for kinds whose templates are in a mapping with keys of the user.
+    """
+    if kind in _WITH_REPLICATED_JOBS:
+        return (*map(str, _WITH_REPLICATED_JOBS[kind]), "replicatedJobs", "template", "spec", "template")
+    return _ONE_TEMPLATE.get(kind)
+
+
 def pod_templates(manifest: Manifest) -> Iterator[PodTemplate]:
     """Yield the pod templates of an object; none for kinds without pods."""
     if manifest.kind in KINDS:

@@ -189,6 +189,14 @@ def _find_in_platform(case: Case, text: str, file: Path) -> Iterable[Finding]:
     return find_hazards(platform, file, today=case.today)
 
 
+def _find_in_patched_release(_: Case, text: str, file: Path) -> Iterable[Finding]:
+    """Return the findings of a platform file whose patches change its release."""
+    from generator.pipeline import Choices, synth
+
+    file.write_text(text, "utf-8")
+    return synth(file, Path("output"), Choices()).outcome.findings
+
+
 def _find_by_policy_cases(_: Case, text: str, file: Path) -> Iterable[Finding]:
     """Return the findings of policies and their cases. The last document of the text has the cases."""
     from generator.checks.policy import failures, untested
@@ -255,6 +263,7 @@ ENGINES: Mapping[str, Callable[[Case, str, Path], Iterable[Finding]]] = {
     "network": _find_in_release,
     "object": _find_in_release,
     "platform": _find_in_platform,
+    "platform/weakened-protection": _find_in_patched_release,
     "policy/case": _find_by_policy_cases,
     "policy/untested": _find_by_policy_cases,
     **{

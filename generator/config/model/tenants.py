@@ -32,6 +32,7 @@ from generator.config.model.fields import (
     reject_reserved_labels,
 )
 from generator.config.model.isolation import Egress
+from generator.config.model.patches import Extras
 from generator.config.model.policies import ClassName, Registry, RuleName, Workloads
 from generator.config.model.quotas import Shares
 from generator.config.model.removals import Retirement
@@ -267,6 +268,9 @@ class Tenant(Section):
     """The Secrets that External Secrets fetches for the team. Neither this file nor a release holds their values."""
     volumes: NamedOf[DataVolume] = ()
     """PersistentVolumeClaims for the team's data."""
+    extra: Extras = ()
+    """Objects of your own in the team's folder of the release: objects, and files with objects, as in the top-level
+    `extra`. An object with a namespace is in a namespace of the team."""
 
     def _contradictions(self) -> Iterator[Fault]:
         reads = ("retired", "stop")

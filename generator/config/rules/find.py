@@ -6,6 +6,7 @@ from generator.config.mistakes import Mistake
 from generator.config.rules import (  # noqa: F401 - importing a module registers its rules
     cluster,
     fabrics,
+    patches,
     policies,
     pools,
     quotas,

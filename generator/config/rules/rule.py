@@ -42,6 +42,7 @@ class PartialPlatform:
         platform: the name of the platform; empty if it is not a string.
         renamed_from: the earlier name of the platform; empty if it is not a string.
         removed: the keys of `removed` that are strings.
+        patched_tenants: position of a patch → the tenant in its target, for patches with a tenant.
         names: section → the names of all of its entries, valid or not, in the order of the file.
         cluster: the section `cluster`, with the default in place of each invalid field. `policies`, `access`,
             `isolation`, `queues` and `gitops` have this form too.
@@ -71,6 +72,7 @@ class PartialPlatform:
     gitops: GitOps | None
     renamed_from: str = ""
     removed: tuple[str, ...] = ()
+    patched_tenants: Mapping[int, str] = field(default_factory=dict)
     invalid_fields: frozenset[str] = frozenset()
     unclear_pools: frozenset[int] = frozenset()
     stand_in: str | None = None

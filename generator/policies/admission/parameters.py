@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from generator.config.model.access import to_callers
 from generator.config.model.fabrics import Fabric
@@ -20,6 +21,7 @@ from generator.facts.env import transport_variables
 from generator.facts.names import FABRIC, LOCAL_QUEUE, PARAMETER, STEP, TENANT_LABEL
 from generator.facts.subjects import meaning_of
 from generator.manifests import Body, Manifest
+from generator.objects.fields import mapping, mappings
 
 CLAIM = "claim"
 """Value in place of an amount, for a device that pods request by a ResourceClaim."""
@@ -46,23 +48,24 @@ def fabric_use(runtime: Manifest, fabrics: Iterable[Fabric]) -> FabricUse | None
     (trainer v2.3.0 pkg/runtime/core/trainingruntime.go newRuntimeInfo; v2.2.0
     pkg/runtime/framework/plugins/jobset/builder.go Trainer). A separate launcher uses no fabric.
     """
-    spec = runtime.body["spec"]
-    jobs: list[Body] = spec["template"]["spec"]["replicatedJobs"]
+    spec = mapping(runtime.body, "spec")
+    jobs = _jobs(runtime.body)
     fabric = _fabric(jobs, {row.name: row for row in fabrics})
     if fabric is None:
         return None
-    is_node = (spec.get("mlPolicy") or {}).get("mpi", {}).get("runLauncherAsNode", False)
+    is_node = mapping(spec, "mlPolicy", "mpi").get("runLauncherAsNode", False)
     devices: dict[str, str] = {}
     environment: dict[str, str] = {}
     for job in jobs:
-        is_step = job["template"].get("metadata", {}).get("labels", {}).get(STEP) == "trainer"
-        for container in _pods(job)["spec"]["containers"]:
-            if container["name"] != _CONTAINER:
+        is_step = mapping(job, "template", "metadata", "labels").get(STEP) == "trainer"
+        for container in mappings(mapping(_pods(job), "spec").get("containers")):
+            if container.get("name") != _CONTAINER:
                 continue
-            if is_step or (is_node and job["name"] == _CONTAINER):
+            if is_step or (is_node and job.get("name") == _CONTAINER):
                 devices |= _devices(container, fabric)
             if is_step:
-                environment |= {entry["name"]: entry.get("value", "") for entry in container.get("env", ())}
+                variables = ((entry.get("name"), entry.get("value", "")) for entry in mappings(container.get("env")))
+                environment |= {str(name): str(value) for name, value in variables}
     return FabricUse(devices, () if fabric.fallback else tuple(transport_variables(environment)))
 
 
@@ -71,34 +74,36 @@ def _resources(runtime: Body) -> dict[str, str]:
 
     Without a request, the value is the limit. If the launcher runs ranks, the job `node` has the same amounts.
     """
-    spec = runtime["spec"]
-    amounts: dict[str, str] = {}
-    for job in spec["template"]["spec"]["replicatedJobs"]:
-        labels = (job["template"].get("metadata") or {}).get("labels") or {}
-        if labels.get(STEP) == "trainer":
-            for container in _pods(job)["spec"]["containers"]:
-                if container["name"] == _CONTAINER:
-                    resources = container.get("resources") or {}
-                    amounts |= (resources.get("limits") or {}) | (resources.get("requests") or {})
+    amounts: dict[str, Any] = {}
+    for job in _jobs(runtime):
+        if mapping(job, "template", "metadata", "labels").get(STEP) == "trainer":
+            for container in mappings(mapping(_pods(job), "spec").get("containers")):
+                if container.get("name") == _CONTAINER:
+                    resources = mapping(container, "resources")
+                    amounts |= mapping(resources, "limits") | mapping(resources, "requests")
     return {name: str(amount) for name, amount in amounts.items()}
 
 
 def _fabric(jobs: Iterable[Body], fabrics: Mapping[str, Fabric]) -> Fabric | None:
     """Return the fabric that an annotation of the jobs' pods names; None if no annotation names one of `fabrics`."""
-    names = (_pods(job).get("metadata", {}).get("annotations", {}).get(FABRIC, "") for job in jobs)
-    return next((fabrics[name] for name in names if name in fabrics), None)
+    names = (mapping(_pods(job), "metadata", "annotations").get(FABRIC, "") for job in jobs)
+    return next((fabrics[name] for name in names if isinstance(name, str) and name in fabrics), None)
 
 
 def _devices(container: Body, fabric: Fabric) -> dict[str, str]:
-    resources = container.get("resources", {})
-    limits = resources.get("limits", {})
+    resources = mapping(container, "resources")
+    limits = mapping(resources, "limits")
     amounts = {name: str(limits[name]) for name in sorted(fabric.requests) if name in limits}
-    return amounts | {claim["name"]: CLAIM for claim in resources.get("claims", ())}
+    return amounts | {str(claim.get("name")): CLAIM for claim in mappings(resources.get("claims"))}
+
+
+def _jobs(runtime: Body) -> tuple[Body, ...]:
+    """Return the replicated jobs of a runtime. A patch or an object of an admin can have any content."""
+    return mappings(mapping(runtime, "spec", "template", "spec").get("replicatedJobs"))
 
 
 def _pods(job: Body) -> Body:
-    pods: Body = job["template"]["spec"]["template"]
-    return pods
+    return mapping(job, "template", "spec", "template")
 
 
 _FABRIC_RULE = "cluster/admission/fabric.yaml"
@@ -182,7 +187,7 @@ def add_parameters_of_tree(tree: list[Manifest], fabrics: Sequence[Fabric] = ())
 
 def _is_home(manifest: Manifest) -> bool:
     """Return True if the manifest is a Namespace of a tenant."""
-    return manifest.kind == "Namespace" and TENANT_LABEL in manifest.body["metadata"].get("labels", {})
+    return manifest.kind == "Namespace" and TENANT_LABEL in manifest.labels
 
 
 def _parameters(manifest: Manifest, fabrics: Sequence[Fabric]) -> Iterator[tuple[str, str]]:

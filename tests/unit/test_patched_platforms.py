@@ -1,0 +1,312 @@
+"""Test `patches` and `extra` of platform files, and patches in Python: results, places, mistakes and open holes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import cdk8s
+import pytest
+import yaml
+
+from generator import App, ConfigError, Platform, load_platform, pipeline, select
+from generator.checks.finding import Finding
+from generator.components.constructs import place_api_object
+from generator.config.load import load_environments
+from generator.hazards.patched import find_weakened
+from tests.conftest import EXAMPLES
+
+BASE = yaml.safe_load(EXAMPLES["cpu-kubernetes"].read_text())
+NODE = {"name": "node", "securityContext": {"privileged": True}}
+CONTAINER = {"template": {"spec": {"template": {"spec": {"containers": [NODE]}}}}}
+PRIVILEGED = {"spec": {"template": {"spec": {"replicatedJobs": [{"name": "node", **CONTAINER}]}}}}
+LABEL = {"metadata": {"labels": {"example.com/a": "b"}}}
+CONFIG_MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "team-sim"}}
+
+
+def write(folder: Path, **fields: Any) -> Path:
+    file = folder / "platform.yaml"
+    file.write_text(yaml.safe_dump({**BASE, **fields}, sort_keys=False))
+    return file
+
+
+def patch(target: dict[str, Any], **change: Any) -> dict[str, Any]:
+    return {"target": target, "reason": "test", **change}
+
+
+def synth(file: Path) -> list[Finding]:
+    return list(pipeline.synth(file, file.parent / "output", pipeline.Choices()).outcome.findings)
+
+
+def problems(file: Path) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        synth(file)
+    assert not (file.parent / "output").exists()
+    assert all(problem.line for problem in caught.value.problems)
+    return [str(problem).removeprefix(f"{file}:") for problem in caught.value.problems]
+
+
+def test_patches_and_extra_change_the_release_and_its_lock(tmp_path: Path) -> None:
+    (tmp_path / "extra.yaml").write_text(json.dumps(CONFIG_MAP))
+    tenant = {**BASE["tenants"][0], "extra": ["extra.yaml"]}
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "licences"}}
+    namespaces = patch({"kind": "Namespace", "tenant": "team-sim"}, merge=LABEL)
+    applications = patch({"kind": "AppProject"}, merge={"metadata": {"annotations": {"a": "b"}}})
+    quota = patch({"kind": "ResourceQuota"}, json=[{"op": "add", "path": "/spec/hard/pods", "value": "9"}])
+    file = write(tmp_path, tenants=[tenant], extra=[namespace], patches=[namespaces, applications, quota])
+    assert synth(file) == []
+    output = tmp_path / "output/cpu-kubernetes"
+    assert (output / "tenants/team-sim/extra/configmap-a.yaml").is_file()
+    assert (output / "custom/cluster/namespace-licences.yaml").is_file()
+    assert "example.com/a: b" in (output / "tenants/team-sim/namespace.yaml").read_text()
+    assert "a: b" in (output / "argocd/project.yaml").read_text()
+    assert 'pods: "9"' in (output / "tenants/team-sim/quota.yaml").read_text()
+    before = load_platform(file)
+    (tmp_path / "extra.yaml").write_text(json.dumps({**CONFIG_MAP, "data": {"k": "v"}}))
+    after = load_platform(file)
+    assert before.digest() != after.digest()
+    assert Platform.model_validate(after.model_dump()).digest() == after.digest()
+
+
+MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
+    (patch({}, merge=LABEL), ["patches[0].target: `target` is empty"]),
+    (patch({"knd": "Pod"}, merge=LABEL), ["patches[0].target.knd: there is no field `knd` here; did you mean `kind`?"]),
+    (
+        patch({"tenant": "team-sm"}, merge=LABEL),
+        ["patches[0].target.tenant: there is no tenant `team-sm`", "`team-sim`"],
+    ),
+    (patch({"runtime": "openmp"}, merge=LABEL), ["patches[0].target: no object", "did you mean `openmpi`?"]),
+    (patch({"name": "a b"}, merge=LABEL), ["patches[0].target.name: `a b` is not the name of an object"]),
+    (patch({"kind": "Pod"}), ["patches[0]: a patch needs either `merge` or `json`"]),
+    (patch({"kind": "Pod"}, merge={}), ["patches[0].merge: `merge` is empty"]),
+    (patch({"kind": "Pod"}, json=[]), ["patches[0].json: `json` is empty"]),
+    (patch({"kind": "Pod"}, merge=LABEL, json=[{"op": "remove", "path": "/a"}]), ["a patch has both"]),
+    (patch({"kind": "Pod"}, json=[{"op": "rm", "path": "/a"}]), ["patches[0].json[0].op: `rm` is not a valid value"]),
+    (patch({"kind": "Pod"}, json=[{"op": "add", "path": "/a"}]), ["patches[0].json[0].op: `add` needs a `value`"]),
+    (patch({"kind": "Pod"}, json=[{"op": "copy", "path": "/a"}]), ["patches[0].json[0].op: `copy` needs `from`"]),
+    (patch({"kind": "Pod"}, json=[{"op": "remove", "path": "a"}]), ["`a` does not start with `/`"]),
+    (patch({"kind": "Pod"}, json=[{"op": "remove", "path": "/~2"}]), ["has a `~` that is neither `~0` nor `~1`"]),
+    (
+        patch({"kind": "LimitRange"}, json=[{"op": "remove", "path": "/spec/limit"}]),
+        ["patches[0].json[0].path: LimitRange team-sim/tenant: `/spec/limit` does not exist; did you mean `limits`?"],
+    ),
+    (
+        patch({"kind": "LimitRange"}, json=[{"op": "test", "path": "/kind", "value": "Pod"}]),
+        ["patches[0].json[0]: LimitRange team-sim/tenant: `test` fails: `/kind` is `LimitRange`, not `Pod`"],
+    ),
+    (patch({"kind": "Namespace"}, merge={"metadata": {"name": "b"}}), ["a patch cannot change `metadata.name`"]),
+]
+
+
+@pytest.mark.parametrize(("wrong", "expected"), MISTAKES)
+def test_a_mistake_in_a_patch_has_its_line(wrong: dict[str, Any], expected: list[str], tmp_path: Path) -> None:
+    (found,) = problems(write(tmp_path, patches=[wrong]))
+    assert [part for part in expected if part not in found] == []
+
+
+def test_a_patch_needs_a_reason_and_finite_numbers(tmp_path: Path) -> None:
+    file = write(tmp_path, patches=[{"target": {"kind": "Pod"}, "merge": LABEL}])
+    assert "patches[0].reason: `reason` is missing; add it" in problems(file)[0]
+    file.write_text(file.read_text().replace("example.com/a: b", "example.com/a: .nan"))
+    assert "`.nan` is not a number in JSON" in problems(file)[0]
+
+
+def test_all_mistakes_are_reported_at_once(tmp_path: Path) -> None:
+    wrong = [patch({"kind": "Nmespace"}, merge=LABEL), patch({"kind": "LimitRange"}, merge={"kind": "Pod"})]
+    found = problems(write(tmp_path, patches=wrong, extra=[]))
+    assert [text.split(": ")[1] for text in found] == ["patches[0].target", "patches[1]"]
+
+
+EXTRAS: list[tuple[Any, str]] = [
+    ("missing.yaml", "`missing.yaml`: cannot be read"),
+    ("wrong.yaml", "`wrong.yaml`: line 1 of the file:"),
+    ("list.yaml", "`list.yaml`: object 1 of the file: it is not an object"),
+    ("empty.yaml", "`empty.yaml` holds no object"),
+    ("/etc/passwd", "`/etc/passwd` is not a relative path"),
+    (7, "`7` is neither an object nor a file"),
+    ({"kind": "Pod"}, "an object has no `apiVersion`"),
+    ({**CONFIG_MAP, "metadata": {}}, "an object has no `metadata.name`"),
+    ({**CONFIG_MAP, "metadata": {"name": "a", "labels": []}}, "`metadata.labels` that is not a mapping"),
+    (
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-sim"}},
+        "the release has Namespace team-sim twice: in tenants/team-sim/namespace.yaml and in custom/",
+    ),
+]
+
+
+@pytest.mark.parametrize(("extra", "expected"), EXTRAS)
+def test_a_mistake_in_extra_has_its_line(extra: Any, expected: str, tmp_path: Path) -> None:
+    for name, text in (("wrong.yaml", "a: [\n"), ("list.yaml", "- 1\n"), ("empty.yaml", "# nothing\n")):
+        (tmp_path / name).write_text(text)
+    (found,) = problems(write(tmp_path, extra=[CONFIG_MAP, extra]))
+    assert ": extra[1]: " in found
+    assert expected in found
+
+
+def test_an_object_of_a_team_is_in_a_namespace_of_the_team(tmp_path: Path) -> None:
+    other = {**CONFIG_MAP, "metadata": {"name": "a", "namespace": "kube-system"}}
+    (found,) = problems(write(tmp_path, tenants=[{**BASE["tenants"][0], "extra": [other]}]))
+    assert "tenants[0].extra[0]: `ConfigMap a` is in namespace `kube-system`, which is not a namespace of" in found
+
+
+def test_a_platform_in_python_has_no_folder_for_files() -> None:
+    with pytest.raises(ValueError, match=r"a platform in Python has no folder for the file `a\.yaml`"):
+        Platform.model_validate({**BASE, "extra": ["a.yaml"]})
+    assert Platform.model_validate({**BASE, "extra": [CONFIG_MAP]}).extra[0].objects == (CONFIG_MAP,)
+
+
+def test_environments_replace_patches_or_change_them_by_name(tmp_path: Path) -> None:
+    named = [{**patch({"kind": "Namespace"}, merge=LABEL), "name": name} for name in ("one", "two")]
+    environments = {
+        "dev": {"without": {"patches": ["one"]}},
+        "prod": {"patches": [{"name": "one", "reason": "prod"}]},
+    }
+    file = write(tmp_path, patches=named, environments=environments)
+    found = {name: [(row.name, row.reason) for row in one.patches] for name, one in load_environments(file).items()}
+    assert found == {"dev": [("two", "test")], "prod": [("one", "prod"), ("two", "test")]}
+    unnamed = patch({"kind": "Pod"}, merge=LABEL)
+    file = write(
+        tmp_path, patches=[patch({"kind": "Namespace"}, merge=LABEL)], environments={"a": {"patches": [unnamed]}}
+    )
+    (found_problem,) = problems(file)
+    assert "environments.a.patches[0].target: no object of the release has kind `Pod`" in found_problem
+    file = write(tmp_path, patches=[named[0], named[0]])
+    assert "patches[1].name: `one` occurs twice" in problems(file)[0]
+
+
+CLOSED = {"matchLabels": {"x": "z"}}
+ALL_RULES = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]
+EVERYONE = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "system:authenticated"}
+QUOTA = "/spec/resourceGroups/0/flavors/0/resources/0/nominalQuota"
+SYNC = "argocd.argoproj.io/sync-options"
+PSA = "pod-security.kubernetes.io/enforce"
+HOLES: dict[str, dict[str, Any]] = {
+    "egress to all": patch({"kind": "NetworkPolicy"}, merge={"spec": {"egress": [{}]}}),
+    "ingress from all": patch({"kind": "NetworkPolicy"}, merge={"spec": {"ingress": [{}]}}),
+    "no default deny of egress": patch({"kind": "NetworkPolicy"}, merge={"spec": {"policyTypes": ["Ingress"]}}),
+    "policy without pods": patch({"kind": "NetworkPolicy"}, merge={"spec": {"podSelector": CLOSED}}),
+    "privileged pods": patch({"kind": "Namespace"}, merge={"metadata": {"labels": {PSA: "privileged"}}}),
+    "no Pod Security": patch({"kind": "Namespace"}, merge={"metadata": {"labels": {PSA: None}}}),
+    "no tenant": patch({"kind": "Namespace"}, merge={"metadata": {"labels": {"mpigen.dev/tenant": None}}}),
+    "other parameters": patch({"kind": "Namespace"}, merge={"metadata": {"annotations": {"mpigen.dev/queues": "x"}}}),
+    "not protected": patch(
+        {"kind": "LimitRange"}, merge={"metadata": {"labels": {"app.kubernetes.io/managed-by": "x"}}}
+    ),
+    "audit only": patch({"kind": "ValidatingAdmissionPolicyBinding"}, merge={"spec": {"validationActions": ["Audit"]}}),
+    "errors ignored": patch({"kind": "ValidatingAdmissionPolicy"}, merge={"spec": {"failurePolicy": "Ignore"}}),
+    "always true": patch(
+        {"kind": "ValidatingAdmissionPolicy"}, merge={"spec": {"validations": [{"expression": "true"}]}}
+    ),
+    "binding elsewhere": patch(
+        {"kind": "ValidatingAdmissionPolicyBinding"},
+        merge={"spec": {"matchResources": {"namespaceSelector": {"matchLabels": {"no": "where"}}}}},
+    ),
+    "all rights": patch({"kind": "ClusterRole", "name": "mpigen-*"}, merge={"rules": ALL_RULES}),
+    "all users": patch({"kind": "RoleBinding"}, json=[{"op": "add", "path": "/subjects/-", "value": EVERYONE}]),
+    "cluster-admin": patch({"kind": "RoleBinding"}, merge={"roleRef": {"name": "cluster-admin"}}),
+    "more than the nodes": patch({"kind": "ClusterQueue"}, json=[{"op": "replace", "path": QUOTA, "value": "999"}]),
+    "no object quota": patch({"kind": "ResourceQuota"}, merge={"spec": {"hard": {"services.nodeports": None}}}),
+    "no limits": patch({"kind": "LimitRange"}, merge={"spec": {"limits": []}}),
+    "deletion without confirmation": patch({"kind": "Namespace"}, merge={"metadata": {"annotations": {SYNC: None}}}),
+    "token": patch({"kind": "ServiceAccount"}, merge={"automountServiceAccountToken": True}),
+    "another repository": patch({"kind": "AppProject"}, merge={"spec": {"sourceRepos": ["*"]}}),
+}
+
+
+@pytest.mark.parametrize("hole", HOLES)
+def test_a_patch_that_opens_a_hole_is_an_error_at_the_patch(hole: str, tmp_path: Path) -> None:
+    file = write(tmp_path, patches=[patch({"kind": "Namespace"}, merge=LABEL), HOLES[hole]])
+    platform = load_platform(file)
+    _, effects = pipeline._render(platform, App(platform))
+    line = 1 + [number for number, text in enumerate(file.read_text().splitlines()) if text == "- target:"][1]
+    found = find_weakened(effects, file)
+    assert {(one.check, one.path, one.line) for one in found} == {("platform/weakened-protection", "patches[1]", line)}
+
+
+NO_HOLES: dict[str, dict[str, Any]] = {
+    "fewer rights": patch(
+        {"kind": "ClusterRole", "name": "mpigen-view"},
+        json=[{"op": "replace", "path": "/rules/0/verbs", "value": ["get"]}],
+    ),
+    "less quota": patch({"kind": "ClusterQueue"}, json=[{"op": "replace", "path": QUOTA, "value": "1"}]),
+    "stricter": patch({"kind": "ResourceQuota"}, merge={"spec": {"hard": {"pods": "3"}}}),
+    "more actions": patch(
+        {"kind": "ValidatingAdmissionPolicyBinding"},
+        json=[{"op": "add", "path": "/spec/validationActions/-", "value": "Audit"}],
+    ),
+    "own subject": patch({"kind": "RoleBinding"}, json=[{"op": "remove", "path": "/subjects/0"}]),
+}
+
+
+@pytest.mark.parametrize("change", NO_HOLES)
+def test_a_stricter_patch_is_no_hole(change: str, tmp_path: Path) -> None:
+    platform = load_platform(file := write(tmp_path, patches=[NO_HOLES[change]]))
+    _, effects = pipeline._render(platform, App(platform))
+    assert find_weakened(effects, file) == []
+
+
+def test_checks_see_the_patched_objects_and_point_at_the_patch(tmp_path: Path) -> None:
+    found = synth(file := write(tmp_path, patches=[patch({"runtime": "openmpi"}, merge=PRIVILEGED)]))
+    (finding,) = [one for one in found if one.check == "runtime/pod-security"]
+    assert (finding.severity, finding.file, finding.path) == ("error", str(file), "patches[0]")
+    assert not (tmp_path / "output").exists()
+
+
+@pytest.mark.parametrize("broken", [{"template": None}, {"template": {"spec": {"replicatedJobs": "x"}}}])
+def test_a_broken_runtime_is_a_finding(broken: dict[str, Any], tmp_path: Path) -> None:
+    found = synth(write(tmp_path, patches=[patch({"runtime": "openmpi"}, merge={"spec": broken})]))
+    assert ("error", "patches[0]") in {(one.severity, one.path) for one in found}
+
+
+def test_namespaces_list_the_resources_of_patched_runtimes(tmp_path: Path) -> None:
+    node = {"name": "node", "resources": {"limits": {"cpu": "7"}, "requests": {"cpu": "7"}}}
+    text = json.dumps(PRIVILEGED).replace(json.dumps(NODE), json.dumps(node))
+    merge = json.loads(text.replace('"name": "node", "template"', '"name": "launcher", "template"'))
+    platform = load_platform(write(tmp_path, patches=[patch({"runtime": "openmpi"}, merge=merge)]))
+    tree = pipeline.render(platform, App(platform))
+    (home,) = [one for one in tree if one.kind == "Namespace"]
+    assert "openmpi=cpu=7" in home.body["metadata"]["annotations"]["mpigen.dev/resources"]
+
+
+def add_label(body: dict[str, Any]) -> dict[str, Any]:
+    return {**body, "metadata": {**body["metadata"], "labels": {"a": "b"}}}
+
+
+def test_python_patches_objects_of_mpigen_of_cdk8s_and_of_included_files(tmp_path: Path) -> None:
+    (tmp_path / "crd.yaml").write_text(json.dumps({**CONFIG_MAP, "metadata": {"name": "included"}}))
+    app = App(Platform.model_validate(BASE))
+    chart = cdk8s.Chart(app, "site")
+    cdk8s.Include(chart, "include", url=str(tmp_path / "crd.yaml"))
+    place_api_object(chart, "own", {**CONFIG_MAP, "metadata": {"name": "own"}})
+    app.patch(select(kind="ConfigMap"), add_label)
+    app.patch(select(kind="Namespace"), {"metadata": {"annotations": {"a": "b"}}})
+    tree = pipeline.render(app.platform, app)
+    assert {one.name for one in tree if one.labels == {"a": "b"}} >= {"included", "own"}
+    (home,) = [one for one in tree if one.kind == "Namespace"]
+    assert home.body["metadata"]["annotations"]["a"] == "b"
+
+
+def test_a_mistake_in_python_has_the_line_of_the_call() -> None:
+    app = App(Platform.model_validate(BASE))
+    app.patch(select(kind="ConfigMp"), {"a": 1})
+    app.patch(select(kind="Namespace"), lambda body: body["spec"])
+    with pytest.raises(ConfigError) as caught:
+        pipeline.render(app.platform, app)
+    function, no_match = sorted(caught.value.problems, key=lambda problem: -problem.line)
+    assert {function.file, no_match.file} == {__file__}
+    assert function.line == no_match.line + 1
+    assert "KeyError: 'spec'; correct the function" in str(function)
+    assert "no object of the release has kind `ConfigMp`" in str(no_match)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [({}, "a mapping is not a change of objects"), (7, "`7` is not a change"), ({"a": float("inf")}, "not plain data")],
+)
+def test_a_change_in_python_is_plain_data_or_a_function(change: Any, message: str) -> None:
+    app = App(Platform.model_validate(BASE))
+    with pytest.raises(ConfigError, match=message):
+        app.patch(select(kind="Namespace"), change)
+    with pytest.raises(ConfigError, match="the target is not a selection"):
+        app.patch("Namespace", {"a": 1})  # type: ignore[arg-type]
