@@ -9,7 +9,7 @@ synth      load, render, judge, and then
            [Finding] ── adoption: settings, waivers, baselines ──────────────────▶ [Finding]
            [Manifest] ── release, if no finding fails the run ───────────────────▶ output/<platform>/
 plan       load, render, and then
-           [Manifest] before and after ── plan, which uses checks and simulate ──▶ [Effect]
+           [Manifest] before and after ── effects, which uses checks and simulate ▶ [Effect]
 promote    platform.yaml ── documents, and then load, render, plan, release ─────▶ argocd/ or flux/
 validate   YAML on disk ── documents ──▶ [Manifest] ── the same checks ──────────▶ [Finding]
 check_jobs [TrainJob], [Manifest] ── checks.submission, which uses simulate ────▶ [Finding]
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from generator.checks.submission import Destination, Submission
     from generator.components.app import App
     from generator.config.platform import Platform
-    from generator.plan.effect import Effect
+    from generator.effects.effect import Effect
     from generator.release import Release, Tree, Written
 
 
@@ -245,7 +245,7 @@ def _draft(platform_file: Path, environment: str, app: App, output: Path, agains
     from generator.release import Release, find_replaced
 
     platform = app.platform
-    tree, home = render(platform, app), output / platform.platform
+    tree, home = _render(platform, app), output / platform.platform
     release = Release(
         platform=platform.platform,
         version=platform.release,
@@ -303,7 +303,7 @@ def plan(source: Path, output: Path, against: str, today: dt.date | None = None)
         InputError: a file cannot be read.
     """
     from generator.checks.objects import Change
-    from generator.plan.topics import find_effects
+    from generator.effects.topics import find_effects
     from generator.release import read_others, read_update
 
     if source.is_dir() or not (source.exists() or source.suffix):
@@ -405,7 +405,7 @@ def promote(
 def _plan_between(platform: Platform, home: Path, before: str, after: str, today: dt.date | None) -> Planned:
     """Return the effects of an update from the release in one Git revision to the release in another."""
     from generator.checks.objects import Change
-    from generator.plan.topics import find_effects
+    from generator.effects.topics import find_effects
     from generator.release import read_update_between
 
     update = read_update_between(home, before, after)
@@ -465,6 +465,8 @@ def load(platform_file: Path, environment: str = "") -> tuple[Platform, App]:
 def render(platform: Platform, app: App) -> list[manifests.Manifest]:
     """Return the manifests of the release. With `gitops`, the objects of Argo CD or Flux are last.
 
+    A script can change their bodies. A change affects neither the platform nor other manifests nor later calls.
+
     Args:
         platform: the platform.
         app: the app of the platform, with all its constructs.
@@ -472,6 +474,15 @@ def render(platform: Platform, app: App) -> list[manifests.Manifest]:
     Raises:
         ConfigError: a construct of your own does not validate, or its object cannot be written as YAML, or is in a file
             that Flux cannot apply.
+    """
+    return [replace(manifest, body=manifests.detach(manifest.body)) for manifest in _render(platform, app)]
+
+
+def _render(platform: Platform, app: App) -> list[manifests.Manifest]:
+    """Return the manifests as `render` does, but with bodies that share values. Callers must not change them.
+
+    Raises:
+        ConfigError: as for `render`.
     """
     from generator.components.constructs import collect
     from generator.gitops.argocd import account_role, application_manifests
