@@ -3,7 +3,7 @@
 The public API has four groups of names. `__init__.pyi` lists the names, for type checkers and for this module, and
 docs/reference/api.md describes them:
 
-- the flow: `load`, `render`, `judge`, `synth` and `validate` return typed values;
+- the flow: `load`, `render`, `judge`, `plan`, `synth` and `validate` return typed values;
 - the platform in Python: `Platform`, `App`, `Component`, `MpiRuntime`;
 - own checks: `check`, `Breach`, `ERROR`, `WARNING`, `INFO`, and the classes of the objects that a check reads;
 - errors: each is an `MpigenError` with all problems of the input.

@@ -3,11 +3,12 @@
 # above the group Results.
 # isort: off
 
-# Flow: the steps of `mpigen synth` and `mpigen validate` as functions, with their options and findings.
+# Flow: the steps of `mpigen synth`, `mpigen plan` and `mpigen validate` as functions, with their options and findings.
 from generator.pipeline import load as load  # since 0.1.0
 from generator.pipeline import render as render  # since 0.1.0
 from generator.pipeline import judge as judge  # since 0.1.0
 from generator.pipeline import synth as synth  # since 0.1.0
+from generator.pipeline import plan as plan  # since 0.1.0
 from generator.pipeline import validate as validate  # since 0.1.0
 from generator.config.load import load_platform as load_platform  # since 0.1.0
 from generator.pipeline import Choices as Choices  # since 0.1.0
@@ -45,6 +46,9 @@ from generator.errors import EngineError as EngineError  # since 0.1.0
 from generator.pipeline import Synthesis as Synthesis  # since 0.1.0
 from generator.pipeline import Rendered as Rendered  # since 0.1.0
 from generator.pipeline import Validation as Validation  # since 0.1.0
+from generator.pipeline import Planned as Planned  # since 0.1.0
+from generator.effects.effect import Effect as Effect  # since 0.1.0
+from generator.effects.effect import Risk as Risk  # since 0.1.0
 from generator.checks.run import Checked as Checked  # since 0.1.0
 from generator.adoption.adoption import Outcome as Outcome  # since 0.1.0
 from generator.release.write import Written as Written  # since 0.1.0

@@ -118,6 +118,18 @@ def _omit_none(value: Any) -> Any:
     return [_omit_none(item) for item in value] if isinstance(value, list) else value
 
 
+def detach(body: Body) -> Body:
+    """Return a copy of a body that shares no mapping and no list with another object, and that can be changed."""
+    detached: Body = _detach(body)
+    return detached
+
+
+def _detach(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {field: _detach(content) for field, content in value.items()}
+    return [_detach(item) for item in value] if isinstance(value, list | tuple) else value
+
+
 def read(text: str | bytes, file: str) -> Iterator[Manifest]:
     """Yield the manifests of a YAML text, including the items of `List` kinds, and skip empty documents.
 

@@ -10,7 +10,7 @@ synth      load, render, judge, and then
            [Finding] ── adoption: settings, waivers, baselines ──────────────────▶ [Finding]
            [Manifest] ── release, if no finding fails the run ───────────────────▶ output/<platform>/
 plan       load, render, and then
-           [Manifest] before and after ── plan, which uses checks and simulate ──▶ [Effect]
+           [Manifest] before and after ── effects, which uses checks and simulate ▶ [Effect]
 promote    platform.yaml ── documents, and then load, render, plan, release ─────▶ argocd/ or flux/
 validate   YAML on disk ── documents ──▶ [Manifest] ── the same checks ──────────▶ [Finding]
 check_jobs [TrainJob], [Manifest] ── checks.submission, which uses simulate ────▶ [Finding]
@@ -54,8 +54,8 @@ if TYPE_CHECKING:
     from generator.components.app import App
     from generator.config.model.cluster import GitOps
     from generator.config.platform import Platform
+    from generator.effects.effect import Effect
     from generator.patches.apply import Effects
-    from generator.plan.effect import Effect
     from generator.release import Release, Tree, Written
 
 
@@ -330,7 +330,7 @@ def plan(source: Path, output: Path, against: str, today: dt.date | None = None)
         InputError: a file cannot be read.
     """
     from generator.checks.objects import Change
-    from generator.plan.topics import find_effects
+    from generator.effects.topics import find_effects
     from generator.release import read_others, read_update
 
     if source.is_dir() or not (source.exists() or source.suffix):
@@ -455,7 +455,7 @@ def _find_commit(platform: Platform, gitops: GitOps, revision: str, home: Path, 
 def _plan_between(platform: Platform, home: Path, before: str, after: str, today: dt.date | None) -> Planned:
     """Return the effects of an update from the release in one Git revision to the release in another."""
     from generator.checks.objects import Change
-    from generator.plan.topics import find_effects
+    from generator.effects.topics import find_effects
     from generator.release import read_update_between
 
     update = read_update_between(home, before, after)
@@ -518,6 +518,8 @@ def load(platform_file: Path, environment: str = "") -> tuple[Platform, App]:
 def render(platform: Platform, app: App) -> list[manifests.Manifest]:
     """Return the manifests of the release. With `gitops`, the objects of Argo CD or Flux are last.
 
+    A script can change their bodies. A change affects neither the platform nor other manifests nor later calls.
+
     Args:
         platform: the platform.
         app: the app of the platform, with all its constructs.
@@ -527,11 +529,13 @@ def render(platform: Platform, app: App) -> list[manifests.Manifest]:
             that Flux cannot apply; an object of `extra` is in the release twice; or a patch matches no object, fails,
             or changes nothing.
     """
-    return _render(platform, app)[0]
+    return [replace(manifest, body=manifests.detach(manifest.body)) for manifest in _render(platform, app)[0]]
 
 
 def _render(platform: Platform, app: App) -> tuple[list[manifests.Manifest], Effects]:
-    """Return the manifests of the release, and the effects of patches on them.
+    """Return the manifests as `render` does, but with bodies that share values, and the effects of patches on them.
+
+    Callers must not change the bodies.
 
     Raises:
         ConfigError: as for `render`. The problems have their places, if the app has the name of its platform file.

@@ -217,9 +217,10 @@ def load_with_app(file: Path) -> tuple[Platform, App | None]:
 
     platform, app = pipeline.load(file)
     from generator.components.runtimes import MpiRuntime  # after the pipeline has chosen the Node.js that cdk8s starts
+    from generator.config.model.fields import copy_unchecked
 
     runtimes = [construct.runtime for construct in app.node.find_all() if isinstance(construct, MpiRuntime)]
-    declared = platform.model_copy(update={"runtimes": tuple(sorted(runtimes, key=lambda runtime: runtime.name))})
+    declared = copy_unchecked(platform, runtimes=tuple(sorted(runtimes, key=lambda runtime: runtime.name)))
     return declared, app
 
 

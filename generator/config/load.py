@@ -28,7 +28,7 @@ from generator.config.mistakes import RULE_BROKEN, Mistake, mistakes_in, place_m
 from generator.config.model.access import PlatformAccess
 from generator.config.model.cluster import Cluster, GitOps
 from generator.config.model.fabrics import Fabric
-from generator.config.model.fields import Steps
+from generator.config.model.fields import Steps, copy_unchecked
 from generator.config.model.isolation import Isolation
 from generator.config.model.patches import READER
 from generator.config.model.policies import Policies
@@ -300,7 +300,7 @@ def _salvage_entries(section: str, raw: object) -> _Entries:
         if kept.section is not None:
             values = {**_named_lists(kept.section), "name": _name_of(raw_entry) or f"{section}[{index}]"}
             to = result.shapeless if _is_shapeless(section, kept.invalid) else known
-            to[index] = kept.section.model_copy(update=values)
+            to[index] = copy_unchecked(kept.section, **values)
     # In the order of a Platform, so that YAML and Python report the same entry of two that conflict.
     return result._replace(known=dict(sorted(known.items(), key=lambda item: str(item[1].name))))
 

@@ -11,12 +11,15 @@ from typing import Any, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from generator.config.model.fields import OF_KEY, Steps
 from generator.documents.load import Document
 from generator.documents.locate import locate_all
 from generator.documents.messages import format_path, format_value
 from generator.errors import Problem, suggest
 
+Steps = tuple[str | int, ...]
+"""A path in a platform file: keys, and positions in lists."""
+OF_KEY = "[key]"
+"""The last step of a path to a key of a mapping. Pydantic adds the same step to its errors about keys."""
 RULE_BROKEN = "contradiction"
 """The type of pydantic's error for a mistake that a rule between sections finds."""
 _TYPES = {
@@ -108,6 +111,10 @@ _TEXTS = {
     "too_short": ("{name} is empty", "add at least {min_length} entry"),
     "too_long": ("{name} has more than {max_length} entries", "keep at most {max_length} entries"),
     "string_too_short": ("{name} is empty", "write at least one character"),
+    "frozen_instance": (
+        "{name} cannot be changed, because sections are immutable",
+        "build a copy by `replace`, such as `platform.replace(release=...)`",
+    ),
     "string_too_long": ("{name} is longer than {max_length} characters", "write at most {max_length} characters"),
 }
 """The type of pydantic's error → the message and the fix, with the context of the error as fields."""

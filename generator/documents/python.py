@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import runpy
 import sys
-import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from contextvars import ContextVar
+from dataclasses import replace
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
+from generator.documents.side_effects import SideEffectError, forbid_side_effects, is_below
 from generator.errors import ConfigError, MpigenError, Problem
 
 _IS_FORBIDDEN = ContextVar("python_is_forbidden", default=False)
@@ -38,7 +40,7 @@ def find_forbidden(file: Path) -> Problem | None:
 
 
 def run_python(file: Path, name: str, fix: str, passed: type[Exception] = MpigenError) -> dict[str, Any]:
-    """Run a Python file and return its global names. Its prints go to standard error.
+    """Run a Python file and return its global names. Its prints go to standard error, and it has no standard input.
 
     Args:
         file: the file. It can import modules of its own folder.
@@ -47,43 +49,89 @@ def run_python(file: Path, name: str, fix: str, passed: type[Exception] = Mpigen
         passed: a class of exceptions that reach the caller unchanged.
 
     Raises:
-        ConfigError: `forbid_python` forbids it, or the code fails; with the line in the user's own file.
-        MpigenError: the code itself raises an error of mpigen.
+        ConfigError: `forbid_python` forbids it, or the code fails, changes a file or the working folder, starts a
+            thread, or reads standard input; with the line in the user's own file.
+        MpigenError: the code itself raises an error of mpigen. A problem without a file gets the line of the code.
     """
     if forbidden := find_forbidden(file):
         raise ConfigError((forbidden,))
-    try:
-        with _siblings_importable(file), redirect_stdout(sys.stderr):  # noqa: TID251 - the result goes to standard output
-            return runpy.run_path(str(file), run_name=name)
-    except (MpigenError, passed):
-        raise
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code may raise anything
-        raise ConfigError((find_failure(error, file, fix),)) from None
+    folder = file.resolve().parent
+    with _siblings_importable(folder), forbid_side_effects(folder) as refused:
+        try:
+            with redirect_stdout(sys.stderr):  # noqa: TID251 - the result goes to standard output
+                defined = runpy.run_path(str(file), run_name=name)
+        except SideEffectError:
+            raise ConfigError(tuple(refused)) from None
+        except MpigenError as error:
+            place, line, _ = find_place(error, file)
+            error.problems = tuple(
+                problem if problem.file else replace(problem, file=place, line=line) for problem in error.problems
+            )
+            raise
+        except passed:
+            raise
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code may raise anything
+            raise ConfigError((find_failure(error, file, fix),)) from None
+    if refused:
+        raise ConfigError(tuple(refused))
+    return defined
 
 
 @contextmanager
-def _siblings_importable(file: Path) -> Iterator[None]:
+def _siblings_importable(folder: Path) -> Iterator[None]:
     """Append the file's folder to the import path while the file runs.
 
     The folder is last, so that a platform.py in it does not replace the standard module `platform`.
     """
-    folder = str(file.resolve().parent)
-    sys.path.append(folder)
+    for name in [name for name, (_, home) in _SIBLINGS.items() if home != folder and (folder / f"{name}.py").exists()]:
+        module, _ = _SIBLINGS.pop(name)
+        if sys.modules.get(name) is module:  # a file in another folder imported it, and this folder has its own
+            del sys.modules[name]
+    before = {*sys.modules}
+    sys.path.append(str(folder))
     try:
         yield
     finally:
-        sys.path.remove(folder)
+        sys.path.remove(str(folder))
+        for name in sys.modules.keys() - before:
+            if is_below(getattr(sys.modules[name], "__file__", None) or "<none>", folder):
+                _SIBLINGS[name] = sys.modules[name], folder
+
+
+_SIBLINGS: dict[str, tuple[object, Path]] = {}
+"""The modules that the user's files imported from their own folders: name → module and folder."""
 
 
 def find_failure(error: BaseException, file: Path, fix: str) -> Problem:
-    """Return the problem for an exception of the user's code, with the line that raised it."""
+    """Return the problem for an exception of the user's code, with the line and the method that raised it."""
     if isinstance(error, SyntaxError) and error.filename and Path(error.filename).is_file():
         return Problem(f"not Python: {error.msg}", "", error.filename, error.lineno or 0, error.offset or 0)
     message = f"{type(error).__name__}: {error}".splitlines()[0].removesuffix(": ")
-    return Problem(message, fix, str(file), find_line(error, file))
+    place, line, code = find_place(error, file)
+    if code and "." in code.co_qualname and "<" not in code.co_qualname:
+        message = f"`{code.co_qualname}` raises {message}"
+    if isinstance(error, ImportError | AttributeError) and "partially initialized module" in message:
+        fix = "move the names that both modules need to a third module"
+    return Problem(message, fix, place, line)
 
 
 def find_line(error: BaseException, file: Path | str) -> int:
     """Return the line of the user's file nearest to the failure; 0 if no line of the file was running."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
-    return frames[-1].lineno or 0 if frames else 0
+    lines = [line for place, line, _ in _places(error) if place == str(file)]
+    return lines[-1] if lines else 0
+
+
+def find_place(error: BaseException, file: Path) -> tuple[str, int, CodeType | None]:
+    """Return file, line and code of the user's function nearest to the failure: in a file or a module beside it."""
+    folder = file.resolve().parent
+    places = [place for place in _places(error) if place[0] == str(file) or is_below(place[0], folder)]
+    return places[-1] if places else (str(file), 0, None)
+
+
+def _places(error: BaseException) -> Iterator[tuple[str, int, CodeType]]:
+    """Yield file, line and code of each running function, from the outermost."""
+    entry = error.__traceback__
+    while entry:
+        code = entry.tb_frame.f_code
+        yield code.co_filename, entry.tb_lineno, code
+        entry = entry.tb_next

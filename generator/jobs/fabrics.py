@@ -13,6 +13,7 @@ from typing import Any
 
 from generator.config.model.fabric_addresses import allocator, count_addresses, count_needed_addresses
 from generator.config.model.fabrics import Fabric, operator_namespace
+from generator.config.model.fields import copy_unchecked
 from generator.config.model.runtimes import Runtime, fabric_of
 from generator.config.model.tenants import Tenant
 from generator.config.platform import Platform
@@ -223,7 +224,7 @@ def _memlock(runtime: Runtime, fabric: Fabric) -> str:
 
 def _variables(platform: Platform, runtime: Runtime) -> dict[str, str]:
     """Return the variables of ranks that the fabric of the runtime adds or changes."""
-    without = _environment(platform, runtime.model_copy(update={"fabric": "none"}))
+    without = _environment(platform, copy_unchecked(runtime, fabric="none"))
     return {name: value for name, value in _environment(platform, runtime).items() if without.get(name) != value}
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from generator.documents.messages import escape_control
-from generator.plan.effect import Effect, Risk
+from generator.effects.effect import Effect, Risk
 from generator.report.text import painter
 
 SCHEMA = Path(__file__).with_name("plan.schema.json")

@@ -25,8 +25,8 @@ _IN_TEXT = re.compile(r"(?<!\[)(?<!^- )`(\w+)`", re.MULTILINE)
 """A name in code, outside of links, and behind the first word of a list item, which is an argument or attribute."""
 _OF_SECTIONS = """\
 The [reference of platform.yaml](platform/index.md) describes the fields. They are keyword arguments in snake_case, such
-as `pod_security` for `podSecurity`. An invalid value raises a `ValidationError` of pydantic with all mistakes of
-the section.
+as `pod_security` for `podSecurity`. An invalid value raises a [`ConfigError`](#configerror) with all mistakes of
+the section, at the line of the call. Sections cannot be changed: `section.replace(field=value)` returns a checked copy.
 
 """
 _CODE_COLUMNS = 88

@@ -68,9 +68,10 @@ def test_code_on_the_page_fits_88_columns() -> None:
     assert [line for line in code if len(line) > 88 and not line.startswith(("site/", "    print("))] == []
 
 
-def test_the_example_is_short() -> None:
-    (example,) = [block for block in blocks(BEGINNING) if block.language == "python"]
-    assert 15 <= len(example.text.splitlines()) <= 25
+def test_the_examples_are_short() -> None:
+    examples = [block for block in blocks(BEGINNING) if block.language == "python"]
+    assert [example.title for example in examples] == ["check_release.py", "plan_release.py"]
+    assert all(15 <= len(example.text.splitlines()) <= 25 for example in examples)
 
 
 @pytest.mark.parametrize("version", {name.since for name in NAMES})

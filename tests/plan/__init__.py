@@ -21,9 +21,9 @@ import yaml
 
 from generator import pipeline
 from generator.checks.objects import Change
+from generator.effects.effect import Effect
+from generator.effects.topics import find_effects
 from generator.manifests import Manifest, read
-from generator.plan.effect import Effect
-from generator.plan.topics import find_effects
 from generator.release import Release
 from generator.report import plan as report
 from generator.report.json import render as render_json

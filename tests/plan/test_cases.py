@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from generator.plan.topics import TOPICS as FINDERS
+from generator.effects.topics import TOPICS as FINDERS
 from tests.plan import CASES, FOLDER, TOPICS, Case, describe, expected
 
 WORDS = {case: words for topic in TOPICS for case, words in expected(topic).items()}

@@ -15,10 +15,10 @@ import pytest
 from generator.checks.objects import Change
 from generator.documents.load import Path
 from generator.documents.messages import format_path
+from generator.effects.effect import Effect, Risk
+from generator.effects.topics import TOPICS, find_effects
 from generator.facts.table import read_table
 from generator.manifests import Manifest
-from generator.plan.effect import Effect, Risk
-from generator.plan.topics import TOPICS, find_effects
 from tests.conftest import ROOT
 from tests.plan import describe, objects, platform_text, render
 
@@ -123,8 +123,8 @@ def leaves(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
 
 
 def test_the_table_of_fields_matches_its_schema_and_names_topics() -> None:
-    schema = json.loads((ROOT / "generator/plan/explained.schema.json").read_text("utf-8"))
-    table = read_table("explained", "generator.plan")
+    schema = json.loads((ROOT / "generator/effects/explained.schema.json").read_text("utf-8"))
+    table = read_table("explained", "generator.effects")
     jsonschema.validate(table, schema)
     rows = [(row["topic"], row.get("group"), row["kind"]) for row in table["rows"]]
     assert len(set(rows)) == len(rows)

@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from generator.checks.objects import Change
+from generator.effects.topics import TOPICS, find_effects
 from generator.manifests import Manifest, read
-from generator.plan.topics import TOPICS, find_effects
 from tests.plan import CASES, Case, describe, objects, platform_text, render
 
 BASES = sorted({case.base for case in CASES.values()})

@@ -7,9 +7,9 @@ import json
 import jsonschema
 import pytest
 
-from generator.plan import quota
-from generator.plan.effect import Effect, Risk
-from generator.plan.subjects import Statement, conjugate, merge, name_subjects, plural
+from generator.effects import quota
+from generator.effects.effect import Effect, Risk
+from generator.effects.subjects import Statement, conjugate, merge, name_subjects, plural
 from generator.report import plan as report
 from tests.plan import CASES, GOLDEN, golden
 

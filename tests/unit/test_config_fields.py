@@ -29,7 +29,9 @@ def field(model: Any, name: str) -> Any:
 
 def only(model: Any, field_name: str, **others: Any) -> Any:
     """Return a section with valid values for all but one field."""
-    return Annotated[Any, AfterValidator(lambda value: getattr(model(**{field_name: value}, **others), field_name))]
+    return Annotated[
+        Any, AfterValidator(lambda value: getattr(model.model_validate({field_name: value, **others}), field_name))
+    ]
 
 
 RELEASE = field(Platform, "release")

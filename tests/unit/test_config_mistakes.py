@@ -75,7 +75,7 @@ def test_resources_of_real_device_plugins_are_accepted(name: str) -> None:
 
 def test_a_misspelled_resource_is_rejected_unless_declared() -> None:
     pools = [_pool({"nvidia.com/gpus": 8})]
-    with pytest.raises(ValidationError, match=r"nvidia\.com/gpu"):
+    with pytest.raises(ConfigError, match=r"nvidia\.com/gpu"):
         Platform(platform="a", release="1.0.0", pools=pools)
     Platform.model_validate(
         {"platform": "a", "release": "1.0.0", "pools": pools, "cluster": {"resources": ["nvidia.com/gpus"]}}

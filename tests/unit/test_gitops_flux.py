@@ -13,13 +13,13 @@ from generator.checks.objects import Change
 from generator.cli.synth import describe_artifact
 from generator.config.load import load_platform
 from generator.config.model.cluster import Cluster, GitOps
+from generator.effects.topics import find_effects
 from generator.errors import ConfigError
 from generator.facts.kinds import KINDS
 from generator.facts.names import FLUX_PRUNE, SELECTS_REVISION
 from generator.gitops.argocd import is_applied
 from generator.gitops.flux import find_parts
 from generator.manifests import Body, Manifest
-from generator.plan.topics import find_effects
 from tests.conftest import EXAMPLES
 
 REPOSITORY = "https://git.example.com/platform.git"

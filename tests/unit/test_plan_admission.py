@@ -6,9 +6,9 @@ import copy
 from typing import Any
 
 from generator.checks.objects import Change
+from generator.effects.admission import find_admission_effects
+from generator.effects.effect import Effect, Risk
 from generator.manifests import Body, Manifest
-from generator.plan.admission import find_admission_effects
-from generator.plan.effect import Effect, Risk
 
 API = "admissionregistration.k8s.io/v1"
 POLICY: Body = {

@@ -15,12 +15,12 @@ READ = re.compile(r"\$(?:list|text)\(([a-z-]+)\)")
 
 
 def test_the_table_matches_its_schema() -> None:
-    schema = json.loads((ROOT / "generator/plan/parameters.schema.json").read_text("utf-8"))
-    jsonschema.validate(read_table("parameters", "generator.plan"), schema)
+    schema = json.loads((ROOT / "generator/effects/parameters.schema.json").read_text("utf-8"))
+    jsonschema.validate(read_table("parameters", "generator.effects"), schema)
 
 
 def test_the_table_has_every_parameter_that_a_rule_reads() -> None:
     read = {name for file in RULES for name in READ.findall(file.read_text("utf-8"))}
-    table = read_table("parameters", "generator.plan")
+    table = read_table("parameters", "generator.effects")
     assert read
     assert read <= {row["name"] for part in table.values() for row in part}

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from generator.checks.objects import Change
+from generator.effects.access import find_access_effects
+from generator.effects.effect import Effect, Risk
+from generator.effects.permissions import Permission, describe, find_dangers, find_missing
 from generator.manifests import Manifest
-from generator.plan.access import find_access_effects
-from generator.plan.effect import Effect, Risk
-from generator.plan.permissions import Permission, describe, find_dangers, find_missing
 from generator.simulate.access import Grant, Rule
 
 VERBS, GROUPS, RESOURCES, NAMES = ("get", "create"), ("", "batch"), ("pods", "pods/log", "jobs"), ("", "one")

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from generator.checks.objects import Change
+from generator.effects.effect import Risk
+from generator.effects.reach import find_reach_effects
 from generator.manifests import Manifest
-from generator.plan.effect import Risk
-from generator.plan.reach import find_reach_effects
 from generator.simulate.network import Peer, is_evaluated, is_network_policy
 from generator.simulate.peers import Cluster
 from tests.unit.test_network_mutations import Mutation, mutations, release

@@ -10,7 +10,7 @@ import pytest
 from generator.checks.objects import Change
 from generator.manifests import Manifest
 from generator.objects.platform_name import rename_objects
-from generator.plan.topics import find_effects
+from generator.effects.topics import find_effects
 from tests.conftest import EXAMPLES
 from tests.plan import describe, objects, render
 

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from generator import Cluster, Platform
 from generator.config.model.secrets import Secrets, Store
 from generator.config.model.tenants import DataVolume, Tenant
+from generator.errors import ConfigError
 from generator.gitops.metadata import WAVE_ANNOTATION, WAVES, annotate_for_argocd
 from generator.manifests import Body, Manifest
 from generator.policies import namespace
@@ -70,15 +71,15 @@ def test_equal_stores_are_written_alike() -> None:
 def test_the_provider_of_a_store_has_the_fields_of_a_secret_store(provider: dict[str, Any]) -> None:
     assert Store(provider=provider).provider == provider
     (name,) = provider
-    with pytest.raises(ValidationError, match=f"there is no field `{name}x` here"):
+    with pytest.raises(ConfigError, match=f"there is no field `{name}x` here"):
         Store(provider={f"{name}x": provider[name]})
-    with pytest.raises(ValidationError, match="there is no field `unknown` here"):
+    with pytest.raises(ConfigError, match="there is no field `unknown` here"):
         Store(provider={name: {**provider[name], "unknown": 1}})
 
 
 @pytest.mark.parametrize("value", [object(), {1: "a"}])
 def test_a_provider_in_python_has_values_of_json_only(value: object) -> None:
-    with pytest.raises(ValidationError, match="`provider` is not JSON"):
+    with pytest.raises(ConfigError, match="`provider` is not JSON"):
         Store(provider={"vault": {"server": value}})
 
 

@@ -22,9 +22,12 @@ RESULTS = {
     *(
         "Adoption",
         "Checked",
+        "Effect",
         "Generated",
         "Outcome",
+        "Planned",
         "Rendered",
+        "Risk",
         "Severity",
         "Suite",
         "Synthesis",
@@ -40,7 +43,9 @@ CONSTANTS = {"ERROR", "WARNING", "INFO"}
 
 def test_the_api_has_few_names_besides_the_sections_of_a_platform() -> None:
     assert len(NAMES) == len(set(NAMES)) <= 30
-    assert {"load", "render", "judge", "synth", "validate", "check", "Breach", "MpigenError", "Finding"} <= {*NAMES}
+    assert {"load", "render", "judge", "synth", "plan", "validate", "check", "Breach", "MpigenError", "Finding"} <= {
+        *NAMES
+    }
     others = {*vars(generator)["_modules"]()} - {*NAMES}
     assert {"Pool", "Runtime", "Tenant"} <= others <= {*dir(generator)}
     assert {name for name in others if not issubclass(getattr(generator, name), Section)} == RESULTS | HOOKS

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from typing import Annotated, NamedTuple, NoReturn, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn, Protocol, Self, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -27,14 +28,13 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from generator import quantities
-from generator.documents.messages import format_value
+from generator.config.mistakes import OF_KEY as OF_KEY  # noqa: PLC0414 - the models and rules import it from here
+from generator.config.mistakes import Steps as Steps  # noqa: PLC0414
+from generator.config.mistakes import mistakes_in
+from generator.documents.messages import format_path, format_value
+from generator.errors import ConfigError, Problem
 from generator.facts.devices import device_of
 from generator.facts.nodes import bounds, most_devices
-
-Steps = tuple[str | int, ...]
-"""A path in a platform file: keys, and positions in lists."""
-OF_KEY = "[key]"
-"""The last step of a path to a key of a mapping. Pydantic adds the same step to its errors about keys."""
 
 
 class Fault(NamedTuple):
@@ -66,6 +66,52 @@ class Section(BaseModel):
         use_attribute_docstrings=True,
     )
 
+    if not TYPE_CHECKING:  # type checkers derive the parameters from the fields
+
+        def __init__(self, /, **values: Any) -> None:
+            """Create a section. An error in the user's code has the line of the call.
+
+            Raises:
+                ConfigError: with all problems of the section, if code outside of mpigen creates it.
+                ValidationError: the same for code of mpigen.
+            """
+            try:
+                super().__init__(**values)
+            except ValidationError as error:
+                raise _at_caller(error, type(self)) from None
+
+        # Without this mark, pydantic would call `__init__` for each nested section, and lose the path of an error.
+        __init__.__pydantic_base_init__ = True
+
+    def replace(self, **changes: Any) -> Self:
+        """Return a copy with other values for some fields. All rules check the copy, as they check a new section.
+
+        Args:
+            changes: field → its new value, such as `tenants=(...)`.
+
+        Raises:
+            ConfigError: with all problems of the copy.
+        """
+        declared, names = self.declared, {info.alias: name for name, info in type(self).model_fields.items()}
+        kept = declared.model_fields_set & type(self).model_fields.keys()
+        values = {name: getattr(declared, name) for name in type(self).model_fields if name in kept}
+        return type(self)(**values | {names.get(field, field): value for field, value in changes.items()})
+
+    @property
+    def declared(self) -> Self:
+        """Return the section with the values that the user declared, and without values from other sections."""
+        return self
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Return a copy like `replace`, because pydantic's method would not check the values of `update`."""
+        return self.replace(**update) if update else super().model_copy(deep=deep)
+
+    if not TYPE_CHECKING:  # pydantic deprecates this method, and its types
+
+        def copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False, **_: Any) -> Self:
+            """Return a copy like `model_copy`."""
+            return self.model_copy(update=update, deep=deep)
+
     def _contradictions(self) -> Iterable[Fault]:
         """Return the faults of valid fields that contradict each other. Subclasses override it; by default none."""
         return ()
@@ -74,6 +120,34 @@ class Section(BaseModel):
     def _has_no_contradiction(self) -> Self:
         reject(self._contradictions())
         return self
+
+
+_Copied = TypeVar("_Copied", bound=BaseModel)
+
+
+def copy_unchecked(section: _Copied, **values: Any) -> _Copied:
+    """Return a copy of a section with other values, which no rule checks, such as a placeholder for an invalid name."""
+    return BaseModel.model_copy(section, update=values)
+
+
+def _at_caller(error: ValidationError, section: type[Section]) -> ConfigError | ValidationError:
+    """Return the problems of a section at the line of the user's code that creates it.
+
+    If a module of mpigen creates the section, return the error unchanged.
+    """
+    frame = sys._getframe(1)  # noqa: SLF001 - `inspect.stack` would read the source of every caller
+    while frame.f_back and str(frame.f_globals.get("__name__")) in (__name__, BaseModel.__module__):
+        frame = frame.f_back
+    if str(frame.f_globals.get("__name__")).startswith("generator."):
+        return error
+    prefix = () if section.__name__ == "Platform" else (section.__name__,)
+    file, line = frame.f_code.co_filename, frame.f_lineno
+    return ConfigError(
+        tuple(
+            Problem(mistake.message, mistake.fix, file, line, path=format_path(mistake.path))
+            for mistake in mistakes_in(error, section, prefix)
+        )
+    )
 
 
 def invalid(message: str, fix: str) -> PydanticCustomError:
@@ -285,7 +359,7 @@ class FrozenMapping(dict[_Key, _Item]):
     """A mapping of a section that cannot be changed. It is a dict, because pydantic serializes only dicts."""
 
     def _reject(self, *_: object, **__: object) -> NoReturn:
-        raise TypeError("a mapping of a platform cannot be changed: build a new section with another mapping")
+        raise TypeError("a mapping of a platform cannot be changed: build a copy of its section by `replace`")
 
     __setitem__ = __delitem__ = __ior__ = clear = pop = popitem = setdefault = update = _reject
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from functools import cached_property
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, field_validator
 
@@ -28,6 +28,7 @@ from generator.config.model.fields import (
     String,
     Text,
     check_node_amount,
+    copy_unchecked,
     duplicates,
     faults_of_amounts,
     invalid,
@@ -194,12 +195,19 @@ class Pool(Section):
                 yield Fault(message, fix, ("daemons", resource), ("allocatable",))
 
     def wired(self, fabrics: Iterable[Fabric]) -> Pool:
-        """Return a copy of the pool with its fabric and its devices; the pool itself if `fabrics` lacks its fabric."""
+        """Return a copy of the pool with its fabric and its devices; without them if `fabrics` lacks its fabric."""
+        declared = self.declared
         wiring = next((fabric for fabric in fabrics if fabric.name == self.fabric), None)
         if wiring is None:
-            return self
-        allocatable = _cpu_and_memory_first({**wiring.offered, **self.allocatable})
-        return self.model_copy(update={"allocatable": allocatable, "wiring": wiring})
+            return declared
+        allocatable = _cpu_and_memory_first({**wiring.offered, **declared.allocatable})
+        return copy_unchecked(declared, allocatable=allocatable, wiring=wiring, unwired=declared)
+
+    @property
+    def declared(self) -> Self:
+        """Return the pool without the devices of its fabric."""
+        unwired: Self = self.__dict__.get("unwired", self)
+        return unwired
 
     @cached_property
     def wiring(self) -> Fabric | None:

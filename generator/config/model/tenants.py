@@ -26,6 +26,7 @@ from generator.config.model.fields import (
     Section,
     SetOf,
     Text,
+    copy_unchecked,
     duplicates,
     invalid,
     reject,
@@ -292,8 +293,8 @@ class Tenant(Section):
 
         The name of a copy is the namespace.
         """
-        alone = self.model_copy(update={"namespaces": ()})
-        return (alone, *(alone.model_copy(update={"name": namespace}) for namespace in self.namespaces))
+        alone = copy_unchecked(self, namespaces=())
+        return (alone, *(copy_unchecked(alone, name=namespace) for namespace in self.namespaces))
 
     @property
     def quotas(self) -> tuple[Shares, ...]:

@@ -15,12 +15,12 @@ from generator.checks.change.queues import has_users
 from generator.checks.objects import Change, ChangedObject
 from generator.checks.quota.queues import KUEUE, Queues, by_flavor, format_amounts
 from generator.documents.scalars import Json
+from generator.effects.effect import Effect, Risk
+from generator.effects.largest import MOST_QUEUES, compute_largest, describe_left_out, format_largest
+from generator.effects.subjects import Statement, Teams, merge, plural
+from generator.effects.trees import QueueTrees
 from generator.manifests import Manifest
 from generator.objects.queue import ClusterQueue, Cohort, Flavor, FlavorResource, Quota, format_amount
-from generator.plan.effect import Effect, Risk
-from generator.plan.largest import MOST_QUEUES, compute_largest, describe_left_out, format_largest
-from generator.plan.subjects import Statement, Teams, merge, plural
-from generator.plan.trees import QueueTrees
 from generator.simulate.kueue.queues import Node
 
 _KINDS = ("ClusterQueue", "Cohort", "ResourceFlavor")

@@ -24,14 +24,14 @@ from generator.checks.change.removals import Departures
 from generator.checks.objects import Change, ChangedObject
 from generator.checks.quota.queues import KUEUE
 from generator.documents.messages import escape_control, format_names
+from generator.effects.effect import Effect, Risk
+from generator.effects.renames import find_platform_rename, find_renames
+from generator.effects.subjects import Statement, Teams, conjugate, merge, plural
+from generator.effects.teams import describe_team, find_belongings
+from generator.effects.trees import find_lenders
 from generator.facts.names import FLUX_PRUNE, SYNC_OPTIONS
 from generator.manifests import Manifest
 from generator.objects.fields import mapping, string, strings
-from generator.plan.effect import Effect, Risk
-from generator.plan.renames import find_platform_rename, find_renames
-from generator.plan.subjects import Statement, Teams, conjugate, merge, plural
-from generator.plan.teams import describe_team, find_belongings
-from generator.plan.trees import find_lenders
 
 _TOPIC = "prune"
 _ARGOCD = "argoproj.io"

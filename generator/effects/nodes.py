@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from generator.checks.change.runtimes import find_node_fields, find_restarts
 from generator.checks.objects import Change
-from generator.plan.effect import Effect, Risk
-from generator.plan.subjects import name_subjects
+from generator.effects.effect import Effect, Risk
+from generator.effects.subjects import name_subjects
 
 _DETAIL = "jobs with a pod on such a node fail, so apply the update in a maintenance window"
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from typing import NamedTuple
 
+from generator.effects.places import join
 from generator.facts.privileges import default_roles, privileges
-from generator.plan.places import join
 from generator.simulate.access import AccessRequest, Grant, Rule
 
 _ALL = "*"

@@ -14,6 +14,10 @@ from generator.checks.change.queues import flavor_nodes, flavor_not_retried
 from generator.checks.objects import Change, ChangedObject
 from generator.checks.quota.queues import KUEUE
 from generator.documents.messages import format_path
+from generator.effects.effect import Effect, Risk
+from generator.effects.subjects import Statement, Teams, merge
+from generator.effects.trees import QueueTrees
+from generator.effects.values import differences, format_change, format_field
 from generator.errors import DocumentError
 from generator.facts.names import METADATA_NAME
 from generator.facts.queue_settings import QUEUE_SETTINGS, QueueSetting
@@ -21,10 +25,6 @@ from generator.manifests import Body, Manifest, read
 from generator.objects.fields import integer, mapping, mappings, string, string_map, strings
 from generator.objects.queue import read_cluster_queue, read_cohort
 from generator.objects.selectors import selects
-from generator.plan.effect import Effect, Risk
-from generator.plan.subjects import Statement, Teams, merge
-from generator.plan.trees import QueueTrees
-from generator.plan.values import differences, format_change, format_field
 from generator.simulate.kueue.configuration import CONFIGURATION, CONFIGURATION_KEY, OPERATOR, is_configuration
 
 _TOPIC = "queues"

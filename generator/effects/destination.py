@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from generator.checks.objects import Change, ChangedObject
+from generator.effects.effect import Effect, Risk
 from generator.facts.names import ARGOCD_FOLDER
 from generator.manifests import Manifest
 from generator.objects.fields import mapping, mappings, string, strings
-from generator.plan.effect import Effect, Risk
 
 _GROUP = "argoproj.io"
 _FLUX_SOURCE = "source.toolkit.fluxcd.io"

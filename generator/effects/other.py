@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from generator.checks.objects import Change
 from generator.documents.load import Path
+from generator.effects.effect import Effect, Risk
+from generator.effects.explained import Finder, find_unexplained, is_known
+from generator.effects.subjects import name_subjects, plural
+from generator.effects.values import format_field
 from generator.facts.names import FLUX_KUSTOMIZATIONS
 from generator.manifests import Manifest
-from generator.plan.effect import Effect, Risk
-from generator.plan.explained import Finder, find_unexplained, is_known
-from generator.plan.subjects import name_subjects, plural
-from generator.plan.values import format_field
 
 _LOCK = ("mpigen.dev", "Release")
 _LISTED = 3  # fields in a sentence

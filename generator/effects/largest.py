@@ -6,8 +6,8 @@ from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 
 from generator.checks.quota.queues import RUNTIMES, Queues
 from generator.documents.messages import format_names
+from generator.effects.subjects import name_subjects, plural
 from generator.errors import SimulationError
-from generator.plan.subjects import name_subjects, plural
 from generator.simulate.kueue.job_limits import NO_LIMIT, Largest
 from generator.simulate.kueue.largest import largest_jobs
 

@@ -9,14 +9,14 @@ from typing import Any
 
 from generator.checks.objects import Change, ChangedObject
 from generator.checks.relaxations import enforced_level, read_relaxations
+from generator.effects.effect import Effect, Risk
+from generator.effects.places import Places, join
+from generator.effects.subjects import Statement, merge
 from generator.facts.names import IPC_LOCK, POD_SECURITY_ENFORCE, TENANT_LABEL
 from generator.facts.versions import minors
 from generator.manifests import Body, Manifest
 from generator.objects.fields import mapping, mappings, string, strings
 from generator.objects.pods import RUNTIMES, PodTemplate, pod_templates
-from generator.plan.effect import Effect, Risk
-from generator.plan.places import Places, join
-from generator.plan.subjects import Statement, merge
 from generator.quantities import amount_of
 from generator.simulate.admission.pod_security import Level, Violation, find_violations
 from generator.simulate.admission.scc.constraint import is_exempt

@@ -15,17 +15,17 @@ from generator.checks.objects import Change, ChangedObject
 from generator.checks.protections import find_constants
 from generator.checks.relaxations import Relaxation, read_relaxations
 from generator.documents.load import Path
+from generator.effects.effect import Effect, Risk
+from generator.effects.parameters import find_parameter_effects
+from generator.effects.places import Places, join
+from generator.effects.subjects import name_subjects
+from generator.effects.values import differences, format_change, format_field
 from generator.errors import NotModelledError
 from generator.facts.names import DESCRIPTION, METADATA_NAME, PART_OF, RELAXED, TENANT_LABEL
 from generator.manifests import Body, Manifest
 from generator.objects.fields import mapping, mappings, string, string_map, strings
 from generator.objects.protections import BINDING, POLICY
 from generator.objects.selectors import selector_requirements, selects
-from generator.plan.effect import Effect, Risk
-from generator.plan.parameters import find_parameter_effects
-from generator.plan.places import Places, join
-from generator.plan.subjects import name_subjects
-from generator.plan.values import differences, format_change, format_field
 from generator.simulate.policies.policy import GROUP
 
 _TOPIC = "admission"

@@ -9,14 +9,14 @@ from functools import cache
 
 from generator.checks.objects import Change, ChangedObject
 from generator.documents.messages import format_names, shorten
+from generator.effects.effect import Effect, Risk
+from generator.effects.places import Places
+from generator.effects.subjects import Statement, merge
 from generator.errors import NotModelledError
 from generator.facts.names import PARAMETER, TENANT_LABEL
 from generator.facts.table import read_rows
 from generator.manifests import Manifest
 from generator.objects.fields import mapping, mappings, string_map
-from generator.plan.effect import Effect, Risk
-from generator.plan.places import Places
-from generator.plan.subjects import Statement, merge
 from generator.quantities import amount_of
 
 _TOPIC = "admission"
@@ -54,12 +54,12 @@ class _Value:
 
 @cache
 def _lists() -> tuple[_List, ...]:
-    return read_rows("parameters", "lists", _List, "generator.plan")
+    return read_rows("parameters", "lists", _List, "generator.effects")
 
 
 @cache
 def _values() -> tuple[_Value, ...]:
-    return read_rows("parameters", "values", _Value, "generator.plan")
+    return read_rows("parameters", "values", _Value, "generator.effects")
 
 
 def find_parameter_effects(change: Change) -> Iterator[Effect]:

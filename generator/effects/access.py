@@ -11,13 +11,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from generator.checks.objects import Change, ChangedObject
-from generator.errors import SimulationError
-from generator.facts.names import MANAGED_BY
-from generator.facts.subjects import Meaning, meaning_of
-from generator.manifests import Manifest
-from generator.objects.fields import mappings, strings
-from generator.plan.effect import Effect, Risk
-from generator.plan.permissions import (
+from generator.effects.effect import Effect, Risk
+from generator.effects.permissions import (
     CLUSTER_ADMIN,
     Permission,
     are_allowed,
@@ -25,8 +20,13 @@ from generator.plan.permissions import (
     find_dangers,
     find_missing,
 )
-from generator.plan.places import CLUSTER, Places, join
-from generator.plan.subjects import conjugate, name_subjects, plural
+from generator.effects.places import CLUSTER, Places, join
+from generator.effects.subjects import conjugate, name_subjects, plural
+from generator.errors import SimulationError
+from generator.facts.names import MANAGED_BY
+from generator.facts.subjects import Meaning, meaning_of
+from generator.manifests import Manifest
+from generator.objects.fields import mappings, strings
 from generator.simulate.access import Access, Grant, Rule, parse_requester, read_access, with_default_grants
 
 _TOPIC = "access"

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from generator.checks.objects import Change
 from generator.documents.messages import escape_control, format_names
 from generator.documents.scalars import Json
+from generator.effects.effect import Effect, Risk
 from generator.facts.names import TENANT_LABEL
 from generator.manifests import Manifest
 from generator.objects.fields import mapping, string
-from generator.plan.effect import Effect, Risk
 
 _KUEUE = "kueue.x-k8s.io"
 _LISTED = 3  # names of subjects in a sentence

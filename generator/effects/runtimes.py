@@ -23,15 +23,15 @@ from generator.checks.change.runtimes import (
 from generator.checks.objects import Change, ChangedObject
 from generator.documents.load import Path
 from generator.documents.messages import escape_control, format_path
+from generator.effects.effect import Effect, Risk
+from generator.effects.largest import MOST_QUEUES, compute_largest, describe_left_out, format_sizes
+from generator.effects.subjects import Statement, Teams, merge, name_subjects, plural
+from generator.effects.trees import QueueTrees
+from generator.effects.values import differences
 from generator.facts.names import SUPPORT
 from generator.manifests import Manifest
 from generator.objects.fields import mapping, mappings, string
 from generator.objects.queue import format_amount
-from generator.plan.effect import Effect, Risk
-from generator.plan.largest import MOST_QUEUES, compute_largest, describe_left_out, format_sizes
-from generator.plan.subjects import Statement, Teams, merge, name_subjects, plural
-from generator.plan.trees import QueueTrees
-from generator.plan.values import differences
 
 _TOPIC = "runtimes"
 _DEPTH = 12

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from generator.checks.finding import Severity
 from generator.checks.objects import Change
 from generator.checks.run import judge_update
-from generator.plan.effect import Effect, Risk
+from generator.effects.effect import Effect, Risk
 
 
 def find_refused_effects(change: Change) -> Iterator[Effect]:

@@ -11,10 +11,10 @@ from typing import Any
 from generator.checks.objects import Change, ChangedObject
 from generator.documents.load import Path
 from generator.documents.messages import parse_path
+from generator.effects.effect import Effect
+from generator.effects.parameters import find_read_parameters
 from generator.facts.table import read_rows
 from generator.manifests import Manifest
-from generator.plan.effect import Effect
-from generator.plan.parameters import find_read_parameters
 
 Finder = Callable[[Change], Iterator[Effect]]
 _Identity = tuple[str, str, str, str]
@@ -52,7 +52,7 @@ class _Row:
 @cache
 def _rows() -> Mapping[tuple[str, str, str], _Row]:
     """Return (topic, group, kind) → row. The kind `*` has the group ""."""
-    return {(row.topic, row.group, row.kind): row for row in read_rows("explained", "rows", _Row, "generator.plan")}
+    return {(row.topic, row.group, row.kind): row for row in read_rows("explained", "rows", _Row, "generator.effects")}
 
 
 _MOST_UPDATES = 40

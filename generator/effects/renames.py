@@ -20,8 +20,8 @@ from collections.abc import Iterator, Mapping
 from generator.checks.change.removals import Departures
 from generator.checks.objects import Change
 from generator.objects.platform_name import find_rename, find_renamed
-from generator.plan.effect import Effect, Risk
-from generator.plan.subjects import plural
+from generator.effects.effect import Effect, Risk
+from generator.effects.subjects import plural
 
 _ENGINES = (("argoproj.io", "ApplicationSet"), ("kustomize.toolkit.fluxcd.io", "Kustomization"))
 

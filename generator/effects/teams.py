@@ -7,16 +7,16 @@ from collections.abc import Iterable, Iterator
 from generator.checks.objects import Change, ChangedObject
 from generator.checks.quota.queues import KUEUE, Queues
 from generator.documents.messages import escape_control, format_names
+from generator.effects.effect import Effect, Risk
+from generator.effects.largest import compute_largest, describe_left_out
+from generator.effects.quota import format_size
+from generator.effects.renames import find_renames
+from generator.effects.subjects import Statement, Teams, merge, plural
+from generator.effects.trees import QueueTrees, find_lenders
+from generator.effects.values import format_change
 from generator.facts.names import MANAGED_BY, PARAMETER, PART_OF, RETIRED, TENANT_LABEL
 from generator.manifests import Manifest
 from generator.objects.fields import mapping, string
-from generator.plan.effect import Effect, Risk
-from generator.plan.largest import compute_largest, describe_left_out
-from generator.plan.quota import format_size
-from generator.plan.renames import find_renames
-from generator.plan.subjects import Statement, Teams, merge, plural
-from generator.plan.trees import QueueTrees, find_lenders
-from generator.plan.values import format_change
 from generator.simulate.kueue.job_limits import NO_LIMIT
 
 _TOPIC = "teams"

@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from generator.checks.objects import Change
+from generator.effects.access import find_access_effects
+from generator.effects.admission import find_admission_effects
+from generator.effects.destination import find_destination_effects
+from generator.effects.effect import Effect, Risk
+from generator.effects.explained import Finder
+from generator.effects.nodes import find_node_effects
+from generator.effects.other import find_other_effects
+from generator.effects.protections import find_protection_effects
+from generator.effects.prune import find_prune_effects
+from generator.effects.queues import find_queue_effects
+from generator.effects.quota import find_quota_effects
+from generator.effects.reach import find_reach_effects
+from generator.effects.refused import find_refused_effects
+from generator.effects.runtimes import find_runtime_effects
+from generator.effects.teams import find_team_effects
+from generator.effects.version import find_version_effects
 from generator.manifests import Manifest
-from generator.plan.access import find_access_effects
-from generator.plan.admission import find_admission_effects
-from generator.plan.destination import find_destination_effects
-from generator.plan.effect import Effect, Risk
-from generator.plan.explained import Finder
-from generator.plan.nodes import find_node_effects
-from generator.plan.other import find_other_effects
-from generator.plan.protections import find_protection_effects
-from generator.plan.prune import find_prune_effects
-from generator.plan.queues import find_queue_effects
-from generator.plan.quota import find_quota_effects
-from generator.plan.reach import find_reach_effects
-from generator.plan.refused import find_refused_effects
-from generator.plan.runtimes import find_runtime_effects
-from generator.plan.teams import find_team_effects
-from generator.plan.version import find_version_effects
 
 TOPICS: Mapping[str, Finder] = {
     "refused": find_refused_effects,

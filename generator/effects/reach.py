@@ -15,15 +15,15 @@ from itertools import zip_longest
 from typing import NamedTuple
 
 from generator.checks.objects import Change, ChangedObject
+from generator.effects.effect import Effect, Risk
+from generator.effects.places import Places, join
+from generator.effects.subjects import conjugate, name_subjects
 from generator.errors import SimulationError
 from generator.facts.addressing import Network, denied_metadata
 from generator.manifests import Manifest
 from generator.objects.fields import mapping, mappings
 from generator.objects.pods import RUNTIMES, pod_templates
 from generator.objects.selectors import Labels
-from generator.plan.effect import Effect, Risk
-from generator.plan.places import Places, join
-from generator.plan.subjects import conjugate, name_subjects
 from generator.simulate.network import (
     EGRESS,
     INGRESS,

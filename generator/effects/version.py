@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from generator.checks.objects import Change, ChangedObject
+from generator.effects.effect import Effect, Risk
 from generator.facts.defects import defects
 from generator.manifests import Manifest
 from generator.objects.fields import mapping, string, string_map
-from generator.plan.effect import Effect, Risk
 
 _GROUP, _KIND = "mpigen.dev", "Release"
 

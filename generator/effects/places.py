@@ -7,10 +7,10 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from generator.checks.objects import Change
+from generator.effects.subjects import name_subjects
 from generator.facts.names import TENANT_LABEL
 from generator.manifests import Manifest
 from generator.objects.fields import string
-from generator.plan.subjects import name_subjects
 
 CLUSTER = ""
 """The place of permissions in all namespaces."""
