@@ -19,9 +19,9 @@ from collections.abc import Iterator, Mapping
 
 from generator.checks.change.removals import Departures
 from generator.checks.objects import Change
-from generator.objects.platform_name import find_rename, find_renamed
 from generator.effects.effect import Effect, Risk
 from generator.effects.subjects import plural
+from generator.objects.platform_name import find_rename, find_renamed
 
 _ENGINES = (("argoproj.io", "ApplicationSet"), ("kustomize.toolkit.fluxcd.io", "Kustomization"))
 

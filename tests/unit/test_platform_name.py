@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import pytest
 
 from generator.checks.objects import Change
+from generator.effects.topics import find_effects
 from generator.manifests import Manifest
 from generator.objects.platform_name import rename_objects
-from generator.effects.topics import find_effects
 from tests.conftest import EXAMPLES
 from tests.plan import describe, objects, render
 
