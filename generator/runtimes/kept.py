@@ -256,8 +256,8 @@ def _find_pod_faults(role: Role, template: Body, pod: Pod) -> Iterator[Fault]:
     yield from _find_taken_labels("pod", ".labels", pod.labels, metadata["labels"])
     for key in pod.annotations:
         if key in metadata.get("annotations", {}) or key.startswith(_OF_CONTROLLERS) or key == NETWORKS:
-            message = f"a hook must not set the annotation `{key}`: Kueue, JobSet or Multus place or connect pods by it"
-            yield Fault("pod", ".annotations", message, "set `placement` or `fabric` of the runtime")
+            message = f"a hook must not set the annotation `{key}`: the runtime, Kueue, JobSet or Multus use the key"
+            yield Fault("pod", ".annotations", message, "set `annotations`, `placement` or `fabric` of the runtime")
     for key, value in pod.node_selector.items():
         if spec.get("nodeSelector", {}).get(key, value) != value:
             message = f"the pool selects nodes with `{key}: {spec['nodeSelector'][key]}`, so `{value}` matches no node"
@@ -272,7 +272,7 @@ def _find_pod_faults(role: Role, template: Body, pod: Pod) -> Iterator[Fault]:
 def _find_taken_labels(hook: str, path: str, labels: Mapping[str, str], taken: Mapping[str, Any]) -> Iterator[Fault]:
     for key in labels:
         if is_reserved_label(key) or key in taken:
-            reason = "mpigen, Kubernetes, Kueue, JobSet or Trainer set labels with this key"
+            reason = "the runtime, mpigen, Kubernetes, Kueue, JobSet or Trainer set labels with this key"
             yield Fault(hook, path, f"a hook must not set the label `{key}`: {reason}", "use a prefix of your own")
 
 

@@ -108,9 +108,10 @@ class PodParts:
 
     @property
     def defaults(self) -> Body:
-        """Return the image and the security context of a container that a hook adds."""
+        """Return the image, its pull policy and the security context of a container that a hook adds."""
         security = {**_security(self.runtime), "capabilities": {"drop": ["ALL"]}}
-        return {"image": self.image, "securityContext": security}
+        pull = self.runtime.image_pull_policy
+        return {"image": self.image, "imagePullPolicy": pull, "securityContext": security}
 
     @property
     def image(self) -> str:

@@ -513,3 +513,12 @@ def test_the_checks_judge_the_additions_of_hooks() -> None:
     create(app, "def pod(self, role): return Pod(fields={'hostNetwork': True})")
     findings = [finding for finding in judge(platform, collect(app)).findings if "hostNetwork" in finding.message]
     assert findings
+
+
+def test_added_containers_get_the_pull_policy_of_the_runtime(app: App) -> None:
+    body = """\
+    def sidecars(self, role): return [Container("a"), Container("b", image_pull_policy="Never")]
+    """
+    pod = jobs(create(app, body, imagePullPolicy="Always"))["node"]["spec"]["template"]["spec"]
+    policies = {one["name"]: one["imagePullPolicy"] for one in pod["initContainers"]}
+    assert policies == {"prepare": "Always", "a": "Always", "b": "Never"}
