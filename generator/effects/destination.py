@@ -53,7 +53,7 @@ def _destination(item: Manifest) -> str:
 
 
 def _find_revisions(change: Change) -> Iterator[Effect]:
-    """Yield an effect for each pair of revisions between which Applications, or the GitRepository of Flux, move.
+    """Yield an effect for each pair of revisions between which Applications, or the source of Flux, move.
 
     The objects of this change are not the objects that the engine applies from the new revision, so their number and
     their meaning are unknown here.
@@ -66,14 +66,18 @@ def _find_revisions(change: Change) -> Iterator[Effect]:
             moved.setdefault((engine, *pair), []).append(item.new)
     for (engine, before, after), objects in sorted(moved.items()):
         text = f"{engine} applies the revision `{after}` instead of `{before}`"
-        details = ("this plan compares the files on disk, and `mpigen promote` prints the plan between both revisions",)
-        yield Effect("destination", Risk.MEDIUM, f"revision {after}", text, details, tuple(objects), before, after)
+        details = ["this plan compares the files on disk"]
+        if objects[0].kind != "OCIRepository":
+            details.append("`mpigen promote` prints the plan between both revisions")
+        yield Effect(
+            "destination", Risk.MEDIUM, f"revision {after}", text, tuple(details), tuple(objects), before, after
+        )
 
 
 def _revision(item: Manifest) -> str:
-    """Return the revision of an Application, of the Applications of an ApplicationSet, or of a GitRepository."""
+    """Return the revision of an Application, of the Applications of an ApplicationSet, or of a source of Flux."""
     spec = mapping(item.body, "spec")
-    if (item.group, item.kind) == (_FLUX_SOURCE, "GitRepository"):
+    if item.group == _FLUX_SOURCE:
         return next(iter(strings([*mapping(spec, "ref").values()])), "")
     if item.group != _GROUP or item.kind not in ("Application", "ApplicationSet"):
         return ""

@@ -44,6 +44,7 @@ _FIELDS: Mapping[tuple[str, str], Sequence[tuple[str, ...]]] = {
         ("spec", "template", "spec", "project"),
     ),
     (_FLUX_SOURCE, "GitRepository"): (_NAME, ("spec", "sparseCheckout", "*")),
+    (_FLUX_SOURCE, "OCIRepository"): (_NAME, ("spec", "url")),
     (_FLUX, "Kustomization"): (
         _NAME,
         ("spec", "path"),
@@ -52,7 +53,7 @@ _FIELDS: Mapping[tuple[str, str], Sequence[tuple[str, ...]]] = {
     ),
 }
 """(group, kind) → the fields that contain the name of the platform; `*` is the position in a list."""
-_PATHS = ("path", "sparseCheckout")
+_PATHS = ("path", "sparseCheckout", "url")
 _EXPRESSIONS = ("expression", "messageExpression")
 
 

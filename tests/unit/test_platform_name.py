@@ -14,6 +14,7 @@ from generator.objects.platform_name import rename_objects
 from tests.conftest import EXAMPLES
 from tests.plan import describe, objects, render
 
+ARCHIVE = "{engine: flux, repository: oci://registry.example.com/prod-eu, revision: 1.0.0}"
 FLUX = "gitops: {engine: flux, repository: https://git.example.com/platform.git, grant: true}\n"
 WORKERS = """platform: PLATFORM
 release: 1.0.0
@@ -30,6 +31,7 @@ gitops: {repository: https://git.example.com/platform.git}
 def texts() -> Iterator[tuple[str, str]]:
     """Yield the name and the text of platform files: each example, an example with Flux, and a file with MultiKueue."""
     yield "multikueue", WORKERS
+    yield "archive", WORKERS.replace("{repository: https://git.example.com/platform.git}", ARCHIVE)
     for name, file in EXAMPLES.items():
         if file.suffix == ".yaml":
             text = file.read_text("utf-8")
