@@ -162,7 +162,14 @@ class Change:
         targets: Mapping[str, str],
         today: dt.date | None = None,
     ) -> Change:
-        """Return the update of a release. If it renames the platform, the old objects get their new names."""
+        """Return the update of a release. If it renames the platform, the old objects get their new names.
+
+        Args:
+            old: all manifests of the old tree.
+            new: all manifests of the new tree.
+            targets: component → minor version.
+            today: the day of the check; None if checks must not depend on it.
+        """
         return cls(rename_objects(old, new), new, targets, today)
 
     def between(self) -> Iterator[Change]:
