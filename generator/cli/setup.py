@@ -9,8 +9,9 @@ from pathlib import Path
 import click
 
 from generator.cli.output import format_option, printing, progress, show
-from generator.cli.workflow import WORKFLOWS
+from generator.cli.workflow import WORKFLOWS, python_workflow
 from generator.errors import OutputError, Problem
+from generator.facts.table import read_text
 
 EXAMPLES = ("cpu-kubernetes", "openshift-h100", "roce-h200", "eks-p5", "university", "custom-python", "catalogue")
 PLATFORM_FILES = ("platform.yaml", "mpigen_platform.py")
@@ -34,6 +35,35 @@ def start(example: str, folder: Path) -> list[Path]:
     files = {folder / name: text for name, text in texts.items()}
     create(files, folder)
     return list(files)
+
+
+def start_in_python(folder: Path) -> list[Path]:
+    """Write a small project with a platform in Python into a folder. Return the paths, the platform file first.
+
+    Raises:
+        OutputError: a file exists already or cannot be written. Then no file is written.
+    """
+    workflow, text = python_workflow(PLATFORM_FILES[1])
+    texts = {path: read_text("generator.cli", "project", source) if source else "" for path, source in _PROJECT.items()}
+    files = {folder / path: text for path, text in {**texts, workflow: text}.items()}
+    create(files, folder)
+    return list(files)
+
+
+_PROJECT = {
+    "mpigen_platform.py": "mpigen_platform.py.txt",
+    "site_runtimes.py": "site_runtimes.py.txt",
+    "checks/__init__.py": "",
+    "checks/company.py": "company.py.txt",
+    "tests/__init__.py": "",
+    "tests/test_company.py": "test_company.py.txt",
+    "tests/test_runtimes.py": "test_runtimes.py.txt",
+    "mpigen.toml": "mpigen.toml.txt",
+    "pyproject.toml": "pyproject.toml.txt",
+    ".gitignore": "gitignore.txt",
+    "README.md": "README.md.txt",
+}
+"""File of the project → its source in the folder `project`; empty for an empty file."""
 
 
 def create(files: Mapping[Path, str], folder: Path) -> None:
@@ -64,6 +94,7 @@ def _write(files: Mapping[Path, str]) -> None:
     written: list[Path] = []
     try:
         for path, text in files.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("x", encoding="utf-8") as file:
                 written.append(path)
                 file.write(text)
@@ -89,6 +120,7 @@ def _home(example: str) -> Path:
     \b
     Example:
       mpigen init --example openshift-h100
+      mpigen init --python
       mpigen init --ci github
     """
 )
@@ -97,16 +129,29 @@ def _home(example: str) -> Path:
     "--example", type=click.Choice(EXAMPLES), default="cpu-kubernetes", show_default=True, help="The example to copy."
 )
 @click.option("--ci", type=click.Choice([*WORKFLOWS]), help="Write a CI workflow that checks pull requests instead.")
+@click.option("--python", is_flag=True, help="Write a small project with a platform in Python instead.")
 @format_option
-def init(folder: Path, example: str, ci: str | None, form: str) -> None:
+@click.pass_context
+def init(context: click.Context, folder: Path, example: str, ci: str | None, python: bool, form: str) -> None:
     """Copy an example platform into FOLDER, with a JSON Schema for editors. Default: the working folder.
 
     With --ci, write a workflow of GitHub Actions, GitLab CI or Tekton into the repository FOLDER instead. A pull
     request then gets the plan as a comment, and in GitHub and GitLab the findings at their lines. It fails if output/
     is not what `mpigen synth` writes, or if a policy case or an expectation is false. A merge tags each new release.
 
+    With --python, write a project with a platform, a runtime and a rule of your own in Python, tests of both, and a
+    workflow of GitHub Actions. `mpigen synth mpigen_platform.py` and `pytest` run in it.
+
     mpigen never overwrites a file: if one exists, it writes none.
     """
+    if python:
+        if ci or context.get_parameter_source("example") is not click.core.ParameterSource.DEFAULT:
+            raise click.UsageError("--python writes its own platform and workflow: remove --example and --ci")
+        project = [str(path) for path in start_in_python(folder)]
+        move = "" if folder == Path() else f"cd {folder} && "
+        lines = [*(f"wrote {file}" for file in project), f"next: {move}mpigen synth {PLATFORM_FILES[1]} && pytest"]
+        show(form, {"files": project}, lines)
+        return
     if ci:
         workflow = WORKFLOWS[ci]
         path = folder / workflow.path

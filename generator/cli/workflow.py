@@ -50,6 +50,30 @@ WORKFLOWS: Mapping[str, Workflow] = {
 """CI system → its workflow."""
 
 
+_NO_PYTHON = re.compile(r'(?m)^ *# mpigen runs no Python.*\n *MPIGEN_NO_PYTHON: "1"\n')
+_TESTS = """\
+      - name: Test the runtimes and rules
+        run: |
+          python3 -I -m pip install --quiet --disable-pip-version-check pytest mypy
+          python3 -m pytest
+          python3 -m mypy .
+"""
+_FIRST_STEP = "      - name: Verify the releases\n"
+
+
+def python_workflow(platform_file: str) -> tuple[str, str]:
+    """Return path and text of a workflow of GitHub Actions that runs the Python of the repository."""
+    workflow = WORKFLOWS["github"]
+    text = workflow.text.replace("PLATFORM: platform.yaml", f"PLATFORM: {platform_file}").replace(
+        _FIRST_STEP, _TESTS + _FIRST_STEP
+    )
+    warning = """\
+  # The workflow runs the Python of each pull request. In the settings of the repository, require an approval for the
+  # workflows of pull requests from forks.
+"""
+    return workflow.path, _NO_PYTHON.sub(warning, text).replace("init --ci github", "init --python")
+
+
 def _expand(place: re.Match[str]) -> str:
     """Return the lines of a workflow with the script of a step in place of its name."""
     script: str = read_table(_STEPS, "generator.cli")[place["step"]]

@@ -1,7 +1,7 @@
 """Side effects of the user's Python while mpigen runs it: changed files, threads, another working folder, input.
 
 Python reports each of these actions to audit hooks before it happens (sys.addaudithook, PEP 578). The hook of this
-module refuses the actions of the user's own files, and allows those of mpigen, of installed packages and of imports.
+module refuses the actions of the user's own files. mpigen, installed packages and imports may do anything.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def forbid_side_effects(folder: Path) -> Iterator[list[Problem]]:
     """Refuse side effects of the Python files in a folder while the body runs.
 
     Yields:
-        the refused actions, each with its line. It grows while the body runs, also if the user's code catches the error.
+        the refused actions, each with its line. An action is in the list even if the user's code catches the error.
     """
     if not _HOOKS:
         sys.addaudithook(_hear)

@@ -1,4 +1,4 @@
-"""A mistake in a platform file in Python is one clear error with its line: exit code 2, nothing written, no traceback."""
+"""A mistake in a platform file in Python is one error with its line, exit code 2, no output and no traceback."""
 
 from __future__ import annotations
 
@@ -32,7 +32,12 @@ class Slip(NamedTuple):
     fix: str = "fix the platform file"
 
 
-HOOK = "class Torch(MpiRuntime):\n    def environment(self):\n        {body}\nTorch(app, 'torch', runtime=Runtime(name='torch', pool='cpu'))\n"
+HOOK = """\
+class Torch(MpiRuntime):
+    def environment(self):
+        {body}
+Torch(app, 'torch', runtime=Runtime(name='torch', pool='cpu'))
+"""
 CHANGE = "change files in a script of your own, and run mpigen after the script"
 SERIAL = "compute the values in the main thread"
 REPEAT = "and every command of mpigen that reads this file would repeat the change"
@@ -45,14 +50,15 @@ SLIPS = {
     "an exception group": Slip(
         "raise ExceptionGroup('both', [ValueError()])", 6, "ExceptionGroup: both (1 sub-exception)"
     ),
-    "an exception in a hook": Slip(
-        HOOK.format(body="return {'A': {}['b']}"), 8, "`Torch.environment` raises KeyError: 'b'"
-    ),
+    "an exception in a hook": Slip(HOOK.format(body="return {'A': {}['b']}"), 8, "KeyError: 'b'", "fix this method"),
     "a failed assertion in a hook": Slip(
-        HOOK.format(body="assert False, 'no cache'"), 8, "`Torch.environment` raises AssertionError: no cache"
+        HOOK.format(body="assert False, 'no cache'"), 8, "AssertionError: no cache", "fix this method"
     ),
     "an endless hook": Slip(
-        HOOK.format(body="return self.environment()"), 8, "`Torch.environment` raises RecursionError: maximum recursion"
+        HOOK.format(body="return self.environment()"), 8, "RecursionError: maximum recursion", "fix this method"
+    ),
+    "an exception in a method": Slip(
+        "class Fleet:\n    def teams(self): return 1 / 0\nFleet().teams()", 7, "`Fleet.teams` raises ZeroDivisionError"
     ),
     "a misspelled pool": Slip("platform.pool('cpus')", 6, "KeyError: "),
     "a runtime that does not fit": Slip(
@@ -61,7 +67,7 @@ SLIPS = {
     "two constructs of one name": Slip("cdk8s.Chart(app, 'site')\ncdk8s.Chart(app, 'site')", 7, "RuntimeError: "),
     "a section in the wrong place": Slip("Runtime(name='torch', pool=cpu)", 6, "", ""),
     "a field of another section": Slip(
-        "Tenant(name='a', quota={'cpu': 1}, nodes=3)", 6, "there is no field `nodes` here"
+        "Tenant(name='a', quota={'cpu': 1}, nodes=3)", 6, "there is no field `nodes` here", "write one of"
     ),
     "a change in place": Slip(
         "cpu.nodes = 5", 6, "`nodes` cannot be changed, because sections are immutable", "build a"
@@ -141,19 +147,22 @@ def test_a_mistake_is_one_error_with_its_line(case: str, tmp_path: Path, monkeyp
     assert "\n" not in str(problem)
 
 
-def test_an_error_in_a_module_beside_the_file_has_its_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hook_in_an_imported_module_is_reported_in_that_module(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "acme_runtimes.py").write_text(
-        "from generator import MpiRuntime\n\n\nclass Torch(MpiRuntime):\n    def environment(self):\n        return {'A': 1 / 0}\n"
+        "from generator import MpiRuntime\n\n\nclass Torch(MpiRuntime):\n"
+        "    def environment(self):\n        return {'A': 1 / 0}\n"
     )
     (tmp_path / "fleet.py").write_text(
         f"{PLATFORM}from acme_runtimes import Torch\nTorch(app, 'torch', runtime=Runtime(name='torch', pool='cpu'))\n"
     )
     (problem,) = run(tmp_path, monkeypatch).problems
     assert (problem.file, problem.line) == (str(tmp_path / "acme_runtimes.py"), 6)
-    assert problem.message == "`Torch.environment` raises ZeroDivisionError: division by zero"
+    assert (problem.path, problem.message) == ("Torch.environment", "ZeroDivisionError: division by zero")
 
 
-def test_modules_that_import_each_other_are_one_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_circular_import_is_one_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "acme_pools.py").write_text("from acme_teams import TEAMS\nPOOLS = []\n")
     (tmp_path / "acme_teams.py").write_text("from acme_pools import POOLS\nTEAMS = []\n")
     (tmp_path / "fleet.py").write_text("import acme_pools\n")
@@ -180,7 +189,7 @@ def test_a_write_in_an_imported_module_has_the_line_of_the_module(
     assert (problem.file, problem.line) == (str(tmp_path / "acme_cache.py"), 2)
 
 
-def test_what_is_allowed_stays_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_platform_file_can_read_files_and_run_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Reading files, modules beside the file, programs, and the output of prints on standard error."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "acme_names.py").write_text("NAME = 'prod'\n")
