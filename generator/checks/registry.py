@@ -382,7 +382,7 @@ class Suite:
     profile: Profile | None = None
     of_jobs: bool = False
     _chosen: dict[tuple[Stage, frozenset[tuple[str, str]]], Sequence[Check]] = field(
-        default_factory=dict, compare=False, repr=False
+        default_factory=dict, init=False, compare=False, repr=False
     )
 
     def at(self, stage: Stage, targets: Mapping[str, str]) -> Sequence[Check]:
