@@ -180,6 +180,7 @@ ALL_RULES = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]
 EVERYONE = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "system:authenticated"}
 QUOTA = "/spec/resourceGroups/0/flavors/0/resources/0/nominalQuota"
 SYNC = "argocd.argoproj.io/sync-options"
+CONFIGURATION = "controller_manager_config.yaml"
 PSA = "pod-security.kubernetes.io/enforce"
 HOLES: dict[str, dict[str, Any]] = {
     "egress to all": patch({"kind": "NetworkPolicy"}, merge={"spec": {"egress": [{}]}}),
@@ -211,6 +212,9 @@ HOLES: dict[str, dict[str, Any]] = {
     "deletion without confirmation": patch({"kind": "Namespace"}, merge={"metadata": {"annotations": {SYNC: None}}}),
     "token": patch({"kind": "ServiceAccount"}, merge={"automountServiceAccountToken": True}),
     "another repository": patch({"kind": "AppProject"}, merge={"spec": {"sourceRepos": ["*"]}}),
+    "another project": patch({"kind": "Application", "name": "*-cluster"}, merge={"spec": {"project": "default"}}),
+    "other folders": patch({"kind": "ApplicationSet"}, json=[{"op": "remove", "path": "/spec/generators/0"}]),
+    "unmanaged jobs": patch({"kind": "ConfigMap", "name": "kueue-*"}, merge={"data": {CONFIGURATION: "kind: X"}}),
 }
 
 
