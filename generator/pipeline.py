@@ -438,10 +438,11 @@ def _find_commit(platform: Platform, gitops: GitOps, revision: str, home: Path, 
         ConfigError: the revision is a digest or a range of versions in a registry.
     """
     from generator import release
+    from generator.config.model.fields import copy_unchecked
 
     if not gitops.is_oci:
         return revision
-    named = gitops.model_copy(update={"revision": revision})
+    named = copy_unchecked(gitops, revision=revision)
     if named.is_digest or named.is_range:
         message = f"`{revision}` names no Git tag, so mpigen cannot compare its release"
         fix = "promote from one tag to another, or edit `gitops.revision` by hand and run `mpigen synth`"

@@ -11,8 +11,9 @@ import pytest
 from generator.cli.main import mpigen as commands
 from tests.conftest import EXAMPLES, Run
 
-MARK = "from pathlib import Path\nPath({!r}).touch()\n"
-"""Python that leaves a file behind, so that a test sees that it ran."""
+MARK = "this file of the repository ran"
+PYTHON = f"import sys\nprint({MARK!r}, file=sys.stderr)\n"
+"""Python that prints a line, so that a test sees that it ran."""
 JOB = """\
 apiVersion: trainer.kubeflow.org/v1alpha1
 kind: TrainJob
@@ -66,14 +67,12 @@ RUNS_NO_PYTHON = {
 """The commands that read neither a platform nor the settings."""
 
 
-@pytest.fixture
-def ran(tmp_path: Path) -> Path:
-    """The file that the Python of the repository creates."""
-    mark = tmp_path / "ran"
-    (tmp_path / "mpigen_platform.py").write_text(MARK.format(str(mark)))
-    (tmp_path / "own.py").write_text(MARK.format(str(mark)))
+@pytest.fixture(autouse=True)
+def repository(tmp_path: Path) -> None:
+    """Write a platform and a check in Python, and a job."""
+    (tmp_path / "mpigen_platform.py").write_text(PYTHON)
+    (tmp_path / "own.py").write_text(PYTHON)
     (tmp_path / "job.yaml").write_text(JOB)
-    return mark
 
 
 def leaves(group: click.Group, prefix: str = "") -> Iterator[tuple[str, click.Command]]:
@@ -94,7 +93,7 @@ def test_every_command_that_runs_python_has_the_option() -> None:
 
 
 @pytest.mark.parametrize("command", READERS)
-def test_a_platform_in_python_is_refused(mpigen: Run, ran: Path, command: str) -> None:
+def test_a_platform_in_python_is_refused(mpigen: Run, command: str) -> None:
     for arguments, variables in (
         ((*READERS[command], "--no-python"), {}),
         (READERS[command], {"MPIGEN_NO_PYTHON": "1"}),
@@ -103,29 +102,27 @@ def test_a_platform_in_python_is_refused(mpigen: Run, ran: Path, command: str) -
         assert done.returncode == 2, done.stderr
         assert "mpigen_platform.py: mpigen would run this Python file, and `--no-python`" in done.stderr
         assert done.stdout == ""
-        assert not ran.exists()
-    mpigen(*READERS[command], MPIGEN_NO_PYTHON="0")
-    assert ran.exists()
+        assert MARK not in done.stderr
+    assert MARK in mpigen(*READERS[command], MPIGEN_NO_PYTHON="0").stderr
 
 
 @pytest.mark.parametrize("command", WITH_OWN_CHECKS)
-def test_own_checks_are_refused(mpigen: Run, ran: Path, tmp_path: Path, command: str) -> None:
+def test_own_checks_are_refused(mpigen: Run, tmp_path: Path, command: str) -> None:
     (tmp_path / "mpigen.toml").write_text('checks = ["own.py"]\n')
     done = mpigen(*WITH_OWN_CHECKS[command], "--no-python")
     assert done.returncode == 2
     assert done.stderr.startswith("error: mpigen.toml:1:12: ")
     assert "own.py: mpigen would run this Python file, and `--no-python`" in done.stderr
-    assert not ran.exists()
-    mpigen(*WITH_OWN_CHECKS[command])
-    assert ran.exists()
+    assert MARK not in done.stderr
+    assert MARK in mpigen(*WITH_OWN_CHECKS[command]).stderr
 
 
-def test_job_new_refuses_own_checks_before_it_writes_the_job(mpigen: Run, ran: Path, tmp_path: Path) -> None:
+def test_job_new_refuses_own_checks_before_it_writes_the_job(mpigen: Run, tmp_path: Path) -> None:
     (tmp_path / "mpigen.toml").write_text('checks = ["own.py"]\n')
     arguments = ("job", "new", EXAMPLES["cpu-kubernetes"], "--runtime", "openmpi", "--output", "new.yaml")
     done = mpigen(*arguments, "--no-python", "--", "mpirun", "./a")
     assert (done.returncode, done.stdout, (tmp_path / "new.yaml").exists()) == (2, "", False)
-    assert not ran.exists()
+    assert MARK not in done.stderr
 
 
 def test_yaml_needs_no_python(mpigen: Run) -> None:
@@ -133,7 +130,7 @@ def test_yaml_needs_no_python(mpigen: Run) -> None:
     assert mpigen("validate", "output", MPIGEN_NO_PYTHON="true").returncode == 0
 
 
-def test_a_misspelt_variable_is_refused(mpigen: Run, ran: Path) -> None:
+def test_a_misspelt_variable_is_refused(mpigen: Run) -> None:
     done = mpigen("queues", "mpigen_platform.py", MPIGEN_NO_PYTHON="maybe")
-    assert (done.returncode, ran.exists()) == (2, False)
+    assert (done.returncode, MARK in done.stderr) == (2, False)
     assert "'maybe' is not a valid boolean" in done.stderr

@@ -72,7 +72,7 @@ def unknown_words(command: click.Command, words: list[str]) -> list[str]:
 def test_yaml_blocks_of_the_docs_are_valid_yaml(page: Path) -> None:
     for block in blocks(page):
         if block.language == "yaml":
-            assert yaml.safe_load(block.text), block.text
+            assert [*yaml.safe_load_all(block.text)], block.text
 
 
 def test_the_platform_of_the_readme_is_an_example() -> None:

@@ -53,6 +53,7 @@ def test_only_immutable_changes_are_errors() -> None:
         ("change/flavor-topology", Severity.WARNING),
         ("change/priority-removed", Severity.WARNING),
         ("change/reboots", Severity.WARNING),
+        ("change/unknown-predecessor", Severity.WARNING),
     }
 
 
