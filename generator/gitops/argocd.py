@@ -119,6 +119,21 @@ def argocd_metadata(platform: Platform, gitops: GitOps, part: str) -> Body:
     return {"name": f"{platform.platform}-{part}", "namespace": gitops.namespace_on(platform.cluster)}
 
 
+def subscriptions(gitops: GitOps) -> Body:
+    """Return metadata with the annotations that subscribe an Application to notifications; empty without any.
+
+    Source: argoproj/notifications-engine v0.4.1-0.20250908182349-da04400446ff pkg/subscriptions/annotations.go
+    """
+    if not gitops.notifications:
+        return {}
+    return {
+        "annotations": {
+            f"notifications.argoproj.io/subscribe.{entry.trigger}.{entry.service}": ";".join(entry.recipients)
+            for entry in gitops.notifications
+        }
+    }
+
+
 def applications(platform: Platform, gitops: GitOps) -> list[Body]:
     """Return the Application of permissions and policies, and the Application of the cluster's other objects.
 
@@ -140,7 +155,7 @@ def _application(platform: Platform, gitops: GitOps, part: str, files: Body) -> 
     return {
         "apiVersion": "argoproj.io/v1alpha1",
         "kind": "Application",
-        "metadata": argocd_metadata(platform, gitops, part),
+        "metadata": {**argocd_metadata(platform, gitops, part), **subscriptions(gitops)},
         "spec": _spec(gitops, f"{platform.platform}-cluster", f"{gitops.path}/{platform.platform}", files),
     }
 
@@ -199,7 +214,7 @@ def application_set(platform: Platform, gitops: GitOps) -> Body:
             ],
             "preservedFields": {"annotations": [_CONFIRMED]},
             "template": {
-                "metadata": {"name": name, "finalizers": [_FINALIZER]},
+                "metadata": {"name": name, **subscriptions(gitops), "finalizers": [_FINALIZER]},
                 "spec": _spec(gitops, f"{platform.platform}-{_TENANTS}", "{{.path.path}}", {}),
             },
         },

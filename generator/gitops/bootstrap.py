@@ -17,7 +17,7 @@ from __future__ import annotations
 from generator.config.model.cluster import IN_CLUSTER, GitOps
 from generator.config.platform import Platform
 from generator.facts.names import ARGOCD_FOLDER, SETTINGS_FILE
-from generator.gitops.argocd import RETRY, argocd_metadata
+from generator.gitops.argocd import RETRY, argocd_metadata, subscriptions
 from generator.gitops.health import health_settings
 from generator.manifests import Body, Manifest
 
@@ -59,7 +59,7 @@ def root_application(platform: Platform, gitops: GitOps) -> Body:
     return {
         "apiVersion": "argoproj.io/v1alpha1",
         "kind": "Application",
-        "metadata": argocd_metadata(platform, gitops, _ROOT),
+        "metadata": {**argocd_metadata(platform, gitops, _ROOT), **subscriptions(gitops)},
         "spec": {
             "project": f"{platform.platform}-{_ROOT}",
             "source": {

@@ -112,3 +112,20 @@ def test_the_account_for_another_cluster_with_openshift_is_known() -> None:
     assert remote.gitops.account_on(remote.cluster) == "serviceaccount:kube-system/argocd-manager"
     with pytest.raises(ValidationError, match="which mpigen does not know"):
         Platform.model_validate({**data, "gitops": {**data["gitops"], "destination": IN_CLUSTER}})
+
+
+def test_every_application_subscribes_to_notifications() -> None:
+    failed = {"trigger": "on-sync-failed", "service": "slack", "recipients": ["sre", "mpi"]}
+    webhook = {"trigger": "on-deployed", "service": "audit"}
+    gitops = {"repository": "https://git.example.com/platform.git", "notifications": [failed, webhook]}
+    platform = Platform.model_validate({**small_platform(), "gitops": gitops})
+    tree = pipeline.render(platform, App(platform))
+    found = [item.body["metadata"] for item in tree if item.kind == "Application"]
+    found += [item.body["spec"]["template"]["metadata"] for item in tree if item.kind == "ApplicationSet"]
+    assert len(found) == 4
+    for metadata in found:
+        annotations = {key: value for key, value in metadata["annotations"].items() if key.startswith("notifications")}
+        assert annotations == {
+            "notifications.argoproj.io/subscribe.on-deployed.audit": "",
+            "notifications.argoproj.io/subscribe.on-sync-failed.slack": "mpi;sre",
+        }

@@ -9,7 +9,20 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from generator.config.model.access import Account
-from generator.config.model.fields import Fault, Flag, Name, Resource, Section, SetOf, String, Text, invalid, matching
+from generator.config.model.fields import (
+    Fault,
+    Flag,
+    Name,
+    Resource,
+    Section,
+    SetOf,
+    String,
+    Text,
+    duplicates,
+    invalid,
+    matching,
+    reject,
+)
 from generator.config.model.isolation import Network
 from generator.documents.messages import format_value
 from generator.facts.names import GITOPS_ROLE
@@ -119,6 +132,35 @@ def _is_folder(value: str) -> str:
     return "/".join(parts)
 
 
+_WORD = matching(
+    r"[A-Za-z0-9](?:[A-Za-z0-9_-]{0,24}[A-Za-z0-9])?", "a name without dots", "write a name such as on-sync-failed"
+)
+
+
+def _is_recipient(value: str) -> str:
+    if ";" in value or value != value.strip():
+        message = f"{format_value(value)} has a `;` or a space at an end"
+        raise invalid(message, "write each recipient as an entry of its own")
+    return value
+
+
+class Notification(Section):
+    """A subscription of Argo CD Notifications: a trigger, and the recipients that a service notifies.
+
+    Source: argoproj/notifications-engine v0.4.1-0.20250908182349-da04400446ff pkg/subscriptions/annotations.go: dots
+    separate trigger and service, and `;` separates recipients.
+    """
+
+    trigger: Annotated[String, _WORD]
+    """A trigger in the ConfigMap `argocd-notifications-cm`, such as `on-sync-failed` or `on-health-degraded`. Its name
+    must have no dot."""
+    service: Annotated[String, _WORD]
+    """A service in the same ConfigMap, such as `slack`, `email` or the name of a webhook, without the prefix
+    `service.` or `service.webhook.`."""
+    recipients: SetOf[Annotated[Text, AfterValidator(_is_recipient)]] = ()
+    """The recipients, such as channels of Slack or email addresses. A webhook needs none."""
+
+
 class GitOps(Section):
     """The GitOps engine that applies the manifests of a release: Argo CD or Flux."""
 
@@ -176,6 +218,17 @@ class GitOps(Section):
     """If true, mpigen also writes the ClusterRole that `serviceAccount` needs, and its binding. For Flux, mpigen also
     writes the ServiceAccount. A cluster admin must then apply `cluster/access/gitops.yaml` before the engine can
     apply the release."""
+
+    notifications: tuple[Notification, ...] = ()
+    """Only for Argo CD: the subscriptions of all Applications of the platform to notifications. The triggers, services
+    and credentials are in the configuration of Argo CD, which mpigen does not write. Default: none."""
+
+    @field_validator("notifications")
+    @classmethod
+    def _are_apart(cls, value: tuple[Notification, ...]) -> tuple[Notification, ...]:
+        keys = [f"{entry.trigger}.{entry.service}" for entry in value]
+        reject(duplicates(keys, "write the recipients of a trigger and a service in one entry", "trigger"))
+        return tuple(sorted(value, key=lambda entry: (entry.trigger, entry.service)))
 
     @property
     def is_flux(self) -> bool:
@@ -240,6 +293,10 @@ class GitOps(Section):
                 fix = "write the URL of a Git repository, or `engine: flux`"
                 yield Fault(message, fix, ("repository",), ("engine",))
             return
+        if self.notifications:
+            message = "the triggers of these notifications are of Argo CD"
+            fix = "remove this field, and add a Provider and an Alert of Flux with `extra`"
+            yield Fault(message, fix, ("notifications",), ("engine",))
         yield from self._contradictions_of_oci() if self.is_oci else self._contradictions_of_git()
         if self.is_remote:
             message = "Flux applies the release only in the cluster that Flux runs in"
