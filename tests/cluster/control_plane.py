@@ -180,6 +180,7 @@ def _audit(folder: Path) -> list[str]:
 def _controller_manager(port: int, certificates: Certificates) -> list[str]:
     return [
         "--controllers=*",
+        "--node-monitor-grace-period=24h",  # a node stays ready, because kwok without leases renews nothing
         "--use-service-account-credentials",
         f"--secure-port={port}",
         f"--root-ca-file={certificates.authority}",
@@ -188,7 +189,12 @@ def _controller_manager(port: int, certificates: Certificates) -> list[str]:
 
 
 def _start_kubelet(versions: Versions, processes: Processes, admin: Path) -> None:
-    """Kwok makes every Node ready and runs every pod; a pod ends when a test annotates it."""
+    """Kwok makes every Node ready and runs every pod; a pod ends when a test annotates it.
+
+    Kwok holds no leases. With leases, it ignores the pods of a node until it holds the lease of the node. Kubernetes
+    deletes the lease of a deleted node late, so kwok can lose the lease of a new node with the same name (kwok v0.8.0
+    pkg/kwok/controllers/controller.go initNodeLeaseController).
+    """
     stages = render(versions["kwok"])
     for stage in stages:
         if stage["metadata"]["name"] == "pod-complete":
@@ -200,7 +206,7 @@ def _start_kubelet(versions: Versions, processes: Processes, admin: Path) -> Non
         f"--kubeconfig={admin}",
         f"--config={file}",
         "--manage-all-nodes=true",
-        "--node-lease-duration-seconds=40",
+        "--node-lease-duration-seconds=0",
     ]
     processes.start("kwok", [build(versions["kwok"]), *options])
 
