@@ -145,19 +145,18 @@ def _is_recipient(value: str) -> str:
 
 
 class Notification(Section):
-    """A subscription of Argo CD Notifications: a trigger, and the recipients that a service notifies.
+    """A subscription of Argo CD Notifications: a trigger, and the recipients that a service notifies."""
 
-    Source: argoproj/notifications-engine v0.4.1-0.20250908182349-da04400446ff pkg/subscriptions/annotations.go: dots
-    separate trigger and service, and `;` separates recipients.
-    """
+    # argoproj/notifications-engine v0.4.1-0.20250908182349-da04400446ff pkg/subscriptions/annotations.go: dots separate
+    # trigger and service, and `;` separates recipients.
 
-    trigger: Annotated[String, _WORD]
+    trigger: Annotated[String, _WORD] = Field(examples=["on-sync-failed"])
     """A trigger in the ConfigMap `argocd-notifications-cm`, such as `on-sync-failed` or `on-health-degraded`. Its name
     must have no dot."""
-    service: Annotated[String, _WORD]
+    service: Annotated[String, _WORD] = Field(examples=["slack"])
     """A service in the same ConfigMap, such as `slack`, `email` or the name of a webhook, without the prefix
     `service.` or `service.webhook.`."""
-    recipients: SetOf[Annotated[Text, AfterValidator(_is_recipient)]] = ()
+    recipients: SetOf[Annotated[Text, AfterValidator(_is_recipient)]] = Field(default=(), examples=[["mpi-platform"]])
     """The recipients, such as channels of Slack or email addresses. A webhook needs none."""
 
 
@@ -219,7 +218,9 @@ class GitOps(Section):
     writes the ServiceAccount. A cluster admin must then apply `cluster/access/gitops.yaml` before the engine can
     apply the release."""
 
-    notifications: tuple[Notification, ...] = ()
+    notifications: tuple[Notification, ...] = Field(
+        default=(), examples=[[{"trigger": "on-sync-failed", "service": "slack", "recipients": ["mpi-platform"]}]]
+    )
     """Only for Argo CD: the subscriptions of all Applications of the platform to notifications. The triggers, services
     and credentials are in the configuration of Argo CD, which mpigen does not write. Default: none."""
 
