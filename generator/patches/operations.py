@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -15,6 +16,13 @@ from generator.patches.merge import PatchError
 
 _INDEX = re.compile(r"0|[1-9][0-9]*", re.ASCII)
 _END = "-"
+_MOST_COPIED = 3 * 1024 * 1024
+"""The most bytes that the `copy` operations of a patch copy together, as in the API server.
+
+Without a limit, each copy could double an object.
+
+Source: kubernetes v1.34.2 staging/src/k8s.io/apiserver/pkg/server/config.go JSONPatchMaxCopyBytes
+"""
 
 
 def apply_operations(body: Body, operations: Iterable[Mapping[str, Any]]) -> Body:
@@ -29,7 +37,14 @@ def apply_operations(body: Body, operations: Iterable[Mapping[str, Any]]) -> Bod
             the position of the operation.
     """
     result: Any = copy.deepcopy(body)
+    copied = 0
     for number, operation in enumerate(operations):
+        if operation["op"] == "copy":
+            source = _find(result, parse_pointer(operation["from"]), (number, "from"))
+            copied += len(json.dumps(source))
+            if copied > _MOST_COPIED:
+                message = f"the `copy` operations copy more than {_MOST_COPIED} bytes, which the API server rejects"
+                raise PatchError(message, "copy smaller values", (number,))
         result = _apply(result, operation, number)
     if not isinstance(result, dict):
         raise PatchError(f"the patch turns the object into {format_value(result)}", "change a field of the object")

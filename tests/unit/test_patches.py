@@ -188,6 +188,12 @@ def test_a_selection_matches_every_attribute(selection: Selection, names: list[s
     assert [item.name for item in TREE if selection.matches(item, {"team-a": "team-a"})] == names
 
 
+def test_copies_cannot_grow_without_end() -> None:
+    copies = [{"op": "copy", "from": "/x", "path": f"/x/{number}"} for number in range(64)]
+    with pytest.raises(PatchError, match="copy more than 3145728 bytes"):
+        apply_operations({"x": {"a": "b"}}, copies)
+
+
 def test_select_needs_an_argument() -> None:
     assert select(kind="Pod", labels={"a": "b"}) == Selection("Pod", labels={"a": "b"})
     with pytest.raises(ValueError, match="without arguments"):
