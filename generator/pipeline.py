@@ -221,7 +221,8 @@ class _Draft:
         from generator.hazards.patched import find_weakened
         from generator.hazards.sources import Causes, point_at_platform
 
-        checked = judge(self.platform, self.tree, adoption.today, self.release.files, adoption.suite)
+        lock, texts, catalog = self.release.lock, self.release.files, Catalog.bundled(self.release.targets)
+        checked = check_rendered(self.tree, texts, catalog, adoption.today, adoption.suite, lock=lock.manifest)
         of_manifests = [*checked.findings, *self._compare(adoption)]
         causes = Causes(self.effects, sources_of_extras(self.platform))
         findings = point_at_platform(of_manifests, self.tree, self.source, self.environment, causes)

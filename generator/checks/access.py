@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from generator.checks.objects import Objects
 from generator.checks.registry import ERROR, WARNING, Breach, check
 from generator.documents.messages import format_value
+from generator.facts.privileges import default_roles
 from generator.facts.subjects import Meaning, meaning_of
 from generator.manifests import Body, Manifest
 from generator.objects.fields import indexed_mappings, mapping, mappings, string, strings
@@ -50,7 +51,8 @@ def everyone(objects: Objects) -> Iterator[Breach]:
     - A binding of `system:authenticated` or `system:serviceaccounts` whose role allows more than reading. Access to
       Secrets, tokens, sessions in pods (`pods/exec`), proxies (`nodes/proxy`) or all resources (`*`) counts as more
       than reading. The finding is
-      a warning if the files do not show the rules of the role.
+      a warning if the files do not show the rules of the role, except for roles of the API server such as
+      `cluster-admin` and `edit`.
 
     Every client may have the ClusterRoles `system:public-info-viewer` and `system:service-account-issuer-discovery`,
     and every authenticated user the ClusterRoles `system:basic-user` and `system:discovery`, because the API server
@@ -60,6 +62,7 @@ def everyone(objects: Objects) -> Iterator[Breach]:
     """
     access = [manifest for manifest in objects.others if manifest.group == _GROUP]
     roles = {(role.kind, role.namespace, role.name): role for role in access if role.kind in ("ClusterRole", "Role")}
+    powerful = {row.name for row in default_roles()}
     for binding in access:
         if binding.kind not in _BINDINGS:
             continue
@@ -73,7 +76,7 @@ def everyone(objects: Objects) -> Iterator[Breach]:
             if meaning not in _CALLERS or (only_reads and (meaning != "anyone" or default in _PUBLIC)):
                 continue
             where = f"in namespace `{binding.namespace}`" if binding.namespace else "in the whole cluster"
-            is_known = role is not None or meaning == "anyone"
+            is_known = role is not None or meaning == "anyone" or default in powerful
             yield Breach(
                 ("subjects", index, "name"),
                 f"{format_value(name)} gets the {reference.get('kind')} `{reference.get('name')}` {where}"

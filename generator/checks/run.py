@@ -112,6 +112,8 @@ def check_rendered(
     catalog: Catalog,
     today: dt.date | None = None,
     suite: Suite = _OURS,
+    *,
+    lock: Manifest | None = None,
 ) -> Checked:
     """Check the manifests of one release.
 
@@ -121,12 +123,14 @@ def check_rendered(
         catalog: the schemas of the target versions.
         today: the day of the check; without it no rule depends on the day.
         suite: the checks of the run.
+        lock: the lock of the release, which rules compare with the manifests; None to leave these rules out.
     """
     engine = Engine(catalog)
     numbered = list(number_documents(manifests))
     alone = [located for manifest in numbered for located in _judge_alone(manifest, engine, suite)]
     in_release = (complete(breach) for breach in release_breaches(numbered, catalog))
-    together = judge_together(numbered, catalog.targets, today, files=texts.keys(), suite=suite)
+    with_lock = [*numbered, lock] if lock else numbered
+    together = judge_together(with_lock, catalog.targets, today, files=texts.keys(), suite=suite)
     return Checked(
         files=len(texts),
         kinds=Counter(manifest.kind for manifest in numbered),
