@@ -55,9 +55,9 @@ def find_platform_rename(change: Change) -> Iterator[Effect]:
     steps = "the page `Rename a platform` has the steps"
     if argocd:
         text += (
-            f"if you delete the folder `{earlier}` first, Argo CD deletes the Applications of all teams, and after a "
+            f"if you delete the folder `{earlier}` first, Argo CD deletes the Applications of all teams, "
+            "and after a confirmation their objects"
         )
-        text += "confirmation their objects"
         first = f"the ApplicationSet `{earlier}-tenants` and the Applications of `{earlier}` without their objects"
         details = [
             f"before you merge, delete {first}: {steps}",

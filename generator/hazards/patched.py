@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -22,8 +23,8 @@ from generator.quantities import amount_of
 
 _LEVELS = ("privileged", "baseline", "restricted")
 """The levels of Pod Security, from the weakest to the strictest."""
-_OWN_FOLDERS = ("custom/", "/extra/")
-"""The folders of objects that the platform file adds. Their fields are the site's own."""
+_OWN_FILES = re.compile(r"custom/|tenants/[^/]+/extra/")
+"""The start of the files of objects that the platform file adds. Their fields are the site's own."""
 _ABSENT = object()
 Field = tuple[str | int, ...]
 
@@ -62,7 +63,7 @@ def weakened_protection(effects: Effects) -> Iterator[tuple[Effect, str, str, Fi
     Source: mpigen: generator/hazards/protections.yaml lists the fields
     """
     for (file, resource), applied in effects.items():
-        if not file.startswith(_OWN_FOLDERS[0]) and _OWN_FOLDERS[1] not in file:
+        if not _OWN_FILES.match(file):
             for effect in applied:
                 for row in _rows(effect.kind):
                     yield from ((effect, file, resource, path, row) for path in _find_weaker(effect, row))

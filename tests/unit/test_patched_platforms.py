@@ -181,6 +181,8 @@ EVERYONE = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "s
 QUOTA = "/spec/resourceGroups/0/flavors/0/resources/0/nominalQuota"
 SYNC = "argocd.argoproj.io/sync-options"
 CONFIGURATION = "controller_manager_config.yaml"
+UIDS = "openshift.io/sa.scc.uid-range"
+VIEW = "rbac.authorization.k8s.io/aggregate-to-view"
 PSA = "pod-security.kubernetes.io/enforce"
 HOLES: dict[str, dict[str, Any]] = {
     "egress to all": patch({"kind": "NetworkPolicy"}, merge={"spec": {"egress": [{}]}}),
@@ -188,6 +190,12 @@ HOLES: dict[str, dict[str, Any]] = {
     "no default deny of egress": patch({"kind": "NetworkPolicy"}, merge={"spec": {"policyTypes": ["Ingress"]}}),
     "policy without pods": patch({"kind": "NetworkPolicy"}, merge={"spec": {"podSelector": CLOSED}}),
     "privileged pods": patch({"kind": "Namespace"}, merge={"metadata": {"labels": {PSA: "privileged"}}}),
+    "old Pod Security": patch({"kind": "Namespace"}, merge={"metadata": {"labels": {f"{PSA}-version": "v1.22"}}}),
+    "users of OpenShift": patch({"kind": "Namespace"}, merge={"metadata": {"annotations": {UIDS: "0/1000"}}}),
+    "rights of all viewers": patch(
+        {"kind": "ClusterRole", "name": "*-edit"}, merge={"metadata": {"labels": {VIEW: "true"}}}
+    ),
+    "another queue": patch({"kind": "LocalQueue"}, merge={"spec": {"clusterQueue": "other"}}),
     "no Pod Security": patch({"kind": "Namespace"}, merge={"metadata": {"labels": {PSA: None}}}),
     "no tenant": patch({"kind": "Namespace"}, merge={"metadata": {"labels": {"mpigen.dev/tenant": None}}}),
     "other parameters": patch({"kind": "Namespace"}, merge={"metadata": {"annotations": {"mpigen.dev/queues": "x"}}}),
@@ -228,6 +236,13 @@ def test_a_patch_that_opens_a_hole_is_an_error_at_the_patch(hole: str, tmp_path:
     assert {(one.check, one.path, one.line) for one in found} == {("platform/weakened-protection", "patches[1]", line)}
 
 
+def test_a_team_with_the_name_of_a_folder_is_no_exception(tmp_path: Path) -> None:
+    tenant = {**BASE["tenants"][0], "name": "extra"}
+    platform = load_platform(file := write(tmp_path, tenants=[tenant], patches=[HOLES["no limits"]]))
+    _, effects = pipeline._render(platform, App(platform))
+    assert [one.resource for one in find_weakened(effects, file)] == ["LimitRange extra/tenant"]
+
+
 NO_HOLES: dict[str, dict[str, Any]] = {
     "fewer rights": patch(
         {"kind": "ClusterRole", "name": "mpigen-view"},
@@ -254,6 +269,16 @@ def test_checks_see_the_patched_objects_and_point_at_the_patch(tmp_path: Path) -
     found = synth(file := write(tmp_path, patches=[patch({"runtime": "openmpi"}, merge=PRIVILEGED)]))
     (finding,) = [one for one in found if one.check == "runtime/pod-security"]
     assert (finding.severity, finding.file, finding.path) == ("error", str(file), "patches[0]")
+    assert not (tmp_path / "output").exists()
+
+
+def test_an_added_binding_gets_the_errors_that_validate_reports(tmp_path: Path) -> None:
+    """`policy/cluster-admin` reads the lock of a release, which `synth` has before it writes the files."""
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}
+    binding = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "a"}}
+    found = synth(write(tmp_path, extra=[{**binding, "roleRef": role, "subjects": [EVERYONE]}]))
+    errors = {(one.check, one.severity, one.path) for one in found}
+    assert errors == {(check, "error", "extra[0]") for check in ("access/everyone", "policy/cluster-admin")}
     assert not (tmp_path / "output").exists()
 
 
