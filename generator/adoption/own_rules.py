@@ -47,7 +47,7 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class OwnRule:
-    """A rule, which runs as the function of a check does.
+    """A rule of the user's YAML file. mpigen calls it like the function of a check, once for each object.
 
     Attributes:
         id: the id of the check.
