@@ -69,11 +69,13 @@ def everyone(objects: Objects) -> Iterator[Breach]:
         reference = mapping(binding.body.get("roleRef"))
         role = _role(roles, binding, reference)
         default = string(reference.get("name")) if reference.get("kind") == "ClusterRole" else ""
-        only_reads = _only_reads(role) if role is not None else default in _PUBLIC | _OF_USERS
         for index, subject in indexed_mappings(binding.body.get("subjects")):
             name = string(subject.get("name"))
             meaning = meaning_of(f"{string(subject.get('kind')).lower()}:{name}")
-            if meaning not in _CALLERS or (only_reads and (meaning != "anyone" or default in _PUBLIC)):
+            if meaning not in _CALLERS:
+                continue
+            only_reads = _only_reads(role) if role is not None else default in _PUBLIC | _OF_USERS
+            if only_reads and (meaning != "anyone" or default in _PUBLIC):
                 continue
             where = f"in namespace `{binding.namespace}`" if binding.namespace else "in the whole cluster"
             is_known = role is not None or meaning == "anyone" or default in powerful

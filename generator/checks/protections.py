@@ -42,6 +42,7 @@ class Protections(NamedTuple):
         actual: protection → the value that the objects have.
         rules: the generated admission policies and their bindings.
         bindings: the RoleBindings and ClusterRoleBindings.
+        minor: the minor version of Kubernetes whose CEL functions new policies can use.
     """
 
     release: Manifest
@@ -49,6 +50,7 @@ class Protections(NamedTuple):
     actual: Mapping[str, str]
     rules: tuple[Manifest, ...]
     bindings: tuple[Manifest, ...]
+    minor: int
 
     @classmethod
     def read(cls, objects: Objects) -> Protections | None:
@@ -61,7 +63,9 @@ class Protections(NamedTuple):
         rules = tuple(item for item in objects.of(_ADMISSION, POLICY, BINDING) if _is_generated(item, platform))
         bindings = tuple(objects.of(_RBAC, "ClusterRoleBinding", "RoleBinding"))
         values = {str(key): str(value) for key, value in declared.items()}
-        return cls(locks[0], values, read_protections(objects.manifests), rules, bindings)
+        # The version with which `policy/expression` compiles them: an expression compiles once for both checks.
+        minor = int(objects.targets["kubernetes"].partition(".")[2]) - 1 if "kubernetes" in objects.targets else _NEWEST
+        return cls(locks[0], values, read_protections(objects.manifests), rules, bindings, minor)
 
 
 def _is_generated(manifest: Manifest, platform: str) -> bool:
@@ -92,7 +96,7 @@ def weakened(protections: Protections) -> Iterator[Breach]:
         if (actual := protections.actual.get(name)) != value:
             yield _differs(protections.release, name, value, actual)
     for rule in protections.rules:
-        yield from (_policy_breaches if rule.kind == POLICY else _binding_breaches)(rule)
+        yield from _policy_breaches(rule, protections.minor) if rule.kind == POLICY else _binding_breaches(rule)
 
 
 def _differs(release: Manifest, name: str, declared: str, actual: str | None) -> Breach:
@@ -130,7 +134,7 @@ def _join(names: Iterable[str]) -> str:
     return ", ".join(sorted(names))
 
 
-def _policy_breaches(policy: Manifest) -> Iterator[Breach]:
+def _policy_breaches(policy: Manifest, minor: int) -> Iterator[Breach]:
     spec = mapping(policy.body, "spec")
     if spec.get("failurePolicy", "Fail") != "Fail":
         yield _breach(policy, ("spec", "failurePolicy"), "accepts a request if an expression fails")
@@ -138,18 +142,22 @@ def _policy_breaches(policy: Manifest) -> Iterator[Breach]:
     for field in ("excludeResourceRules", "namespaceSelector"):
         if constraints.get(field):
             yield _breach(policy, ("spec", "matchConstraints", field), "ignores some objects or namespaces")
-    for path, text in find_constants(policy):
+    for path, text in find_constants(policy, minor):
         subject = "the same result" if path[1] == "validations" else "the same condition"
         yield _breach(policy, path, f"has {subject} for all requests (`{text}`)")
 
 
-def find_constants(policy: Manifest) -> Iterator[tuple[Path, str]]:
+def find_constants(policy: Manifest, minor: int = _NEWEST) -> Iterator[tuple[Path, str]]:
     """Yield (path, text) of the expressions of a policy whose result is the same for all requests.
 
     These are validations that are true for all requests, conditions that are false for all requests, and expressions
     that read nothing of the request.
+
+    Args:
+        policy: a ValidatingAdmissionPolicy.
+        minor: the minor version of Kubernetes whose functions the expressions can use.
     """
-    compiled = Policy(policy, _NEWEST)
+    compiled = Policy(policy, minor)
     values = Values(compiled, {})
     for number, validation in enumerate(compiled.validations):
         text = validation.expression.text

@@ -384,6 +384,9 @@ class Suite:
     _chosen: dict[tuple[Stage, frozenset[tuple[str, str]]], Sequence[Check]] = field(
         default_factory=dict, init=False, compare=False, repr=False
     )
+    _of_objects: dict[frozenset[tuple[str, str]], Mapping[type[Any], Sequence[Check]]] = field(
+        default_factory=dict, init=False, compare=False, repr=False
+    )
 
     def at(self, stage: Stage, targets: Mapping[str, str]) -> Sequence[Check]:
         """Return the checks that the runner calls at a stage for these minor versions, in the order of registration."""
@@ -394,6 +397,16 @@ class Suite:
         if key not in self._chosen:  # the runner asks once for each object
             self._chosen[key] = [*ours, *self.own_at(stage, targets)]
         return self._chosen[key]
+
+    def of_objects(self, targets: Mapping[str, str]) -> Mapping[type[Any], Sequence[Check]]:
+        """Return class → the checks of single objects that need an object of this class, for these minor versions."""
+        key = frozenset(targets.items())
+        if key not in self._of_objects:
+            by_class: dict[type[Any], list[Check]] = {}
+            for check in self.at(Stage.OBJECT, targets):
+                by_class.setdefault(check.needs, []).append(check)
+            self._of_objects[key] = by_class
+        return self._of_objects[key]
 
     def own_at(self, stage: Stage, targets: Mapping[str, str]) -> Sequence[Check]:
         """Return the user's own checks that the runner calls at a stage for these minor versions."""

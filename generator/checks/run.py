@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from generator.checks.admission import OwnAdmission
 from generator.checks.fabric.fabrics import is_fabric_object
@@ -188,12 +188,11 @@ def _judge_alone(manifest: Manifest, engine: Engine, suite: Suite) -> Iterator[L
 
 def judge(manifest: Manifest, targets: Mapping[str, str], suite: Suite = _OURS) -> Iterator[Located]:
     """Yield the breaches of the registered rules that read a single object."""
-    subjects: dict[type[Any], Any] = {Manifest: manifest}
-    for check in suite.at(Stage.OBJECT, targets):
-        if check.needs not in subjects:
-            subjects[check.needs] = check.needs.of_manifest(manifest, targets)
-        if subjects[check.needs] is not None:
-            yield from suite.run(check, subjects[check.needs], manifest)
+    for needs, checks in suite.of_objects(targets).items():
+        subject = manifest if needs is Manifest else needs.of_manifest(manifest, targets)
+        if subject is not None:
+            for check in checks:
+                yield from suite.run(check, subject, manifest)
 
 
 def is_read_together(manifest: Manifest) -> bool:

@@ -22,7 +22,14 @@ from generator.manifests import Manifest
 from generator.objects.fields import indexed_mappings, integer, mapping
 from generator.objects.namespace import ANNOTATION, read_host_limit
 from generator.objects.queue import FlavorResource, format_amount, parse_amount
-from generator.simulate.kueue.podsets import Bound, default_nodes, find_broken_bounds, read_bounds
+from generator.simulate.kueue.podsets import (
+    Bound,
+    BoundBreach,
+    PodContext,
+    default_nodes,
+    find_broken_bounds,
+    read_bounds,
+)
 from generator.simulate.kueue.queues import Node, build_quota_tree
 
 _NUM_NODES: Path = ("spec", "trainer", "numNodes")
@@ -155,12 +162,13 @@ def limit_range(objects: Objects) -> Iterator[Breach]:
     pkg/util/limitrange/limitrange.go ValidatePodSpec
     """
     queues = objects.view(Queues.read)
+    known: _Known = {}
     for manifest in objects.of("", "LimitRange"):
         for number, item in indexed_mappings(mapping(manifest.body, "spec").get("limits")):
             if item.get("type") == "Container":
                 yield from _default_devices(manifest, ("spec", "limits", number), item)
         if queues:
-            yield from _broken_bounds(manifest, queues)
+            yield from _broken_bounds(manifest, queues, known)
 
 
 def _default_devices(manifest: Manifest, path: Path, item: Mapping[str, Any]) -> Iterator[Breach]:
@@ -180,7 +188,14 @@ def _default_devices(manifest: Manifest, path: Path, item: Mapping[str, Any]) ->
             )
 
 
-def _broken_bounds(manifest: Manifest, queues: Queues) -> Iterator[Breach]:
+_Known = dict[int, tuple[PodContext, tuple[BoundBreach, ...]]]
+"""The id of a runtime's body → the last settings of a namespace, and the bounds that pods of the runtime break there.
+
+Most namespaces of a platform have equal settings.
+"""
+
+
+def _broken_bounds(manifest: Manifest, queues: Queues, known: _Known) -> Iterator[Breach]:
     """Yield one breach for each bound of a LimitRange that runtimes with quota break, with the first such runtime."""
     with suppress(SimulationError):  # an invalid quantity also keeps the jobs of the namespace from being counted
         if not any(read_bounds(manifest)):
@@ -190,7 +205,11 @@ def _broken_bounds(manifest: Manifest, queues: Queues) -> Iterator[Breach]:
     for queue, job in ((queues.tree.queues[name], job) for name in names for job in queues.jobs[name]):
         if not queues.has_quota(queue, job):
             continue
-        for breach in find_broken_bounds(job.runtime.body, job.context):
+        context, breaches = known.get(id(job.runtime.body), (None, ()))
+        if context != job.context:
+            breaches = tuple(find_broken_bounds(job.runtime.body, job.context))
+            known[id(job.runtime.body)] = job.context, breaches
+        for breach in breaches:
             bound = breach.bound
             if bound.limit_range != manifest.name or bound in reported:
                 continue
