@@ -29,6 +29,16 @@ class Plan:
         folder = self.on_disk
         return folder.lock_data == self.files[LOCK] and not folder.earlier and folder.ours == self.lock.files
 
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """The files in the folder that mpigen keeps: files of others.
+
+        A file that no lock lists, and that has the path and the bytes of a generated file, is not one of these. Such a
+        file is left after `git checkout` of a folder into which mpigen wrote a new file.
+        """
+        folder, new = self.on_disk, self.lock.files
+        return tuple(path for path in folder.kept if folder.digests[path] != new.get(path))
+
     def losses(self, *, discard_edits: bool) -> Iterator[Problem]:
         """Yield the problems for which mpigen must not change the folder: the change would lose files or edits."""
         folder, spelled = self.on_disk, spell_paths(self.files)
@@ -38,7 +48,7 @@ class Plan:
         if folder.lock and folder.lock.platform != self.lock.platform:
             message = f"holds the release of the platform `{folder.lock.platform}`, not of `{self.lock.platform}`"
             yield Problem(message, "move this folder away: mpigen did not write it here", file=str(folder.path))
-        for path in (*folder.kept, *(f"{spare}/" for spare in folder.spare_folders)):
+        for path in (*self.kept, *(f"{spare}/" for spare in folder.spare_folders)):
             if ours := find_clash(path, spelled):
                 message = f"is at a path that the generated `{ours}` needs"
                 yield Problem(message, "move it away", file=str(folder.path / path))
@@ -46,7 +56,7 @@ class Plan:
     def prepare(self, tree: Path) -> None:
         """Write the new folder into the empty folder `tree`."""
         write_files(tree, self.files)
-        carry_over(self.on_disk.path, tree, self.on_disk.kept, self.on_disk.spare_folders)
+        carry_over(self.on_disk.path, tree, self.kept, self.on_disk.spare_folders)
         self.confirm(tree)
 
     def confirm(self, tree: Path) -> None:
@@ -72,7 +82,7 @@ class Plan:
             added=tuple(sorted(new.keys() - old.keys())),
             changed=tuple(sorted(path for path in new.keys() & old.keys() if new[path] != old[path])),
             removed=tuple(sorted(old.keys() - new.keys())),
-            kept=tuple(path for path in folder.kept if path != CHANGES),
+            kept=tuple(path for path in self.kept if path != CHANGES),
             earlier=tuple(sorted({path.partition("/")[0] for path in folder.earlier if path.endswith(f"/{LOCK}")})),
         )
 

@@ -250,6 +250,13 @@ def test_a_foreign_file_at_a_generated_path_is_rejected(root: Path, folder: Path
     assert "is at a path that the generated `new" in problems[0].message
 
 
+def test_a_file_with_the_bytes_of_a_new_generated_file_is_taken_over(root: Path, folder: Path) -> None:
+    """`git checkout` of the folder leaves a file that mpigen added, because git does not know the file."""
+    (folder / "new.yaml").write_text("ours\n")
+    written = write(release({"new.yaml": "ours\n"}), root)
+    assert (written.status, written.added, written.kept) == ("replaced", ("new.yaml",), ())
+
+
 def test_an_empty_folder_at_a_generated_path_is_rejected(root: Path, folder: Path) -> None:
     (folder / "new").mkdir()
     assert refused(root, release({"new": "ours\n"}))
