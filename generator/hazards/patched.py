@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -65,7 +65,7 @@ def weakened_protection(effects: Effects) -> Iterator[tuple[Effect, str, str, Fi
     for (file, resource), applied in effects.items():
         if not _OWN_FILES.match(file):
             for effect in applied:
-                for row in _rows(effect.kind):
+                for row in _touched(effect.kind, effect.changed):
                     yield from ((effect, file, resource, path, row) for path in _find_weaker(effect, row))
 
 
@@ -132,6 +132,16 @@ def _deepest(effect: Effect, path: Field) -> Field:
 def _rows(kind: str) -> Sequence[_Row]:
     rows = read_rows("protections", "fields", _Row, "generator.hazards")
     return [row for row in rows if row.kind in ("*", kind)]
+
+
+@lru_cache(4096)
+def _touched(kind: str, changed: tuple[Field, ...]) -> Sequence[_Row]:
+    """Return the rows whose field, or a part of it or a whole around it, is at one of the changed paths."""
+    return [row for row in _rows(kind) if any(_meets(_steps(row.field), path) for path in changed)]
+
+
+def _meets(steps: Sequence[str], path: Field) -> bool:
+    return all(step in ("*", "{mpigen}", key) for step, key in zip(steps, path, strict=False))
 
 
 @cache
