@@ -35,7 +35,8 @@ def check_pages() -> dict[str, str]:
 def _families() -> Iterator[str]:
     for family, members in groupby(checks(), key=lambda each: each.family):
         rows = (f"- [`{each.id}`]({each.id}.md) ({each.severity.value}): {each.summary}\n" for each in members)
-        yield f"\n## {family}\n\n{''.join(rows)}"
+        text = "".join(rows).replace("](../../", "](../")  # links in summaries are relative to the page of a check
+        yield f"\n## {family}\n\n{text}"
 
 
 def _example(case: Case) -> Iterator[str]:

@@ -35,7 +35,12 @@ def name(page: Path) -> str:
 
 def blocks(page: Path) -> list[Block]:
     """Return the code blocks of a page, without the indentation of the list that they stand in."""
-    found = _BLOCK.findall(page.read_text("utf-8"))
+    return blocks_in(page.read_text("utf-8"))
+
+
+def blocks_in(text: str) -> list[Block]:
+    """Return the code blocks of a text, without the indentation of the list that they stand in."""
+    found = _BLOCK.findall(text)
     return [
         Block(language, title or None, re.sub(rf"^{indent}", "", text, flags=re.MULTILINE))
         for indent, language, title, text in found
