@@ -1,7 +1,7 @@
 """Run Argo CD, which applies a Git repository of this machine.
 
-Its programs are upstream's repo-server, application-controller and applicationset-controller. A database in memory
-replaces the Redis server, which is a cache.
+Its programs are upstream's repo-server, application-controller, applicationset-controller and, on request,
+notifications-controller. A database in memory replaces the Redis server, which is a cache.
 """
 
 from __future__ import annotations
@@ -223,12 +223,13 @@ class Application:
 
 
 @contextmanager
-def running(cluster: Cluster, folder: Path) -> Iterator[ArgoCD]:
+def running(cluster: Cluster, folder: Path, *, with_notifications: bool = False) -> Iterator[ArgoCD]:
     """Install and start Argo CD without rights outside its namespace, and end its processes afterwards.
 
     Args:
         cluster: the control plane.
         folder: the folder of the repository.
+        with_notifications: if true, also start the notifications-controller.
     """
     program = cluster.versions["argocd"]
     install(cluster.admin, _objects(program))
@@ -236,7 +237,7 @@ def running(cluster: Cluster, folder: Path) -> Iterator[ArgoCD]:
     repository.start()
     started: list[str] = []
     try:
-        started.extend(_start(cluster, program))
+        started.extend(_start(cluster, program, with_notifications=with_notifications))
         yield ArgoCD(cluster, repository)
     finally:
         for name in reversed(started):
@@ -254,10 +255,10 @@ def _objects(program: Program) -> Iterator[Body]:
     yield {"apiVersion": "v1", "kind": "Secret", "metadata": secret, "stringData": {"server.secretkey": "tests"}}
 
 
-def _start(cluster: Cluster, program: Program) -> Iterator[str]:
+def _start(cluster: Cluster, program: Program, *, with_notifications: bool) -> Iterator[str]:
     """Start each program, and yield its name."""
     binary, processes, admin = build(program), cluster.processes, cluster.admin
-    redis, repo, *ports = free_ports(8)
+    redis, repo, *ports = free_ports(9)
     folder = processes.folder / "argocd"
     folder.mkdir(exist_ok=True)  # another module may have started Argo CD before
     common = {"TMPDIR": str(folder), "ARGOCD_GPG_ENABLED": "false", "ARGOCD_FAKE_IN_CLUSTER": "true"}
@@ -310,3 +311,13 @@ def _start(cluster: Cluster, program: Program) -> Iterator[str]:
         f"--webhook-addr=127.0.0.1:{ports[4]}",
         port=ports[3],
     )
+    if with_notifications:
+        yield start(
+            "notifications-controller",
+            "argocd-notifications-controller",
+            f"--namespace={NAMESPACE}",
+            f"--argocd-repo-server=127.0.0.1:{repo}",
+            "--argocd-repo-server-plaintext",
+            f"--metrics-port={ports[5]}",
+            port=ports[5],
+        )

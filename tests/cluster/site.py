@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -218,7 +219,7 @@ LOCAL = {"namespace": NAMESPACE, "serviceAccount": "serviceaccount:argocd/argocd
 """Fields of `gitops` for the Argo CD of the tests, whose account OpenShift does not have."""
 
 
-def write_example(name: str, folder: Path, gitops: Mapping[str, str] = LOCAL) -> Path:
+def write_example(name: str, folder: Path, gitops: Mapping[str, Any] = LOCAL) -> Path:
     """Copy the platform file of an example into a new repository that Argo CD reads from this folder; return the copy.
 
     Args:

@@ -12,12 +12,14 @@ import pytest
 import yaml
 
 from generator.gitops.health import health_settings
-from tests.cluster import argocd, trees
+from tests.cluster import argocd, trees, webhook
 from tests.cluster.argocd import API_VERSION, NAMESPACE, Application
-from tests.cluster.client import Client, wait_until
+from tests.cluster.client import Body, Client, wait_until
 from tests.cluster.control_plane import Cluster
-from tests.cluster.site import Site, argo_object, following, write_example
+from tests.cluster.site import LOCAL, Site, argo_object, following, write_example
 from tests.cluster.trees import Deployed
+from tests.cluster.webhook import Webhook
+from tests.docs.pages import DOCS, blocks
 
 pytestmark = pytest.mark.cluster
 NAME = "cpu-kubernetes"
@@ -28,15 +30,45 @@ TEAM = f"{NAME}.team-sim"
 SETTINGS = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "argocd-cm", "namespace": NAMESPACE}}
 
 
+def from_page(title: str, part: str) -> Body:
+    """Return the content of the code block of bootstrap-a-cluster.md that has a title and contains a text."""
+    texts = [block.text for block in blocks(DOCS / "tasks/bootstrap-a-cluster.md") if block.title == title]
+    (text,) = [text for text in texts if part in text]
+    body: Body = yaml.safe_load(text)
+    return body
+
+
+@pytest.fixture(scope="module")
+def alerts(admin: Client) -> Iterator[Webhook]:
+    """Return the webhook of bootstrap-a-cluster.md, of which Argo CD has a ConfigMap with the URL."""
+    body = from_page("notifications.yaml", "argocd-notifications-cm")
+    with webhook.receiving() as found:
+        service = body["data"]["service.webhook.alerts"]
+        body["data"]["service.webhook.alerts"] = re.sub(r"https://\S+", found.url, service)
+        admin.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}, "tests")
+        admin.apply(body, "alerts")
+        yield found
+        admin.apply({**body, "data": {}}, "alerts")
+
+
 @pytest.fixture(scope="module")
 def platform_site(
-    admin: Client, cluster: Cluster, on_the_cluster: list[Deployed], tmp_path_factory: pytest.TempPathFactory
+    admin: Client,
+    cluster: Cluster,
+    on_the_cluster: list[Deployed],
+    tmp_path_factory: pytest.TempPathFactory,
+    alerts: Webhook,
 ) -> Iterator[Site]:
     """Return a cluster with Argo CD and without a release."""
+    assert alerts.url
     trees.remove_all(admin, on_the_cluster)
     folder = tmp_path_factory.mktemp("bootstrap")
-    source = write_example(NAME, folder / "repository")
-    with argocd.running(cluster, folder / "empty") as argo, following(argo, source) as site:
+    notifications = from_page("platform.yaml", "notifications:")["gitops"]["notifications"]
+    source = write_example(NAME, folder / "repository", {**LOCAL, "notifications": notifications})
+    with (
+        argocd.running(cluster, folder / "empty", with_notifications=True) as argo,
+        following(argo, source) as site,
+    ):
         yield site
         restore(admin)
 
@@ -78,7 +110,11 @@ def test_the_files_of_the_bootstrap_start_all_applications(platform_site: Site) 
     assert health_of(checked, "ClusterQueue") == {("team-sim", "Healthy", "Can admit new workloads")}
 
 
-def test_an_inactive_queue_makes_only_the_application_of_its_team_degraded(platform_site: Site) -> None:
+def test_an_inactive_queue_makes_only_the_application_of_its_team_degraded(
+    platform_site: Site, alerts: Webhook
+) -> None:
+    """Argo CD Notifications sends a message about this Application to the webhook of the page."""
+    alerts.messages.clear()
     repository, others = platform_site.argo.repository, {ROOT, CLUSTER, POLICIES}
     queue = platform_site.folder / "tenants/team-sim/queue.yaml"
     access = platform_site.folder / "tenants/team-sim/access.yaml"
@@ -99,6 +135,8 @@ def test_an_inactive_queue_makes_only_the_application_of_its_team_degraded(platf
     platform_site.argo.wait_for(commit, degraded)
     found = platform_site.argo.applications()
     assert all(found[name].is_synced and found[name].is_healthy for name in others)
+    wait_until("the webhook has a message", lambda: bool(alerts.messages))
+    assert {(message["application"], message["health"]) for message in alerts.messages} == {(TEAM, "Degraded")}
     repository.git("revert", "--no-edit", "HEAD")
     platform_site.commit = repository.git("rev-parse", "HEAD").strip()
     platform_site.argo.wait_until_synced(platform_site.commit, {ROOT, *platform_site.names})

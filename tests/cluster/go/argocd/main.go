@@ -1,5 +1,5 @@
-// Argo CD's repo-server, application-controller and applicationset-controller in one program, with the Redis server of
-// Argo CD's own tests, and Argo CD's assessment of an object's health.
+// Argo CD's repo-server, application-controller, applicationset-controller and notifications-controller in one program,
+// with the Redis server of Argo CD's own tests, and Argo CD's assessment of an object's health.
 package main
 
 import (
@@ -14,6 +14,7 @@ import (
 
 	controller "github.com/argoproj/argo-cd/v3/cmd/argocd-application-controller/commands"
 	applicationset "github.com/argoproj/argo-cd/v3/cmd/argocd-applicationset-controller/commands"
+	notifications "github.com/argoproj/argo-cd/v3/cmd/argocd-notification/commands"
 	reposerver "github.com/argoproj/argo-cd/v3/cmd/argocd-repo-server/commands"
 	argo "github.com/argoproj/argo-cd/v3/pkg/apis/application/v1alpha1"
 	"github.com/argoproj/argo-cd/v3/util/log"
@@ -32,6 +33,7 @@ func main() {
 	commands := map[string]func() *cobra.Command{
 		"application-controller":    controller.NewCommand,
 		"applicationset-controller": applicationset.NewCommand,
+		"notifications-controller":  notifications.NewCommand,
 		"repo-server":               reposerver.NewCommand,
 		"redis":                     redisCommand,
 		"health":                    healthCommand,
