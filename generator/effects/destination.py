@@ -1,4 +1,4 @@
-"""The topic `destination`: the revision that the GitOps engine applies, and the cluster of Argo CD's Applications."""
+"""The topic `destination`: the revision of a release that the GitOps engine applies, and the cluster of the release."""
 
 from __future__ import annotations
 
@@ -12,37 +12,59 @@ from generator.objects.fields import mapping, mappings, string, strings
 
 _GROUP = "argoproj.io"
 _FLUX_SOURCE = "source.toolkit.fluxcd.io"
+_FLUX = ("kustomize.toolkit.fluxcd.io", "Kustomization")
+_KUBECONFIGS = {"Secret": "secretRef", "ConfigMap": "configMapRef"}
 _DETAILS = (
-    "Argo CD deletes no object of the old cluster, and updates none: revoked permissions stay valid there",
-    "Argo CD moves no jobs, volumes and Secrets to the new cluster",
+    "{0} deletes no object of the old cluster, and updates none: revoked permissions stay valid there",
+    "{0} moves no jobs, volumes and Secrets to the new cluster",
 )
 
 
 def find_destination_effects(change: Change) -> Iterator[Effect]:
-    """Yield an effect for each pair of clusters between which Applications move, and for each other revision."""
+    """Yield an effect for each pair of clusters between which the release moves, and for each other revision."""
     yield from _find_clusters(change)
     yield from _find_revisions(change)
 
 
 def _find_clusters(change: Change) -> Iterator[Effect]:
-    """Yield an effect for each pair of clusters between which Applications move.
+    """Yield an effect for each pair of clusters between which Applications of Argo CD or Kustomizations of Flux move.
 
     Argo CD compares only the new cluster with the release (argo-cd v3.2.1 controller/state.go CompareAppState reads the
-    live objects of `destCluster`).
+    live objects of `destCluster`). Flux applies and prunes with a client of the new cluster (kustomize-controller
+    v1.7.3 internal/controller/kustomization_controller.go reconcile, prune).
     """
-    moved: dict[tuple[str, str], list[Manifest]] = {}
+    moved: dict[tuple[str, str, str], list[Manifest]] = {}
     for item in ChangedObject.between(change):
+        engine = "Flux" if (item.new.group, item.new.kind) == _FLUX else "Argo CD"
+        is_of_argocd = item.new.group == _GROUP and item.new.file.startswith(f"{ARGOCD_FOLDER}/")
         pair = (_destination(item.old), _destination(item.new))
-        if item.new.group == _GROUP and item.new.file.startswith(f"{ARGOCD_FOLDER}/") and pair[0] != pair[1]:
-            moved.setdefault(pair, []).append(item.new)
-    for (before, after), objects in sorted(moved.items()):
+        if (is_of_argocd or engine == "Flux") and pair[0] != pair[1]:
+            moved.setdefault((engine, *pair), []).append(item.new)
+    for (engine, before, after), objects in sorted(moved.items()):
         text = f"Argo CD applies the release to the cluster `{after}` instead of `{before}`"
-        yield Effect("destination", Risk.HIGH, f"cluster {after}", text, _DETAILS, tuple(objects), before, after)
+        if engine == "Flux":
+            text = f"Flux applies the release to {_describe(after)} instead of {_describe(before)}"
+        details = tuple(detail.format(engine) for detail in _DETAILS)
+        subject = f"cluster {after}".rstrip()
+        yield Effect("destination", Risk.HIGH, subject, text, details, tuple(objects), before, after)
+
+
+def _describe(kubeconfig: str) -> str:
+    """Return the cluster of a Kustomization of Flux in words, from the kind and the name of its kubeconfig."""
+    kind, _, name = kubeconfig.partition(" ")
+    return f"the cluster of the {kind} `{name}`" if kubeconfig else "the cluster that Flux runs in"
 
 
 def _destination(item: Manifest) -> str:
-    """Return the cluster of an Application, of the Applications of an ApplicationSet, or of an AppProject."""
+    """Return the cluster of an Application, of the Applications of an ApplicationSet, or of an AppProject.
+
+    For a Kustomization of Flux, return the object with its kubeconfig, such as `Secret prod-eu`, or an empty string.
+    """
     spec = mapping(item.body, "spec")
+    if (item.group, item.kind) == _FLUX:
+        config = mapping(spec, "kubeConfig")
+        names = {kind: string(mapping(config, field).get("name")) for kind, field in _KUBECONFIGS.items()}
+        return next((f"{kind} {name}" for kind, name in names.items() if name), "")
     if item.kind == "ApplicationSet":
         spec = mapping(spec, "template", "spec")
     if item.kind == "AppProject":

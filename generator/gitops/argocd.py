@@ -240,7 +240,8 @@ _ROLES = {"ClusterRole": "clusterroles", "Role": "roles"}
 def account_role(platform: Platform, manifests: Iterable[Manifest]) -> list[Manifest]:
     """Return the ClusterRole of the engine's account and its binding; empty without `gitops`, or if `grant` is false.
 
-    For Flux, the ServiceAccount is the first object, and the ClusterRole also lets the account write Kustomizations.
+    For Flux, the ServiceAccount is the first object, and the ClusterRole also lets the account write Kustomizations if
+    Flux runs in the cluster of the platform.
 
     Raises:
         EngineError: the bundled schemas are missing.
@@ -255,7 +256,8 @@ def account_role(platform: Platform, manifests: Iterable[Manifest]) -> list[Mani
     rules = account_rules([*applied, unwritten, binding], catalog)
     if not is_flux:
         return [_kept(cluster_role(GITOPS_ROLE, rules)), binding]
-    rules.append(policy_rule("kustomize.toolkit.fluxcd.io", ["kustomizations"], [*READ, *WRITE]))
+    if not platform.gitops.is_remote:
+        rules.append(policy_rule("kustomize.toolkit.fluxcd.io", ["kustomizations"], [*READ, *WRITE]))
     namespace, _, name = account.partition(":")[2].partition("/")
     user: Body = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": namespace}}
     return [_kept(user, is_flux=True), _kept(cluster_role(GITOPS_ROLE, rules), is_flux=True), binding]

@@ -15,6 +15,10 @@ same revision.
   NetworkPolicy that denies all traffic, because the namespace stays as well.
 - If a team leaves, Flux deletes its Kustomization and, because of `deletionPolicy: Orphan`, no other object. Otherwise
   Flux would delete the network policies of a namespace that stays (kustomization_controller.go finalize).
+- With `gitops.kubeConfig`, all Kustomizations are in the cluster of Flux, and all other objects in the cluster of the
+  platform. Flux impersonates the account in both clusters. The Kustomization of the platform has no kubeconfig, because
+  its objects are the other Kustomizations. Flux applies, prunes and waits for the health of objects with one client
+  (fluxcd/pkg runtime v0.91.0 client/impersonator.go clientForKubeConfig).
 """
 
 from __future__ import annotations
@@ -228,6 +232,7 @@ def _kustomization_of_platform(platform: Platform, gitops: GitOps) -> Body:
 
 def _kustomization_of_part(platform: Platform, gitops: GitOps, part: Part, cluster: Sequence[Part]) -> Body:
     rest = {
+        "kubeConfig": {"secretRef": {"name": gitops.kube_config}} if gitops.kube_config else None,
         "prune": True,
         "deletionPolicy": "Orphan" if part.tenant else "MirrorPrune",
         "dependsOn": [*_dependencies(part, cluster)] or None,

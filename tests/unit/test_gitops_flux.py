@@ -150,6 +150,17 @@ def test_the_root_of_an_artifact_is_the_folder_of_the_release(tmp_path: Path) ->
         assert sum(item.file.startswith(folder) for folder in folders) == is_applied(item.file), item.file
 
 
+def test_flux_applies_only_the_other_kustomizations_in_its_own_cluster(tmp_path: Path) -> None:
+    release = with_flux(EXAMPLES["university"], tmp_path, kubeConfig="prod-eu")[1]
+    for name, spec in kustomizations(release).items():
+        remote = {"secretRef": {"name": "prod-eu"}}
+        assert spec.get("kubeConfig") == (None if name == "university" else remote), name
+        assert spec["serviceAccountName"] == "mpigen-gitops"
+    granted = {item.kind: item.body for item in release if item.file == "cluster/access/gitops.yaml"}
+    assert granted.keys() == {"ServiceAccount", "ClusterRole", "ClusterRoleBinding"}
+    assert not [rule for rule in granted["ClusterRole"]["rules"] if "kustomizations" in rule["resources"]]
+
+
 @pytest.mark.parametrize(
     ("revision", "message"),
     [
@@ -169,6 +180,7 @@ def test_the_summary_names_the_artifact_to_push(revision: str, message: str, tmp
     [
         ({}, "flux-system/kustomize-controller"),
         ({"grant": True}, "flux-system/mpigen-gitops"),
+        ({"kubeConfig": "eu"}, "flux-system/mpigen-gitops"),
         ({"namespace": "cd"}, "cd/kustomize-controller"),
         ({"serviceAccount": "serviceaccount:flux-system/x", "grant": True}, "flux-system/x"),
     ],
@@ -186,8 +198,9 @@ def test_the_account_of_flux_has_a_default(fields: Body, account: str) -> None:
         ({"repository": "file:///srv/git"}, "only over HTTPS and SSH", "gitops.repository"),
         ({"revision": "0123abc"}, "looks like the start of a commit", "gitops.revision"),
         ({"serviceAccount": "serviceaccount:argocd/x"}, "only accounts in the namespace", "gitops.serviceAccount"),
-        ({"destination": "https://prod.example.com:6443"}, "only in the cluster that Flux", "gitops.destination"),
+        ({"destination": "https://prod.example.com:6443"}, "by the kubeconfig in a Secret", "gitops.destination"),
         ({"engine": "argocd", "secret": "login"}, "finds the login by the URL", "gitops.secret"),
+        ({"engine": "argocd", "kubeConfig": "eu"}, "by the URL of its API server", "gitops.kubeConfig"),
         ({"repository": REGISTRY}, "cannot follow `main`", "gitops.revision"),
         ({"repository": REGISTRY, "revision": "prod/1.4.0"}, "is not a tag, a digest or a range", "gitops.revision"),
         ({"repository": REGISTRY, "revision": "sha256:0"}, "is not a tag, a digest or a range", "gitops.revision"),

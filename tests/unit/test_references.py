@@ -228,6 +228,29 @@ def test_trainer_creates_the_objects_of_a_job(volume: str) -> None:
     assert findings(job_with(volume), is_complete=True) == set()
 
 
+KUBECONFIG = """\
+apiVersion: kustomize.toolkit.fluxcd.io/v1
+kind: Kustomization
+metadata: {name: policies, namespace: flux-system}
+spec: {interval: 10m, prune: true, sourceRef: {kind: GitRepository, name: flux-system}, kubeConfig: {FIELD: {name: eu}}}
+"""
+FLUX = "apiVersion: v1\nkind: Namespace\nmetadata: {name: flux-system}\n"
+
+
+@pytest.mark.parametrize(
+    ("field", "kind", "check"),
+    [("secretRef", "Secret", "reference/secret"), ("configMapRef", "ConfigMap", "reference/config-map")],
+)
+def test_the_kubeconfig_of_flux_is_missing_only_if_the_files_have_its_namespace(
+    field: str, kind: str, check: str
+) -> None:
+    text = KUBECONFIG.replace("FIELD", field)
+    created = f"apiVersion: v1\nkind: {kind}\nmetadata: {{name: eu, namespace: flux-system}}\n"
+    assert findings(read_all(text)) == set()
+    assert findings(read_all(f"{text}---\n{FLUX}")) == {(check, "info", "eu")}
+    assert findings(read_all(f"{text}---\n{FLUX}---\n{created}")) == set()
+
+
 SERVING = "service.{}.openshift.io/serving-cert-secret-name"
 BUNDLE = "trust.cert-manager.io/v1alpha1"
 OF_OPERATORS = [
@@ -326,15 +349,23 @@ def test_a_renamed_object_breaks_exactly_the_references_to_it(name: str) -> None
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_a_renamed_object_is_a_finding(name: str) -> None:
-    """Rename the first object of each kind: every other object that names it is a finding at the place of the name."""
+    """Rename the first object of each kind: every other object that names it is a finding at the place of the name.
+
+    A subject of a binding is no finding if no file has its namespace, such as the account of Flux.
+    """
     objects, _ = graph_of(name)
+    namespaces = {item.name for item in objects.manifests if item.kind == "Namespace"}
     first = {objects.manifests[number].kind: number for number in reversed(named_in(name))}
     for kind, number in first.items():
         renamed = [rename(each) if place == number else each for place, each in enumerate(objects.manifests)]
         reported = {
             (manifest.resource, str(breach.value)) for manifest, breach in judge_together(renamed, {}, files=())
         }
-        own = {(each.manifest.resource, each.name) for each in named_in(name)[number] if each.manifest.kind != kind}
+        own = {
+            (each.manifest.resource, each.name)
+            for each in named_in(name)[number]
+            if each.manifest.kind != kind and (each.link.most != "info" or each.namespaces <= namespaces)
+        }
         assert own <= reported, objects.manifests[number].resource
 
 

@@ -198,7 +198,10 @@ class GitOps(Section):
     """The API server of the platform's cluster, if Argo CD runs in another cluster: the `server` of the Secret with
     which Argo CD connects to the cluster, such as `https://prod-eu.example.com:6443`. The name of the cluster is not
     enough, because Argo CD then ignores the namespaces that an AppProject excludes. Default: the cluster that Argo CD
-    runs in."""
+    runs in. For Flux, use `kubeConfig` instead."""
+    kube_config: Name | None = Field(default=None, examples=["prod-eu"])
+    """Only for Flux: the Secret in `namespace` with the kubeconfig of the platform's cluster, if Flux runs in another
+    cluster. The key of the Secret is `value`. Default: the cluster that Flux runs in."""
     namespace: Name | None = None
     """The namespace of the engine. Default for Argo CD: `argocd`, or `openshift-gitops` on OpenShift. Default for Flux:
     `flux-system`."""
@@ -211,7 +214,8 @@ class GitOps(Section):
     OpenShift, the default is the account of the default instance of OpenShift GitOps. If `namespace` there is not
     `openshift-gitops`, this field is required. With `destination`, the account is in that cluster, and the default is
     `serviceaccount:kube-system/argocd-manager`, which `argocd cluster add` creates.
-    With Flux, kustomize-controller impersonates this account. Default for Flux: `mpigen-gitops` with `grant`, and
+    With Flux, kustomize-controller impersonates this account. With `kubeConfig`, the account is in that cluster, in a
+    namespace with the same name as `namespace`. Default for Flux: `mpigen-gitops` with `grant` or `kubeConfig`, and
     otherwise `kustomize-controller`, which is a cluster admin."""
     grant: Flag = False
     """If true, mpigen also writes the ClusterRole that `serviceAccount` needs, and its binding. For Flux, mpigen also
@@ -289,6 +293,10 @@ class GitOps(Section):
             if self.secret:
                 fix = "remove this field, and give the login to Argo CD"
                 yield Fault("Argo CD finds the login by the URL of the repository", fix, ("secret",), ("engine",))
+            if self.kube_config:
+                message = "Argo CD finds the kubeconfig of another cluster by the URL of its API server"
+                fix = "write this URL into `destination`, and remove this field"
+                yield Fault(message, fix, ("kubeConfig",), ("engine",))
             if self.is_oci:
                 message = "the ApplicationSet of Argo CD finds the teams only in a Git repository"
                 fix = "write the URL of a Git repository, or `engine: flux`"
@@ -299,11 +307,10 @@ class GitOps(Section):
             fix = "remove this field, and add a Provider and an Alert of Flux with `extra`"
             yield Fault(message, fix, ("notifications",), ("engine",))
         yield from self._contradictions_of_oci() if self.is_oci else self._contradictions_of_git()
-        if self.is_remote:
-            message = "Flux applies the release only in the cluster that Flux runs in"
-            yield Fault(
-                message, "remove `destination`, and install Flux in this cluster", ("destination",), ("engine",)
-            )
+        if self.destination != IN_CLUSTER:
+            message = "Flux connects to another cluster by the kubeconfig in a Secret, and not by a URL"
+            fix = "remove this field, and write the name of the Secret into `kubeConfig`"
+            yield Fault(message, fix, ("destination",), ("engine",))
         namespace = self.namespace or FLUX
         if self.service_account and not self.service_account.startswith(f"serviceaccount:{namespace}/"):
             message = f"Flux impersonates only accounts in the namespace of its Kustomizations, `{namespace}`"
@@ -350,8 +357,8 @@ class GitOps(Section):
 
     @property
     def is_remote(self) -> bool:
-        """Return True if Argo CD runs in another cluster than the platform."""
-        return self.destination != IN_CLUSTER
+        """Return True if the engine runs in another cluster than the platform."""
+        return self.destination != IN_CLUSTER or self.kube_config is not None
 
     def namespace_on(self, cluster: Cluster) -> str:
         """Return the namespace of the engine."""
@@ -385,10 +392,10 @@ class GitOps(Section):
         controllers/argocd/service_account.go `newServiceAccountWithName`. The default instance of gitops-operator has
         the name of its namespace. `argocd cluster add` creates the account in another cluster: argo-cd v3.2.1
         util/clusterauth/clusterauth.go ArgoCDManagerServiceAccount, common/common.go DefaultSystemNamespace. For Flux:
-        kustomize-controller v1.7.3 config/default and config/rbac.
+        kustomize-controller v1.7.3 config/default and config/rbac. Another cluster usually has no kustomize-controller.
         """
         if self.is_flux:
-            account = GITOPS_ROLE if self.grant else _FLUX_CONTROLLER
+            account = GITOPS_ROLE if self.grant or self.is_remote else _FLUX_CONTROLLER
             return self.service_account or f"serviceaccount:{self.namespace_on(cluster)}/{account}"
         if self.is_remote:
             return self.service_account or _MANAGER
