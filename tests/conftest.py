@@ -23,6 +23,8 @@ settings.register_profile(
 settings.load_profile("untimed")
 ROOT = Path(__file__).parent.parent
 EXAMPLES = {path.parent.name: path for name in PLATFORM_FILES for path in sorted(ROOT.glob(f"examples/*/{name}"))}
+WITH_ARGOCD = [name for name in EXAMPLES if (ROOT / "output" / name / "argocd").is_dir()]
+"""The examples that Argo CD applies. Flux applies the others."""
 MPIGEN = Path(sys.executable).with_name("mpigen")
 Run = Callable[..., subprocess.CompletedProcess[str]]
 

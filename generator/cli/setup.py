@@ -13,7 +13,16 @@ from generator.cli.workflow import WORKFLOWS, python_workflow
 from generator.errors import OutputError, Problem
 from generator.facts.table import read_text
 
-EXAMPLES = ("cpu-kubernetes", "openshift-h100", "roce-h200", "eks-p5", "university", "custom-python", "catalogue")
+EXAMPLES = (
+    "cpu-kubernetes",
+    "flux-kubernetes",
+    "openshift-h100",
+    "roce-h200",
+    "eks-p5",
+    "university",
+    "custom-python",
+    "catalogue",
+)
 PLATFORM_FILES = ("platform.yaml", "mpigen_platform.py")
 """The names that the platform file of an example can have."""
 

@@ -16,7 +16,7 @@ from tests.cluster.client import Client
 from tests.cluster.control_plane import Cluster, running
 from tests.cluster.trees import Deployed
 from tests.cluster.versions import Versions, versions
-from tests.conftest import EXAMPLES
+from tests.conftest import WITH_ARGOCD
 
 _RUNNING = pytest.StashKey[Cluster]()
 
@@ -72,12 +72,13 @@ def on_the_cluster() -> list[Deployed]:
 
 @pytest.fixture(
     scope="module",
-    params=[pytest.param(name, marks=pytest.mark.slow if name == "catalogue" else ()) for name in EXAMPLES],
+    params=[pytest.param(name, marks=pytest.mark.slow if name == "catalogue" else ()) for name in WITH_ARGOCD],
     ids=str,
 )
 def deployed(request: pytest.FixtureRequest, admin: Client, on_the_cluster: list[Deployed]) -> Deployed:
     """Deploy the examples one after another; pytest runs all tests of a module for one example before the next.
 
+    A running Flux applies the example for Flux in test_flux.py.
     The last one is never removed: the control plane is thrown away.
     """
     platform, tree = trees.example(request.param)

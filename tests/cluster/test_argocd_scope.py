@@ -12,7 +12,7 @@ import yaml
 from tests.cluster.argocd_scope import expression
 from tests.cluster.build import build
 from tests.cluster.versions import Versions
-from tests.conftest import EXAMPLES, ROOT
+from tests.conftest import ROOT, WITH_ARGOCD
 
 pytestmark = pytest.mark.cluster
 
@@ -23,7 +23,7 @@ def matched(library: Path, pattern: str, paths: list[str]) -> list[str]:
     return asked.stdout.splitlines()
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize("name", WITH_ARGOCD)
 def test_one_application_applies_every_file_except_the_lock_and_configurations(
     name: str, control_plane_versions: Versions
 ) -> None:

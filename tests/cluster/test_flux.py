@@ -23,35 +23,17 @@ from tests.cluster import flux, trees
 from tests.cluster.argocd import Repository
 from tests.cluster.client import Body, Client, RefusedError, wait_until
 from tests.cluster.control_plane import Cluster
+from tests.cluster.controllers import kubeconfig
 from tests.cluster.flux import Flux, flux_object
 from tests.cluster.nodes import add_nodes
 from tests.cluster.training import Training, pods_of, start
 from tests.cluster.trees import Deployed
+from tests.conftest import EXAMPLES
 
 pytestmark = pytest.mark.cluster
 
-PLATFORM = """\
-platform: site
-release: 1.0.0
-pools:
-  - name: cpu
-    nodes: 6
-    allocatable: {cpu: 16, memory: 64Gi}
-runtimes:
-  - {name: openmpi, use: openmpi, pool: cpu}
-  - {name: spare, use: openmpi, pool: cpu}
-tenants:
-  - name: aero
-    quota: {cpu: 2}
-    access: {edit: [group:aero-researchers]}
-  - name: astro
-    quota: {cpu: 2}
-    access: {edit: [group:astro-researchers]}
-  - name: chem
-    quota: {cpu: 2}
-    access: {edit: [group:chem-researchers]}
-gitops: {engine: flux, repository: "https://git.example.com/platform.git", grant: true}
-"""
+NAME = "flux-kubernetes"
+PLATFORM = EXAMPLES[NAME].read_text("utf-8")
 
 
 @dataclass(slots=True)
@@ -136,7 +118,7 @@ def site(
         for name in started.kustomizations():
             delete_without_finalizer(admin, name)
         for kind in ("GitRepository", "OCIRepository"):
-            admin.delete(flux_object(kind, "site"))
+            admin.delete(flux_object(kind, NAME))
     trees.remove_all(admin, on_the_cluster)
     for node in nodes:
         admin.delete(node)
@@ -175,7 +157,7 @@ def has_view(admin: Client, namespace: str, group: str) -> bool:
 
 
 def test_an_empty_cluster_gets_all_objects(site: Site) -> None:
-    """An admin applies the account, the GitRepository and the Kustomization of the platform."""
+    """An admin applies the account, the GitRepository and the Kustomization of the platform of an example."""
     for item in site.tree:
         if item.file in ("cluster/access/gitops.yaml", FLUX_SOURCE, FLUX_PLATFORM):
             site.admin.apply(item.body, "tests")
@@ -196,7 +178,7 @@ def test_users_get_rights_only_after_the_policies_exist(site: Site) -> None:
 
 def test_flux_writes_nothing_without_a_change(site: Site) -> None:
     before = versions_of(site.admin, site.applied)
-    for name in ("site-admission", "site-access", "site-queues", "site.chem"):
+    for name in (f"{NAME}-admission", f"{NAME}-access", f"{NAME}-queues", f"{NAME}.chem"):
         handled = site.flux.kustomizations()[name].status.get("lastHandledReconcileAt")
         site.flux.reconcile(name)
         site.flux.wait_for(
@@ -213,7 +195,7 @@ def test_flux_restores_a_changed_field(site: Site) -> None:
     before = admin.read(quota.body)["spec"]
     changed = {"spec": {"hard": dict.fromkeys(before["hard"], "9999")}}
     admin.request("PATCH", admin.path_of(quota.body), changed, "application/merge-patch+json")
-    site.flux.reconcile("site.chem")
+    site.flux.reconcile(f"{NAME}.chem")
     wait_until("Flux restores the quota", lambda: admin.read(quota.body)["spec"] == before)
 
 
@@ -225,7 +207,7 @@ def test_a_team_leaves_while_a_change_of_another_team_goes_through(site: Site, j
     text += "removed: {astro: {reason: the project ended, until: 2099-12-31, unretired: true}}\n"
     site.publish(text.replace("edit: [group:aero-researchers]", "edit: [group:aero-researchers], view: [group:press]"))
     site.flux.wait_until_ready(site.revision, site.names)
-    assert "site.astro" not in site.names
+    assert f"{NAME}.astro" not in site.names
     assert has_view(admin, "aero", "press")
     assert [item.resource for item in leaving if not admin.exists(item.body)] == []
     assert pods_of(admin, jobs) == running
@@ -233,12 +215,15 @@ def test_a_team_leaves_while_a_change_of_another_team_goes_through(site: Site, j
 
 def test_a_removed_runtime_stays_and_other_objects_are_pruned(site: Site, jobs: dict[str, Training]) -> None:
     admin, running = site.admin, pods_of(site.admin, jobs)
-    (runtime,) = [item for item in site.tree if item.name == "spare"]
+    (runtime,) = [item for item in site.tree if item.name == "horovod"]
     assert runtime.body["metadata"]["annotations"][FLUX_PRUNE] == "disabled"
     (labels,) = [item for item in with_labels(site) if item.kind == "ValidatingAdmissionPolicy"]
     assert admin.exists(labels.body)
     text = site.file.read_text().replace("release: 1.2.0", "release: 1.3.0").replace(LABELS, "")
-    text = text.replace("  - {name: spare, use: openmpi, pool: cpu}\n", "")
+    text = text.replace(
+        "  - {name: horovod, use: horovod-pytorch, pool: cpu, image: registry.example.com/mpi/horovod-pytorch:cpu}\n",
+        "",
+    )
     site.publish(text.replace(", view: [group:press]", ""))
     site.flux.wait_until_ready(site.revision, site.names)
     assert admin.exists(runtime.body)
@@ -260,7 +245,7 @@ def with_labels(site: Site) -> list[Manifest]:
 def test_a_rejected_object_holds_up_only_its_team(site: Site) -> None:
     repository = site.flux.repository
     assert site.platform.gitops
-    folder = repository.folder / site.platform.gitops.path / "site" / "tenants"
+    folder = repository.folder / site.platform.gitops.path / NAME / "tenants"
     (folder / "chem" / "wrong.yaml").write_text(
         "apiVersion: v1\nkind: LimitRange\nmetadata: {name: wrong, namespace: chem}\nspec: {limits: 3}\n"
     )
@@ -270,11 +255,11 @@ def test_a_rejected_object_holds_up_only_its_team(site: Site) -> None:
     )
     repository.commit("by hand")
     revision = site.flux.refresh()
-    others = site.names - {"site.chem"}
+    others = site.names - {f"{NAME}.chem"}
     site.flux.wait_for(
         lambda found: (
             all(found[name].has_applied(revision) for name in others)
-            and found["site.chem"].ready.get("reason") == "ReconciliationFailed"
+            and found[f"{NAME}.chem"].ready.get("reason") == "ReconciliationFailed"
         )
     )
     repository.git("revert", "--no-edit", "HEAD")
@@ -303,20 +288,96 @@ def test_a_platform_moves_to_a_registry(site: Site, jobs: dict[str, Training]) -
     """An admin applies the OCIRepository and the Kustomization of the platform, and deletes the GitRepository."""
     admin, running = site.admin, pods_of(site.admin, jobs)
     before = versions_of(admin, site.of_tenant("chem"))
-    registry = '"oci://registry.example.com/clusters", revision: 1.4.0'
+    registry = "oci://registry.example.com/clusters, revision: 1.4.0"
     text = site.file.read_text().replace("release: 1.0.0", "release: 1.4.0")
-    site.write(text.replace('"https://git.example.com/platform.git"', registry))
+    site.write(text.replace("https://git.example.com/platform.git", registry))
     for item in site.tree:
         if item.file in (FLUX_SOURCE, FLUX_PLATFORM):
             admin.apply(item.body, "tests")
     site.revision = site.flux.refresh()
     assert site.revision.startswith("1.4.0@sha256:")
     site.flux.wait_until_ready(site.revision, site.names)
-    admin.delete(flux_object("GitRepository", "site"))
-    site.flux.reconcile("site.chem")
+    admin.delete(flux_object("GitRepository", NAME))
+    site.flux.reconcile(f"{NAME}.chem")
     site.flux.wait_until_ready(site.revision, site.names)
     assert [item.resource for item in site.applied if not admin.exists(item.body)] == []
     assert versions_of(admin, site.of_tenant("chem")) == before
+    assert pods_of(admin, jobs) == running
+
+
+HUB = "flux-hub"
+"""The account in the cluster of the platform with which Flux of another cluster connects."""
+
+
+@pytest.fixture
+def kubeconfig_secret(site: Site) -> Iterator[Body]:
+    """Return the Secret of the page deliver-with-flux.md, after the steps of an admin in both clusters.
+
+    Both clusters are the control plane of the tests.
+    """
+    admin, metadata = site.admin, {"name": HUB, "namespace": flux.NAMESPACE}
+    impersonation = {"apiGroups": [""], "resources": ["serviceaccounts"], "verbs": ["impersonate"]}
+    user: Body = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}
+    objects = [
+        user,
+        *role(HUB, HUB, {**impersonation, "resourceNames": [GITOPS_ROLE]}),
+        *role("writes-kustomizations", GITOPS_ROLE, WRITES_KUSTOMIZATIONS),
+    ]
+    for body in objects:
+        admin.apply(body, "tests")
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    answer = admin.request("POST", f"{admin.path_of(user)}/token", request)
+    text = kubeconfig(admin.port, site.flux.cluster.certificates, answer.body["status"]["token"])
+    secret: Body = {"apiVersion": "v1", "kind": "Secret", "metadata": {**metadata, "name": "eu"}}
+    yield {**secret, "stringData": {"value": text}}
+    for body in (secret, *objects):
+        admin.delete(body)
+
+
+WRITES_KUSTOMIZATIONS = {
+    "apiGroups": ["kustomize.toolkit.fluxcd.io"],
+    "resources": ["kustomizations"],
+    "verbs": ["get", "list", "watch", "create", "update", "patch", "delete"],
+}
+
+
+def role(name: str, account: str, rule: Body) -> tuple[Body, Body]:
+    """Return a Role in the namespace of Flux, and its binding to an account."""
+    metadata, group = {"name": name, "namespace": flux.NAMESPACE}, "rbac.authorization.k8s.io"
+    subject = {"kind": "ServiceAccount", "name": account, "namespace": flux.NAMESPACE}
+    reference = {"apiGroup": group, "kind": "Role", "name": name}
+    return (
+        {"apiVersion": f"{group}/v1", "kind": "Role", "metadata": metadata, "rules": [rule]},
+        {
+            "apiVersion": f"{group}/v1",
+            "kind": "RoleBinding",
+            "metadata": metadata,
+            "roleRef": reference,
+            "subjects": [subject],
+        },
+    )
+
+
+def test_a_platform_moves_to_the_cluster_of_a_kubeconfig(
+    site: Site, jobs: dict[str, Training], kubeconfig_secret: Body
+) -> None:
+    """Flux applies nothing without the Secret, and with its kubeconfig afterwards."""
+    admin, running = site.admin, pods_of(site.admin, jobs)
+    text = site.file.read_text().replace("1.4.0", "1.5.0").replace("grant: true", "grant: true, kubeConfig: eu")
+    site.write(text.replace("edit: [group:aero-researchers]", "edit: [group:aero-researchers], view: [group:press]"))
+    admin.apply(next(item.body for item in site.tree if item.file == FLUX_SOURCE), "tests")
+    site.revision = site.flux.refresh()
+    without = f"unable to read KubeConfig secret '{flux.NAMESPACE}/eu'"
+    first = f"{NAME}-admission"
+    site.flux.wait_for(lambda found: without in found[first].ready.get("message", ""))
+    assert not has_view(admin, "aero", "press")
+    admin.apply(kubeconfig_secret, "tests")
+    for name in sorted(site.names - {NAME}):
+        site.flux.reconcile(name)
+    site.flux.wait_until_ready(site.revision, site.names)
+    assert has_view(admin, "aero", "press")
+    (granted,) = [item for item in site.tree if (item.kind, item.name) == ("ClusterRole", GITOPS_ROLE)]
+    assert "kustomizations" not in str(admin.read(granted.body)["rules"])
     assert pods_of(admin, jobs) == running
 
 
@@ -325,10 +386,10 @@ def test_the_deletion_of_the_platform_keeps_its_objects(site: Site, jobs: dict[s
     for training in jobs.values():
         admin.delete(training.body)
         wait_until("the job is gone", partial(trees.is_gone, admin, training.body))
-    body = flux_object("Kustomization", "site")
+    body = flux_object("Kustomization", NAME)
     admin.delete(body)
     wait_until("the Kustomization of the platform is gone", partial(trees.is_gone, admin, body))
-    assert set(site.flux.kustomizations()) == site.names - {"site"}
+    assert set(site.flux.kustomizations()) == site.names - {NAME}
     tenants = {item.name for item in site.tree if item.file.endswith("kustomizations/tenants.yaml")}
     for name in tenants:
         admin.delete(flux_object("Kustomization", name))

@@ -15,9 +15,15 @@ from generator.facts.kinds import KINDS
 from generator.facts.names import CONFIRMED_DELETION, GITOPS_ROLE, LAST_DELETION, SYNC_OPTIONS
 from generator.gitops.argocd import application_set, applications, find_tenant, is_applied
 from generator.manifests import Body, Manifest
-from tests.conftest import EXAMPLES, small_platform
+from tests.conftest import EXAMPLES, WITH_ARGOCD, small_platform
 
 UNIVERSITY = "university"
+
+
+@pytest.fixture(params=WITH_ARGOCD)
+def example(request: pytest.FixtureRequest) -> Path:
+    """Return the platform file of each example that Argo CD applies."""
+    return EXAMPLES[request.param]
 
 
 def rendered(example: Path) -> list[Manifest]:
