@@ -188,7 +188,7 @@ class TenantRoles(Component):
     """The ClusterRoles to which the bindings of all tenants refer."""
 
     def __init__(self, scope: Construct, id: str, *, platform: Platform) -> None:  # noqa: A002
-        bodies = access.tenant_roles(platform.isolation)
+        bodies = access.tenant_roles(platform.isolation, platform.access.roles)
         super().__init__(scope, id, [Manifest(role, "cluster/access/roles.yaml") for role in bodies])
 
 

@@ -216,6 +216,7 @@ _STAND_INS: dict[str, Any] = {
     "mountPath": "/unknown",
     "ports": [1],
     "reason": "unknown",
+    "description": "unknown",
     "until": "9999-12-31",
     "pool": _STAND_IN,
     "quota": {_STAND_IN: 0},
@@ -252,10 +253,19 @@ def salvage(data: dict[str, Any]) -> tuple[PartialPlatform, list[Mistake]]:
         platform=name if isinstance(name, str) else "",
         renamed_from=earlier if isinstance(earlier, str) else "",
         patched_tenants=_patched_tenants(data.get("patches")),
+        rule_counts={
+            _name_of(role): len(role["rules"])
+            for _, role in indexed_mappings(mapping(data, "access").get("roles"))
+            if isinstance(role.get("rules"), list)
+        },
         removed=tuple(key for key in (removed if isinstance(removed, dict) else ()) if isinstance(key, str)),
         **lists,
         **mappings,
-        names={**names, "priorities": _priority_names(data.get("queues"))},
+        names={
+            **names,
+            "priorities": _priority_names(data.get("queues")),
+            "roles": _role_names(data.get("access")),
+        },
         pools_without_resources=pools.shapeless,
         pools_without_nodes=frozenset(
             pool.name for index, pool in {**pools.known, **pools.shapeless}.items() if "nodes" in pools.invalid[index]
@@ -266,7 +276,12 @@ def salvage(data: dict[str, Any]) -> tuple[PartialPlatform, list[Mistake]]:
             if "resource" not in entries["fabrics"].invalid[index]
         },
         unclear_pools=frozenset(index for index, fields in pools.invalid.items() if fields - _NOT_OF_LABELS),
-        invalid_fields=frozenset(f"{section}.{field}" for section, kept in sections.items() for field in kept.invalid),
+        invalid_fields=frozenset(
+            [
+                *(f"{section}.{field}" for section, kept in sections.items() for field in kept.invalid),
+                *(f"tenants.{field}" for fields in entries["tenants"].invalid.values() for field in fields),
+            ]
+        ),
         stand_in=_STAND_IN,
     )
     contradictions = [mistake for kept in entries.values() for mistake in kept.contradictions]
@@ -460,6 +475,13 @@ def _priority_names(queues: object) -> tuple[str, ...]:
     raw = queues.get("priorities") if isinstance(queues, dict) else None
     if raw is None:
         return tuple(priority.name for priority in PRIORITIES)
+    return tuple(map(_name_of, raw)) if isinstance(raw, list) else (UNKNOWN_NAME,)
+
+
+def _role_names(access: object) -> tuple[str, ...]:
+    raw = access.get("roles") if isinstance(access, dict) else access
+    if raw is None:
+        return ()
     return tuple(map(_name_of, raw)) if isinstance(raw, list) else (UNKNOWN_NAME,)
 
 

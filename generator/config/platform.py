@@ -194,6 +194,7 @@ class Platform(Section):
     def _to_partial(self) -> PartialPlatform:
         names = {section: tuple(entry.name for entry in getattr(self, section)) for section in SORTED}
         names["priorities"] = tuple(priority.name for priority in self.queues.priorities)
+        names["roles"] = tuple(role.name for role in self.access.roles)
         sections: dict[str, Any] = {section: dict(enumerate(getattr(self, section))) for section in SORTED}
         sections |= {section: getattr(self, section) for section in SECTIONS}
         return PartialPlatform(

@@ -23,7 +23,7 @@ from generator.effects.permissions import (
 from generator.effects.places import CLUSTER, Places, join
 from generator.effects.subjects import conjugate, name_subjects, plural
 from generator.errors import SimulationError
-from generator.facts.names import MANAGED_BY
+from generator.facts.names import MANAGED_BY, OWN_ROLE
 from generator.facts.subjects import Meaning, meaning_of
 from generator.manifests import Manifest
 from generator.objects.fields import mappings, strings
@@ -419,7 +419,9 @@ def _own_name(role: str) -> str:
     kind, _, name = role.partition(" ")
     if role == CLUSTER_ADMIN:
         return name
-    return name.removeprefix("mpigen-") if kind == "ClusterRole" and name.startswith("mpigen-") else ""
+    if kind != "ClusterRole" or not name.startswith("mpigen-"):
+        return ""
+    return name.removeprefix(OWN_ROLE).removeprefix("mpigen-")
 
 
 def _roles_as_data(grants: Iterable[Grant]) -> tuple[str, ...]:

@@ -123,7 +123,7 @@ PARAMETER = "mpigen.dev/"
 """Start of all labels and annotations of mpigen, such as the parameters of admission policies on a namespace."""
 
 DESCRIPTION = "mpigen.dev/description"
-"""Annotation of an admission policy: what the policy stops."""
+"""Annotation of an admission policy: what the policy stops. Annotation of a role of `access.roles`: its purpose."""
 
 DOCS = "mpigen.dev/docs"
 """Annotation of an admission policy: the page in mpigen's docs that describes it."""
@@ -193,6 +193,9 @@ OWNER = "mpigen.dev/owner"
 
 MEMLOCK_SCC = "mpigen-memlock"
 """On OpenShift, the SecurityContextConstraints of pods that lock memory, and the ClusterRole that grants their use."""
+
+OWN_ROLE = "mpigen-role-"
+"""The prefix of the ClusterRoles of `access.roles`, and of their RoleBindings."""
 
 GITOPS_ROLE = "mpigen-gitops"
 """The ClusterRole of the account that applies a release, and its ClusterRoleBinding."""

@@ -340,9 +340,10 @@ def cluster_egress(platform: Platform) -> Iterator[Hazard]:
 def _subjects(platform: Platform) -> Iterator[tuple[Tenant, str, str, tuple[str, ...]]]:
     """Yield (tenant, role, subject, path of the subject) for each subject in the `access` of tenants."""
     for tenant in platform.tenants:
-        for role in ("admin", "edit", "submit", "view"):
-            for subject in getattr(tenant.access, role):
-                yield tenant, role, subject, ("tenants", tenant.name, "access", role, subject)
+        for role, subjects in tenant.access.subjects.items():
+            field = ("roles", role) if role in tenant.access.roles else (role,)
+            for subject in subjects:
+                yield tenant, role, subject, ("tenants", tenant.name, "access", *field, subject)
 
 
 @hazard("platform/everyone-reads")

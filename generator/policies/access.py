@@ -14,10 +14,11 @@ from itertools import chain, groupby
 from generator.config.model.access import PlatformAccess
 from generator.config.model.fabrics import operator_namespaces
 from generator.config.model.isolation import Isolation
+from generator.config.model.roles import LEVELS, TeamRole
 from generator.config.model.tenants import POD_SECURITY, Tenant
 from generator.config.platform import Platform
 from generator.facts.kinds import KINDS
-from generator.facts.names import MEMLOCK_SCC, SERVICE_ACCOUNT
+from generator.facts.names import DESCRIPTION, MEMLOCK_SCC, OWN_ROLE, SERVICE_ACCOUNT
 from generator.facts.table import read_table
 from generator.manifests import Body
 
@@ -71,18 +72,56 @@ def _rules(*names: str) -> list[Body]:
     return list(chain(*(rules_for_kinds(rule["verbs"]) if "kinds" in rule else [rule] for rule in rules)))
 
 
-def tenant_roles(isolation: Isolation) -> list[Body]:
+def role_of(access: str) -> str:
+    """Return the ClusterRole for a kind of access, or for a role of `access.roles`."""
+    return ROLES.get(access, f"{OWN_ROLE}{access}")
+
+
+def tenant_roles(isolation: Isolation, own: Iterable[TeamRole] = ()) -> list[Body]:
     """Return the ClusterRoles of all tenants: one for each kind of access, and one to list runtimes and priorities.
+
+    Args:
+        isolation: the isolation of jobs.
+        own: the roles of `access.roles`. Each gets a ClusterRole, which team admins can bind.
 
     If the platform isolates jobs, users who can submit jobs can also create and delete NetworkPolicies. The admission
     rule `job-isolation` restricts them to the NetworkPolicies of their own jobs.
     """
-    names, policies = [*ROLES], (["job-isolation"] if isolation.unit == "job" else [])
-    roles = [
-        cluster_role(role, _rules(*names[: index + 1], *(policies if index else [])))
-        for index, role in enumerate(ROLES.values())
+    own = sorted(own, key=lambda role: role.name)
+    policies = ["job-isolation"] if isolation.unit == "job" else []
+    rules = {
+        level: _with_bindable(_rules(*LEVELS[: index + 1], *(policies if index else [])), own)
+        for index, level in enumerate(LEVELS)
+    }
+    return [
+        *(cluster_role(ROLES[level], rules[level]) for level in LEVELS),
+        cluster_role(RUNTIME_READER, _rules("runtime-reader")),
+        *(_own_role(role, rules[role.like] if role.like else []) for role in own),
     ]
-    return [*roles, cluster_role(RUNTIME_READER, _rules("runtime-reader"))]
+
+
+def _own_role(role: TeamRole, included: list[Body]) -> Body:
+    """Return the ClusterRole of a role of `access.roles`, with the rules of the role that it includes."""
+    rules = [
+        {
+            "apiGroups": [*rule.api_groups],
+            "resources": [*rule.resources],
+            "verbs": [*rule.verbs],
+            **({"resourceNames": [*rule.resource_names]} if rule.resource_names else {}),
+        }
+        for rule in role.rules
+    ]
+    body = cluster_role(role_of(role.name), [*included, *rules])
+    return {**body, "metadata": {**body["metadata"], "annotations": {DESCRIPTION: role.description}}}
+
+
+def _with_bindable(rules: list[Body], own: Iterable[TeamRole]) -> list[Body]:
+    """Return rules of which each rule with the verb `bind` also names the roles of `access.roles`."""
+    names = [role_of(role.name) for role in own]
+    return [
+        {**rule, "resourceNames": sorted([*rule["resourceNames"], *names])} if rule["verbs"] == ["bind"] else rule
+        for rule in rules
+    ]
 
 
 def subject(text: str) -> Body:
@@ -114,13 +153,19 @@ def platform_access(access: PlatformAccess) -> list[Body]:
         body
         for persona, role in PLATFORM_ROLES.items()
         if (subjects := getattr(access, persona))
-        for body in (cluster_role(role, _rules(*_PLATFORM_RULES[persona])), cluster_role_binding(role, role, subjects))
+        for body in (
+            cluster_role(role, _with_bindable(_rules(*_PLATFORM_RULES[persona]), access.roles)),
+            cluster_role_binding(role, role, subjects),
+        )
     ]
 
 
 def granted_roles(tenant: Tenant) -> Mapping[str, str]:
-    """Return kind of access → role, for the roles that the tenant can grant: all, or only `view` if it is retired."""
-    return {access: role for access, role in ROLES.items() if access == "view" or not tenant.retired}
+    """Return kind of access → role, for the roles that the tenant can grant: all, or only `view` if it is retired.
+
+    The roles of `access.roles` that the tenant gives to subjects are among them.
+    """
+    return {access: role_of(access) for access in tenant.access.subjects if access == "view" or not tenant.retired}
 
 
 def role_bindings(tenant: Tenant) -> list[Body]:
@@ -131,16 +176,16 @@ def role_bindings(tenant: Tenant) -> list[Body]:
             "kind": "RoleBinding",
             "metadata": {"name": role, "namespace": tenant.name},
             "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": role},
-            "subjects": [subject(text) for text in getattr(tenant.access, access)],
+            "subjects": [subject(text) for text in tenant.access.subjects[access]],
         }
         for access, role in granted_roles(tenant).items()
-        if getattr(tenant.access, access)
+        if tenant.access.subjects[access]
     ]
 
 
 def runtime_reader_binding(tenant: Tenant) -> Body | None:
     """Return the binding that lets a tenant's users list runtimes and priorities; None if the tenant has no users."""
-    users = sorted({user for access in granted_roles(tenant) for user in getattr(tenant.access, access)})
+    users = sorted({user for access in granted_roles(tenant) for user in tenant.access.subjects[access]})
     return cluster_role_binding(f"{RUNTIME_READER}-{tenant.name}", RUNTIME_READER, users) if users else None
 
 

@@ -94,6 +94,44 @@ def test_a_team_admin_can_grant_access(governed: Deployed, admin: Client) -> Non
     assert governed.account
 
 
+def test_a_subject_of_a_role_of_your_own_can_manage_claims_and_nothing_else(victim: str, admin: Client) -> None:
+    me, path = person(admin, "steward"), f"{JOBS}/victim?dryRun=All"
+    claim: Body = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data", "namespace": TEAM}}
+    size = {"resources": {"requests": {"storage": "1Gi"}}, "storageClassName": "fast"}
+    wait_until(
+        "the steward may work", partial(_is_taken, me, {**claim, "spec": {"accessModes": ["ReadWriteOnce"], **size}})
+    )
+    assert me.items("v1", "PersistentVolumeClaim", TEAM)
+    assert victim in {pod["metadata"]["name"] for pod in me.items("v1", "Pod", TEAM)}
+    configmaps = me.path("v1", "ConfigMap", TEAM)
+    for verb, target in (("DELETE", path), ("GET", configmaps), ("GET", f"{configmaps}/kube-root-ca.crt")):
+        with pytest.raises(RefusedError) as refused:
+            me.request(verb, target)
+        assert refused.value.status == http.client.FORBIDDEN
+    with pytest.raises(RefusedError) as missing:  # the rule names it, and nobody created it
+        me.request("GET", f"{configmaps}/notes")
+    assert missing.value.status == http.client.NOT_FOUND
+    with pytest.raises(RefusedError, match='cannot create resource "trainjobs"'):
+        me.create(train_job("by-the-steward", "steward"), dry_run=True)
+
+
+def test_a_team_admin_can_grant_a_role_of_your_own(governed: Deployed, admin: Client) -> None:
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "mpigen-role-steward"}
+    guest = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "guest"}
+    body = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": "stewards", "namespace": TEAM},
+        "roleRef": role,
+        "subjects": [guest],
+    }
+    person(admin, "team-admin").create(body, dry_run=True)
+    stranger = {**guest, "name": "mallory"}
+    with pytest.raises(RefusedError, match="a team admin can give a role in namespace"):
+        person(admin, "team-admin").create({**body, "subjects": [stranger]}, dry_run=True)
+    assert governed.account
+
+
 def test_a_platform_admin_can_hold_a_job_and_ci_can_read_the_platform(victim: str, admin: Client) -> None:
     assert victim
     me, ci = person(admin, "platform-admin"), person(admin, "ci")

@@ -46,7 +46,10 @@ tenants:
   retired: {reason: test, until: 2099-01-01}
 cohorts: [{name: physics}]
 policies: {admission: {default: deny}}
-access: {admin: ["group:admins"]}
+access:
+  admin: ["group:admins"]
+  roles:
+  - {name: steward, description: test, rules: [{apiGroups: [""], resources: [persistentvolumeclaims], verbs: [get]}]}
 isolation: {unit: namespace}
 queues: {slack: true}
 gitops: {repository: "https://git.example.com/platform.git"}
@@ -76,6 +79,7 @@ POOL, FABRIC, ROCE, RUNTIME, TENANT, TEAM_B, TEAM_C = (
     ("tenants", 1),
     ("tenants", 2),
 )
+ROLE = ("access", "roles", 0)
 SHAPE = tuple(("fabrics", 0, field) for field in ("type", "attach", "operator"))
 ROCE_SHAPE = tuple(("fabrics", 1, field) for field in ("type", "attach", "operator"))
 CHANGES = {
@@ -156,6 +160,17 @@ CHANGES = {
     "an invalid registry": Change(("policies", "images"), {"registries": ["acme"]}),
     "an invalid retention": Change(("policies", "retention"), {"jobs": 0}),
     "a platform admin without a kind": Change(("access", "admin"), ["ada"]),
+    "a role of a word": Change((*ROLE, "like"), "editor"),
+    "a role that reads Secrets": Change((*ROLE, "rules", 0, "resources"), ["secrets"]),
+    "a role for a misspelt resource": Change((*ROLE, "rules", 0, "resources"), ["persistentvolumeclaim"]),
+    "a role that writes another kind": Change(
+        (*ROLE, "rules", 0),
+        {"apiGroups": ["kubeflow.org"], "resources": ["notebooks"], "verbs": ["create"]},
+        (("policies",), (*TENANT, "workloads"), (*TEAM_B, "workloads"), (*TEAM_C, "workloads")),
+    ),
+    "a subject of an unknown role": Change(
+        (*TEAM_B, "access"), {"roles": {"stewart": ["user:ada"]}}, (("access", "roles"),)
+    ),
     "a cache without an address": Change(("isolation", "dnsCache"), "localhost"),
     "a guard without OVN": Change(("isolation", "guard"), {"priority": 3}, (("cluster", "network"),)),
     "a priority of the same name": Change(

@@ -85,6 +85,65 @@ def test_admins_can_bind_only_the_four_roles() -> None:
     assert rule["resourceNames"] == ["mpigen-admin", "mpigen-edit", "mpigen-submit", "mpigen-view"]
 
 
+def with_roles(**tenant: Any) -> Platform:
+    """Return the small platform with a role of its own, which team-a gives to a user."""
+    data = small_platform()
+    rule = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"], "resourceNames": ["notes"]}
+    steward = {"name": "steward", "description": "Reads notes.", "like": "view", "rules": [rule]}
+    alone = {"name": "alone", "description": "Reads notes alone.", "rules": [rule]}
+    data["access"] = {"admin": ["group:platform"], "roles": [steward, alone]}
+    data["tenants"][0] |= {"access": {"view": ["user:vi"], "roles": {"steward": ["user:sue"]}}, **tenant}
+    return Platform.model_validate(data)
+
+
+def test_a_role_of_your_own_has_its_rules_and_the_rules_of_the_role_that_it_includes() -> None:
+    roles = {body["metadata"]["name"]: body for body in access.tenant_roles(Isolation(), with_roles().access.roles)}
+    rule = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"], "resourceNames": ["notes"]}
+    assert roles["mpigen-role-steward"]["rules"] == [*roles["mpigen-view"]["rules"], rule]
+    assert roles["mpigen-role-steward"]["metadata"]["annotations"] == {"mpigen.dev/description": "Reads notes."}
+    assert roles["mpigen-role-alone"]["rules"] == [rule]
+
+
+def test_admins_of_teams_and_of_the_platform_can_bind_roles_of_your_own() -> None:
+    platform = with_roles()
+    bodies = [
+        *access.tenant_roles(platform.isolation, platform.access.roles),
+        *access.platform_access(platform.access),
+    ]
+    binders = {
+        body["metadata"]["name"]
+        for body in bodies
+        for rule in body.get("rules", [])
+        if rule["verbs"] == ["bind"] and {"mpigen-role-alone", "mpigen-role-steward"} <= {*rule["resourceNames"]}
+    }
+    assert binders == {"mpigen-admin", "mpigen-platform-admin"}
+
+
+def test_a_role_of_your_own_is_bound_in_each_namespace_and_its_subjects_are_members() -> None:
+    platform = with_roles(namespaces=["team-a-dev"])
+    team = platform.tenants[0]
+    bound = {
+        (body["metadata"]["namespace"], body["metadata"]["name"], body["subjects"][0]["name"])
+        for home in team.homes
+        for body in access.role_bindings(home)
+    }
+    assert bound == {
+        *(("team-a", "mpigen-view", "vi"), ("team-a", "mpigen-role-steward", "sue")),
+        *(("team-a-dev", "mpigen-view", "vi"), ("team-a-dev", "mpigen-role-steward", "sue")),
+    }
+    assert "user:sue" in namespace_parameters(team, team.name, platform)["mpigen.dev/subjects"].split("\n")
+    reader = access.runtime_reader_binding(team)
+    assert reader is not None
+    assert [subject["name"] for subject in reader["subjects"]] == ["sue", "vi"]
+
+
+def test_a_retired_team_keeps_no_role_of_your_own() -> None:
+    platform = with_roles(retired={"reason": "the project ended", "until": "2099-01-01"})
+    team = platform.tenants[0]
+    assert [body["metadata"]["name"] for body in access.role_bindings(team)] == ["mpigen-view"]
+    assert namespace_parameters(team, team.name, platform)["mpigen.dev/subjects"] == "user:vi"
+
+
 def test_no_rule_has_a_wildcard() -> None:
     for body in access.tenant_roles(Isolation()):
         assert "*" not in str(body["rules"])

@@ -7,9 +7,10 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, Field
 
-from generator.config.model.fields import Section, SetOf, String, invalid
+from generator.config.model.fields import MappingOf, Name, Section, SetOf, String, invalid
+from generator.config.model.roles import LEVELS, TeamRole, have_unique_names
 from generator.documents.messages import format_value
 from generator.facts.subjects import Meaning, meaning_of
 
@@ -121,8 +122,8 @@ class Access(Section):
     """
 
     admin: SetOf[Member] = ()
-    """Team admins, such as `group:team-cv-leads`. They can do all that editors can. They can also grant the four roles
-    of the namespace to the subjects that `access` lists."""
+    """Team admins, such as `group:team-cv-leads`. They can do all that editors can. They can also grant `view`,
+    `submit`, `edit`, `admin` and the roles of the top-level `access.roles` to the subjects that `access` lists."""
     edit: SetOf[Member] = ()
     """Editors. They can submit jobs, change and delete the TrainJobs of all users, and create, update and delete volume
     claims. Without `limits.storage`, they can create and enlarge none. They cannot read or write Secrets with kubectl.
@@ -134,11 +135,19 @@ class Access(Section):
     With `isolation.unit: job`, they can also create and delete the NetworkPolicies of their own TrainJobs."""
     view: SetOf[Reader] = ()
     """Viewers. They can read jobs, pods, logs, volume claims, runtimes and queues, but change nothing."""
+    roles: MappingOf[Name, SetOf[Member]] = Field(default={}, validate_default=True)
+    """Your own roles: the name of a role in the top-level `access.roles` → its subjects, such as `data-steward:
+    [group:cv-data]`. A retired team keeps none of them. Default: none."""
     grantable: SetOf[Grantable] = ()
     """Further subjects to which team admins can grant a role. They can always grant one to the subjects of the other
     fields, except to groups of all users or ServiceAccounts in `view`. One `*` in the name of a group or user stands
     for any characters, such as `group:nlp-*` or `user:*@example.com`. The admission rule `subjects` rejects
     RoleBindings of other subjects. Default: no more subjects."""
+
+    @property
+    def subjects(self) -> Mapping[str, tuple[str, ...]]:
+        """Return role → its subjects: the roles of mpigen from `view` to `admin`, then the roles of `roles`."""
+        return {level: getattr(self, level) for level in LEVELS} | self.roles
 
 
 class PlatformAccess(Section):
@@ -156,6 +165,9 @@ class PlatformAccess(Section):
     ci: SetOf[Subject] = ()
     """Accounts of CI pipelines. They can read all kinds of object that mpigen generates, nodes and
     CustomResourceDefinitions, but no TrainJobs or pods. They cannot change objects."""
+    roles: Annotated[tuple[TeamRole, ...], AfterValidator(have_unique_names)] = ()
+    """Roles of your own for members of teams. `tenants[].access.roles` gives them to subjects. Team admins of all teams
+    can grant them too. Default: none, so teams have the roles `view`, `submit`, `edit` and `admin`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from generator.config.rules import (  # noqa: F401 - importing a module register
     quotas,
     references,
     removals,
+    roles,
     runtimes,
     secrets,
 )

@@ -43,12 +43,14 @@ class PartialPlatform:
         renamed_from: the earlier name of the platform; empty if it is not a string.
         removed: the keys of `removed` that are strings.
         patched_tenants: position of a patch → the tenant in its target, for patches with a tenant.
+        rule_counts: role of `access.roles` → the number of its rules in the file, also invalid ones; empty for a
+            Platform.
         names: section → the names of all of its entries, valid or not, in the order of the file.
         cluster: the section `cluster`, with the default in place of each invalid field. `policies`, `access`,
             `isolation`, `queues` and `gitops` have this form too.
         gitops: None if the file has no `gitops`.
         invalid_fields: the invalid fields of these sections, such as `cluster.network`; `cluster.*` if the section is
-            not a mapping.
+            not a mapping. `tenants.workloads` if this field of any tenant is invalid, and so on.
         unclear_pools: positions of the pools whose labels or taints may be invalid.
         pools_without_resources: pools that `pools` lacks, because `allocatable` or `fabric` is invalid.
         pools_without_nodes: the names of the pools whose `nodes` is invalid. Their Pool has a placeholder in `nodes`.
@@ -73,6 +75,7 @@ class PartialPlatform:
     renamed_from: str = ""
     removed: tuple[str, ...] = ()
     patched_tenants: Mapping[int, str] = field(default_factory=dict)
+    rule_counts: Mapping[str, int] = field(default_factory=dict)
     invalid_fields: frozenset[str] = frozenset()
     unclear_pools: frozenset[int] = frozenset()
     stand_in: str | None = None

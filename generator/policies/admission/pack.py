@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from generator.config.model.access import Callers, to_callers
 from generator.config.model.policies import Policies
+from generator.config.model.roles import TEAM_RESOURCES
 from generator.config.platform import Platform
 from generator.facts.names import MANAGED_BY, PART_OF
 from generator.manifests import Manifest
@@ -16,7 +17,6 @@ from generator.policies.access import (
     MEMLOCK,
     OPENSHIFT_GROUPS,
     OPENSHIFT_GROUPS_FOR_USERS,
-    ROLES,
     STANDARD,
     controller_groups,
 )
@@ -38,15 +38,6 @@ _RESERVED = (
     "claims."
 )
 """The description of the rule `reserved` for a platform without Applications of Argo CD."""
-_KINDS = (
-    "events",
-    "events.events.k8s.io",
-    "localsubjectaccessreviews.authorization.k8s.io",
-    "persistentvolumeclaims",
-    "rolebindings.rbac.authorization.k8s.io",
-    "trainjobs.trainer.kubeflow.org",
-)
-"""The resources that members of every team may write, if RBAC allows it."""
 _MAY_UPDATE_NAMESPACES = "authorizer.group('').resource('namespaces').check('update').allowed()"
 """CEL that is true if the caller may update all Namespaces. A RoleBinding in a namespace does not give this right."""
 
@@ -168,7 +159,7 @@ def _caller_constants(platform: Platform) -> dict[str, str]:
     - KINDS: the resources that members of every team may write.
     """
     declared = to_callers(
-        subject for tenant in platform.tenants for access in ROLES for subject in getattr(tenant.access, access)
+        subject for tenant in platform.tenants for subjects in tenant.access.subjects.values() for subject in subjects
     )
     accounts = Callers(
         tuple(user for user in declared.users if user.startswith("system:serviceaccount:")),
@@ -180,7 +171,7 @@ def _caller_constants(platform: Platform) -> dict[str, str]:
         "|| ('system:serviceaccounts:' + request.namespace) in request.userInfo.groups"
     )
     engine = to_callers([platform.gitops.account_on(platform.cluster)]).users[0] if platform.gitops else ""
-    kinds = [*_KINDS, *(["networkpolicies.networking.k8s.io"] if platform.isolation.unit == "job" else [])]
+    kinds = [*TEAM_RESOURCES, *(["networkpolicies.networking.k8s.io"] if platform.isolation.unit == "job" else [])]
     return {
         "USER": _is_no_controller(platform),
         "MEMBER": "\n|| ".join([member, *([_is_caller(accounts)] if accounts.users or accounts.groups else [])]),

@@ -150,8 +150,7 @@ def _grantable(home: Tenant) -> list[str]:
     `view` may also list groups of all users or ServiceAccounts. The result lacks these groups.
     """
     access = home.access
-    active = () if home.retired else (*access.admin, *access.edit, *access.submit, *access.grantable)
-    declared = {*access.view, *active}
+    declared = {*access.view} if home.retired else {*access.grantable}.union(*access.subjects.values())
     return sorted(subject for subject in declared if not meaning_of(subject))
 
 
