@@ -119,7 +119,7 @@ def test_admins_of_teams_and_of_the_platform_can_bind_roles_of_your_own() -> Non
     assert binders == {"mpigen-admin", "mpigen-platform-admin"}
 
 
-def test_subjects_of_a_role_of_your_own_get_a_binding_in_each_namespace() -> None:
+def test_subjects_of_a_role_of_your_own_get_a_binding_in_all_namespaces() -> None:
     platform = with_roles(namespaces=["team-a-dev"])
     team = platform.tenants[0]
     bound = {
