@@ -10,10 +10,9 @@ import pytest
 import yaml
 
 from generator.config.load import load_platform
-from generator.config.model.access import PlatformAccess
 from generator.facts.table import read_table
 from generator.jobs.fabrics import SOUND_SHARE
-from generator.policies.access import ROLES
+from generator.policies.access import PLATFORM_ROLES, ROLES
 from generator.runtimes.hosts import SHARE_OF_NODE
 from tests.conftest import ROOT
 from tests.docs.generated import generated
@@ -35,7 +34,7 @@ COMPUTED: Mapping[str, float] = {
     "NICs of the example roce-h200": len(_NICS.ports) if _NICS else 0,
     "nodes of the example cpu-kubernetes": _SMALLEST.pools[0].nodes,
     "personas of a team": len(ROLES),
-    "personas of teams, of the platform, and Argo CD": len(ROLES) + len(PlatformAccess.model_fields) + 1,
+    "personas of teams, of the platform, and Argo CD": len(ROLES) + len(PLATFORM_ROLES) + 1,
     "queue trees": COUNT,
     "share of a node, in tenths": float(SHARE_OF_NODE * 10),
     "sound share of the speed, in fifths": SOUND_SHARE * 5,
