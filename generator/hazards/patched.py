@@ -23,6 +23,8 @@ from generator.quantities import amount_of
 
 _LEVELS = ("privileged", "baseline", "restricted")
 """The levels of Pod Security, from the weakest to the strictest."""
+_STOPS = ("None", "Hold", "HoldAndDrain")
+"""The values of `stopPolicy` of a ClusterQueue, from the one that admits jobs to the one that also ends them."""
 _OWN_FILES = re.compile(r"custom/|tenants/[^/]+/extra/")
 """The start of the files of objects that the platform file adds. Their fields are the site's own."""
 _ABSENT = object()
@@ -194,6 +196,8 @@ def _is_weaker(compare: str, before: Any, after: Any) -> bool:
     """Return True if a value that differs from the value before protects less, or may protect less."""
     if compare == "level":
         return _level(after) < _level(before)
+    if compare == "stops":
+        return _stop(after) < _stop(before)
     if compare == "keeps-items":
         kept = _items(after)
         return not all(any(is_equal(item, other) for other in kept) for item in _items(before))
@@ -213,6 +217,10 @@ def _is_weaker(compare: str, before: Any, after: Any) -> bool:
 
 def _level(value: Any) -> int:
     return _LEVELS.index(value) if value in _LEVELS else 0
+
+
+def _stop(value: Any) -> int:
+    return _STOPS.index(value) if value in _STOPS else 0
 
 
 def _items(value: Any) -> list[Any]:

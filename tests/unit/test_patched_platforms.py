@@ -254,6 +254,7 @@ NO_HOLES: dict[str, dict[str, Any]] = {
         {"kind": "ValidatingAdmissionPolicyBinding"},
         json=[{"op": "add", "path": "/spec/validationActions/-", "value": "Audit"}],
     ),
+    "held queue": patch({"kind": "ClusterQueue"}, merge={"spec": {"stopPolicy": "Hold"}}),
     "own subject": patch({"kind": "RoleBinding"}, json=[{"op": "remove", "path": "/subjects/0"}]),
 }
 
@@ -263,6 +264,15 @@ def test_a_stricter_patch_is_no_hole(change: str, tmp_path: Path) -> None:
     platform = load_platform(file := write(tmp_path, patches=[NO_HOLES[change]]))
     _, effects = pipeline._render(platform, App(platform))
     assert find_weakened(effects, file) == []
+
+
+@pytest.mark.parametrize(("stop", "patched"), [("drain", "Hold"), ("hold", "None"), ("hold", None)])
+def test_a_patch_that_opens_a_closed_queue_is_a_hole(stop: str, patched: str | None, tmp_path: Path) -> None:
+    tenant = {**BASE["tenants"][0], "stop": stop}
+    opened = patch({"kind": "ClusterQueue"}, merge={"spec": {"stopPolicy": patched}})
+    platform = load_platform(file := write(tmp_path, tenants=[tenant], patches=[opened]))
+    _, effects = pipeline._render(platform, App(platform))
+    assert {one.check for one in find_weakened(effects, file)} == {"platform/weakened-protection"}
 
 
 def test_checks_see_the_patched_objects_and_point_at_the_patch(tmp_path: Path) -> None:
