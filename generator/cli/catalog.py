@@ -63,22 +63,28 @@ def runtimes() -> None:
 @no_python_option
 @format_option
 def list_runtimes(platform: Path | None, form: str) -> None:
-    """List all families, or with PLATFORM the runtimes of the platform."""
+    """List all families, or with PLATFORM its runtimes and its own families."""
     from generator.facts.families import FAMILIES
     from generator.jobs import contract
 
     if platform is None:
         families = [contract.family_facts(family) for family in FAMILIES.values()]
-        _show_table(form, {"families": families}, _FAMILIES, [_family_row(family) for family in families])
+        rows = [_family_row(family) for family in families]
+        show(form, {"families": families}, table.table(_FAMILIES, rows, table_width()))
         return
     declaration = load_declared(platform)
     facts = [contract.runtime_facts(declaration, runtime) for runtime in declaration.runtimes]
-    summary = {"platform": declaration.platform, "runtimes": facts}
-    _show_table(form, summary, _DECLARED, [_runtime_row(runtime) for runtime in facts])
+    own = [contract.family_facts(entry.family) for entry in declaration.families]
+    summary = {"platform": declaration.platform, "runtimes": facts, "families": own}
+    lines = [*table.table(_DECLARED, [_runtime_row(runtime) for runtime in facts], table_width())]
+    if own:
+        lines += ["", *table.table(_FAMILIES, [_family_row(family) for family in own], table_width())]
+    show(form, summary, lines)
 
 
 def _family_row(facts: dict[str, Any]) -> tuple[str, ...]:
-    default = "on cpu" if facts["defaultImage"] else ""
+    devices = facts["defaultImageDevices"]
+    default = "on all" if devices == facts["devices"] else f"on {', '.join(devices)}" if devices else ""
     return facts["name"], facts["mpi"], ", ".join(facts["devices"]), facts["launcher"], default, facts["title"]
 
 
@@ -103,17 +109,18 @@ def _runtime_row(facts: dict[str, Any]) -> tuple[str, ...]:
 def show_runtime(name: str, platform: Path | None, form: str) -> None:
     """Show what the family NAME offers to programs, and what it requires of images.
 
-    With PLATFORM, NAME can also be a runtime of the platform. mpigen then shows the pods of this
-    runtime first, and its family below.
+    With PLATFORM, NAME can also be a runtime of the platform or one of its own families. For a
+    runtime, mpigen shows its pods first, and its family below.
     """
     from generator.facts.families import FAMILIES
     from generator.jobs import contract
 
     declaration = load_declared(platform) if platform else None
     runtime = next((runtime for runtime in declaration.runtimes if runtime.name == name), None) if declaration else None
-    if runtime is None and name not in FAMILIES:
+    families = {**FAMILIES, **({entry.name: entry.family for entry in declaration.families} if declaration else {})}
+    if runtime is None and name not in families:
         raise ConfigError((_unknown(name, declaration),))
-    family = runtime.family if runtime else FAMILIES[name]
+    family = runtime.family if runtime else families[name]
     summary, lines = {"family": contract.family_facts(family)}, [*table.topics(contract.describe_family(family))]
     if declaration and runtime:
         summary = {"runtime": contract.runtime_facts(declaration, runtime), **summary}
@@ -129,13 +136,8 @@ def _unknown(name: str, platform: Platform | None) -> Problem:
     if platform is None:
         fix = f"{suggest(name, FAMILIES)}; to show a runtime of a platform, add its platform file to the command"
         return Problem(f"there is no family {format_value(name)}", fix)
-    known = {*FAMILIES, *(runtime.name for runtime in platform.runtimes)}
+    known = {*FAMILIES, *(entry.name for entry in platform.families), *(runtime.name for runtime in platform.runtimes)}
     return Problem(f"there is no runtime and no family {format_value(name)}", suggest(name, known))
-
-
-def _show_table(form: str, summary: dict[str, Any], header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-
-    show(form, summary, table.table(header, rows, table_width()))
 
 
 def _complete_servers(_context: click.Context, _option: click.Parameter, begun: str) -> list[str]:

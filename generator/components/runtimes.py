@@ -13,6 +13,7 @@ from generator.components.hooks import Hooks
 from generator.config.model.fields import to_seconds
 from generator.config.model.runtimes import Runtime
 from generator.config.platform import Platform
+from generator.config.rules.references import unknown_family
 from generator.config.rules.runtimes import find_runtime_mistakes
 from generator.documents.messages import format_path
 from generator.errors import ConfigError, Problem
@@ -48,23 +49,24 @@ class MpiRuntime(Component):
         platform: the platform with the pool; required in a plain `cdk8s.App`, otherwise the platform of the app.
 
     Attributes:
-        runtime: the runtime, as passed to the class.
+        runtime: the runtime, as passed to the class, with its entry of `families` of the platform.
 
     Raises:
         KeyError: the platform has no pool `runtime.pool`.
         ConfigError: the runtime does not fit its pool, for example because it requests resources that the pool does not
-            have, or needs an `image`; a hook fails, returns a wrong type, or changes a part that ssh or MPI needs; or a
-            method of the subclass has almost the name of a hook, so mpigen would ignore it.
+            have, or needs an `image`; the platform has no family `runtime.use`; a hook fails, returns a wrong type, or
+            changes a part that ssh or MPI needs; or a method of the subclass has almost the name of a hook, so mpigen
+            would ignore it.
         ValueError: the app is a plain `cdk8s.App`, and `platform` is None.
     """
 
     def __init__(self, scope: Construct, id: str, *, runtime: Runtime, platform: Platform | None = None) -> None:  # noqa: A002
         platform = platform or platform_of(scope)
         pool = platform.pool(runtime.pool)
-        self.runtime = runtime
+        runtime = self.runtime = _bound(runtime, platform, id)
         hooks = Hooks(self, MpiRuntime, HOOK_NAMES)
         hooks.find_misnamed()
-        resized = self._resize(hooks)
+        resized = platform.bind(self._resize(hooks))
         problems = []
         for mistake in find_runtime_mistakes(resized, pool):
             path = format_path(mistake.path)
@@ -221,6 +223,19 @@ HOOK_NAMES = (
     "job",
 )
 """The methods that a subclass can override."""
+
+
+def _bound(runtime: Runtime, platform: Platform, id: str) -> Runtime:  # noqa: A002
+    """Return a runtime with its entry of `families` of a platform; the runtime itself for a family of mpigen.
+
+    Raises:
+        ConfigError: there is no such family.
+    """
+    bound = platform.bind(runtime)
+    if not bound.has_family:
+        mistake = unknown_family(runtime.use, [family.name for family in platform.families], (id,))
+        raise ConfigError((Problem(mistake.message, mistake.fix, path=format_path(mistake.path)),))
+    return bound
 
 
 def _additions(hooks: Hooks, role: Role) -> Additions:

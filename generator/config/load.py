@@ -28,6 +28,7 @@ from generator.config.mistakes import RULE_BROKEN, Mistake, mistakes_in, place_m
 from generator.config.model.access import PlatformAccess
 from generator.config.model.cluster import Cluster, GitOps
 from generator.config.model.fabrics import Fabric
+from generator.config.model.families import MpiFamily
 from generator.config.model.fields import Steps, copy_unchecked
 from generator.config.model.isolation import Isolation
 from generator.config.model.patches import READER
@@ -199,7 +200,7 @@ def _unreadable(message: str, fix: str, file: Path, line: int = 1) -> ConfigErro
     return ConfigError((Problem(message, fix, str(file), line, 1),))
 
 
-_LISTS: dict[str, type[BaseModel]] = dict(zip(SORTED, (Fabric, Pool, Runtime, Tenant, Cohort), strict=True))
+_LISTS: dict[str, type[BaseModel]] = dict(zip(SORTED, (Fabric, Pool, MpiFamily, Runtime, Tenant, Cohort), strict=True))
 _SECTIONS: dict[str, type[BaseModel]] = {
     "cluster": Cluster,
     "policies": Policies,
@@ -219,6 +220,7 @@ _STAND_INS: dict[str, Any] = {
     "description": "unknown",
     "until": "9999-12-31",
     "pool": _STAND_IN,
+    "like": "openmpi",
     "quota": {_STAND_IN: 0},
     "allocatable": {"cpu": 1, "memory": "1Gi"},
     "repository": "https://unknown",
@@ -247,6 +249,8 @@ def salvage(data: dict[str, Any]) -> tuple[PartialPlatform, list[Mistake]]:
     pools, fabrics = entries["pools"], entries["fabrics"].known.values()
     lists: dict[str, Any] = {section: kept.known for section, kept in entries.items()}
     lists["pools"] = {index: pool.wired(fabrics) for index, pool in pools.known.items()}
+    families = [entry.family for entry in entries["families"].known.values()]
+    lists["runtimes"] = {index: runtime.with_family(families) for index, runtime in lists["runtimes"].items()}
     mappings: dict[str, Any] = {section: kept.section for section, kept in sections.items()}
     name, earlier, removed = (data.get(key) for key in ("platform", "renamedFrom", "removed"))
     partial = PartialPlatform(
@@ -293,7 +297,7 @@ class _Entries(NamedTuple):
 
     Attributes:
         known: the entries whose resources are known, in the order of a Platform.
-        shapeless: the pools and fabrics whose resources are unknown.
+        shapeless: the pools and fabrics whose resources are unknown, and the families with invalid fields.
         invalid: position → the names of the invalid fields.
         contradictions: mistakes that pydantic reports only for an entry without invalid values.
     """
@@ -345,7 +349,9 @@ def _names_of(section: str, data: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _is_shapeless(section: str, invalid: set[str]) -> bool:
-    """Return True if the resources of a pool or of a fabric are unknown, because an invalid field sets them."""
+    """Return True if an invalid field sets the resources of a pool or a fabric, or any field of a family is invalid."""
+    if section == "families":
+        return bool(invalid)
     if section == "fabrics":
         return bool(invalid - _NOT_OF_DEVICES)
     return section == "pools" and not invalid.isdisjoint({"allocatable", "fabric"})

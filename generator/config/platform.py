@@ -27,6 +27,7 @@ from generator.config.mistakes import RULE_BROKEN
 from generator.config.model.access import SUPERUSERS, Callers, PlatformAccess, to_callers
 from generator.config.model.cluster import Cluster, GitOps
 from generator.config.model.fabrics import Fabric
+from generator.config.model.families import MpiFamily
 from generator.config.model.fields import MappingOf, Name, Section, Steps, invalid, sort_keys
 from generator.config.model.isolation import Isolation
 from generator.config.model.patches import Extras, Patch, have_unique_names
@@ -42,7 +43,7 @@ from generator.config.rules.rule import PartialPlatform
 from generator.documents.messages import format_value
 from generator.errors import suggest
 
-SORTED = ("fabrics", "pools", "runtimes", "tenants", "cohorts")
+SORTED = ("fabrics", "pools", "families", "runtimes", "tenants", "cohorts")
 """The sections that are lists of named entries. A Platform sorts each of them by name."""
 SECTIONS = ("cluster", "policies", "access", "isolation", "queues", "gitops")
 """The sections that are mappings."""
@@ -92,6 +93,10 @@ class Platform(Section):
         min_length=1, examples=[[{"name": "cpu", "nodes": 3, "allocatable": {"cpu": 16, "memory": "64Gi"}}]]
     )
     """Groups of identical nodes."""
+    families: tuple[MpiFamily, ...] = Field(
+        default=(), examples=[[{"name": "acme-solver", "like": "openmpi", "title": "Acme Solver 4"}]]
+    )
+    """MPI families of your own, which `runtimes[].use` can name in addition to the families of mpigen."""
     runtimes: tuple[Runtime, ...] = Field(default=(), examples=[[{"name": "openmpi", "pool": "cpu"}]])
     """The runtimes of Kubeflow Trainer that TrainJobs can name. Each one is for one pool."""
     tenants: tuple[Tenant, ...] = Field(default=(), examples=[[{"name": "team-sim", "quota": {"cpu": 3}}]])
@@ -172,6 +177,12 @@ class Platform(Section):
     def _have_fabrics(cls, value: tuple[Pool, ...], info: ValidationInfo) -> tuple[Pool, ...]:
         return tuple(pool.wired(info.data.get("fabrics", ())) for pool in value)
 
+    @field_validator("runtimes")
+    @classmethod
+    def _have_families(cls, value: tuple[Runtime, ...], info: ValidationInfo) -> tuple[Runtime, ...]:
+        families = [entry.family for entry in info.data.get("families", ())]
+        return tuple(runtime.with_family(families) for runtime in value)
+
     @field_validator(*SORTED)
     @classmethod
     def _are_sorted(cls, value: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -225,6 +236,10 @@ class Platform(Section):
         if name not in by_name:
             raise KeyError(f"there is no pool `{name}`; {suggest(name, by_name)}")
         return by_name[name]
+
+    def bind(self, runtime: Runtime) -> Runtime:
+        """Return a copy of a runtime with its entry of `families`; the runtime itself if `use` names none of them."""
+        return runtime.with_family(entry.family for entry in self.families)
 
     @property
     def operators(self) -> Callers:

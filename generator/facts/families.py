@@ -37,7 +37,7 @@ class Family:
 
     Attributes:
         name: the value of `use` of a runtime in the platform file.
-        framework: the value of the label `trainer.kubeflow.org/framework`, which the SDK shows.
+        framework: the framework that starts ranks, such as `torch`; `mpi` for a program without a framework.
         image: the software that the image must contain, in addition to a shell and OpenSSH.
         command: an example of the command of a TrainJob.
         limits: known limits of the family, as sentences.
@@ -46,9 +46,13 @@ class Family:
         rank_variables: True if ranks get RANK, WORLD_SIZE, LOCAL_RANK and MASTER_ADDR, as PyTorch reads them.
         not_on: device → why the family does not run on it.
         unproven: device → why no source or test shows if the family runs on it.
+        like: the family of mpigen that a family of the platform file resembles; empty for a family of mpigen.
+        label: the value of the label `trainer.kubeflow.org/framework`, if it differs from `framework`.
+        own_image: the default image on all devices, for a family of the platform file.
+        environment: variables of all ranks, for a family of the platform file.
     """
 
-    name: FamilyName
+    name: str
     title: str
     mpi: str
     framework: str
@@ -61,6 +65,27 @@ class Family:
     rank_variables: bool = False
     not_on: Mapping[DeviceKind, str] = field(default_factory=dict)
     unproven: Mapping[DeviceKind, str] = field(default_factory=dict)
+    like: str = ""
+    label: str = ""
+    own_image: str = ""
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def original(self) -> str:
+        """Return the family of mpigen to which the tables of mpigen and its test programs refer."""
+        return self.like or self.name
+
+    @property
+    def default_image_devices(self) -> tuple[DeviceKind, ...]:
+        """Return the devices of pools on which the default image runs; none without a default image."""
+        if self.own_image:
+            return self.devices
+        return ("cpu",) if self.default_image else ()
+
+    @property
+    def framework_label(self) -> str:
+        """Return the value of the label `trainer.kubeflow.org/framework`, which the Kubeflow SDK shows."""
+        return self.label or self.framework
 
 
 MPI: Mapping[str, Mpi] = {mpi.name: mpi for mpi in read_rows("families", "mpi", Mpi)}

@@ -26,6 +26,7 @@ def family_facts(family: Family) -> Facts:
     return {
         "name": family.name,
         "title": family.title,
+        "like": family.like,
         "mpi": mpi_versions(family),
         "devices": list(family.devices),
         "notOn": dict(family.not_on),
@@ -33,6 +34,7 @@ def family_facts(family: Family) -> Facts:
         "launcher": "separate" if family.rank_variables else "node",
         "image": family.image,
         "defaultImage": family.default_image,
+        "defaultImageDevices": list(family.default_image_devices),
         "rankVariables": list(_rank_variables(family)),
         "command": list(family.command),
         "limits": list(_limits(family)),
@@ -48,7 +50,7 @@ def runtime_facts(platform: Platform, runtime: Runtime) -> Facts:
         "family": runtime.use,
         "pool": pool.name,
         "device": pool.device,
-        "image": runtime.image or runtime.family.default_image,
+        "image": runtime.pod_image,
         "nodes": runtime.nodes or DEFAULT_HOSTS,
         "ranksPerNode": size.slots,
         "threadsPerRank": size.threads,
@@ -71,13 +73,14 @@ def mpi_versions(family: Family) -> str:
 
 def describe_family(family: Family) -> Topics:
     """Yield the contract of an MPI family as (topic, text)."""
-    yield "family", f"{family.name}: {family.title}"
+    yield "family", f"{family.name}: {family.title}{f', like {family.like}' if family.like else ''}"
     yield "devices", ", ".join(family.devices)
     for device, why in family.not_on.items():
         yield "devices", f"not {device}: {why}"
     for device, why in family.unproven.items():
         yield "devices", f"{device} is unproven: {why}"
-    default = f"; on CPU pools {family.default_image}, if you name none" if family.default_image else ""
+    pools = "" if family.own_image else "on CPU pools "
+    default = f"; {pools}{family.default_image}, if you name none" if family.default_image else ""
     yield "image", f"must have {family.image}, a shell, ssh and /usr/sbin/sshd{default}"
     if family.rank_variables:
         yield "launcher", "a small separate pod without devices; numNodes counts the worker pods"
@@ -168,7 +171,7 @@ def _limits(family: Family) -> Iterator[str]:
 
 def _variables(family: Family) -> list[str]:
     """Return the names of the variables that mpigen sets for a family, on the first kind of device in its list."""
-    runtime = Runtime(name="any", use=family.name, pool="any")
+    runtime = Runtime(name="any", use=family.name, pool="any").with_family([family])
     return list(launcher_environment(runtime, NodeSize(1, 1, {}, ZERO), family.devices[0]))
 
 

@@ -276,7 +276,7 @@ def _notes(runtime: Runtime, request: Request) -> Iterator[str]:
     if runtime.placement and runtime.placement.required:
         place = f"one {runtime.placement.required}"
         yield f"all pods must be in {place}: if the job needs more nodes than one has, Kueue never admits the job"
-    if request.is_smoke and not runtime.image and not request.fabric:
+    if request.is_smoke and not runtime.declared_image and not request.fabric:
         yield f"{runtime.family.default_image} has no program that calls MPI: the job tests only that all ranks start"
     if not request.is_smoke and not request.command:
         yield "the command is an example: pass your own after `--`"

@@ -46,7 +46,7 @@ def smoke_nodes(runtime: Runtime) -> int:
 
 def smoke_command(runtime: Runtime, pool: Pool, nodes: int) -> list[str]:
     """Return the command of the smoke test. It prints PASS with ranks and hosts, or prints FAIL and exits with 1."""
-    if not runtime.image:
+    if not runtime.declared_image:
         return ["sh", "-c", script("smoke/launch.sh"), "smoke", *_size_arguments(runtime, pool, nodes)]
     return python_command(runtime, pool, nodes, "smoke/pass")
 
@@ -81,8 +81,8 @@ def started_by(runtime: Runtime, pool: Pool) -> tuple[str, tuple[str, ...]]:
     if family.framework == "mpi":
         return "mpi", MPI[family.mpi].libraries
     if family.framework == "horovod":
-        return family.name, (device,)
-    return ("deepspeed", ()) if family.name == "deepspeed" else ("torch", (backend, device))
+        return family.original, (device,)
+    return ("deepspeed", ()) if family.original == "deepspeed" else ("torch", (backend, device))
 
 
 BENCHMARK_HOSTS = 2
@@ -175,7 +175,7 @@ def benchmark_problems(measured: Benchmark, *, has_own_command: bool) -> Iterato
             f"ranks of `{runtime.name}` sum on CPUs, which takes longer than sending, so the fabric is not measured"
         )
         yield Problem(message, "name a runtime of openmpi, mpich or intel-mpi", path="--runtime")
-    if not runtime.image:
+    if not runtime.declared_image:
         message = f"{runtime.family.default_image} has no program that calls MPI, so the job cannot measure the fabric"
         fix = "set `image` of the runtime to an image with python3, or pass a command after `--`"
         yield Problem(message, fix, path="--runtime")

@@ -116,7 +116,7 @@ class PodParts:
     @property
     def image(self) -> str:
         """Return the image of all containers."""
-        return self.runtime.image or self.runtime.family.default_image
+        return self.runtime.pod_image
 
     @property
     def claimed(self) -> Fabric | None:

@@ -86,7 +86,9 @@ def build_runtimes(parts: PodParts, namespaces: Sequence[str]) -> list[Body]:
 def launcher_environment(
     runtime: Runtime, size: NodeSize, device: DeviceKind, fabric: Fabric | None = None
 ) -> dict[str, str]:
-    """Return the variables of a launcher pod: facts/environment.yaml, overridden by `environment` of the runtime.
+    """Return the variables of a launcher pod.
+
+    `environment` of the runtime overrides the variables of its family, which override facts/environment.yaml.
 
     ssh carries the whole environment to every rank, so no command needs `mpirun -x`.
     """
@@ -96,7 +98,7 @@ def launcher_environment(
     case: Case = {
         "mpi": family.mpi,
         "framework": family.framework,
-        "family": family.name,
+        "family": family.original,
         "library": data_library(family.framework, device),
         "device": device,
         "fabric": fabric.type if fabric else "none",
@@ -118,7 +120,7 @@ def launcher_environment(
         "binding": runtime.binding,
         "agents": " ".join(agents),  # each program starts the next, and the last starts the rank
     }
-    return job_environment(case, values) | runtime.environment
+    return {**job_environment(case, values), **family.environment, **runtime.environment}
 
 
 _POD_GROUP_POLICIES: Mapping[str, Body] = {
@@ -138,7 +140,7 @@ def _training_runtime(parts: PodParts, namespace: str | None) -> Body:
             "name": runtime.name,
             "namespace": namespace,
             "labels": {
-                FRAMEWORK: runtime.family.framework,
+                FRAMEWORK: runtime.family.framework_label,
                 SUPPORT: "deprecated" if runtime.deprecated else None,  # Trainer's webhook warns users of it
             },
         },

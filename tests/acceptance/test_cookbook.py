@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from generator import manifests
+from generator import load, manifests
 from generator.components.runtimes import HOOK_NAMES
 from tests.conftest import EXAMPLES, ROOT, Run
 from tests.docs.pages import blocks
@@ -21,6 +21,7 @@ PAGE = (ROOT / "docs/tasks/add-a-runtime.md").read_text("utf-8")
 (RECIPE,) = re.findall(r"```python title=\"mpigen_platform.py\"\n(.*?)```", PAGE, flags=re.DOTALL)
 BLOCKS = {block.title: block.text for block in blocks(ROOT / "docs/tasks/add-a-check.md") if block.title}
 HOOKS = (ROOT / "docs/tasks/extend-a-runtime.md").read_text("utf-8")
+FAMILY = {block.title: block.text for block in blocks(ROOT / "docs/tasks/add-a-family.md") if block.title}
 EXTENDED = re.findall(r"```python title=\"mpigen_platform.py\"\n(.*?)```", HOOKS, flags=re.DOTALL)
 
 
@@ -73,11 +74,21 @@ def test_a_check_that_fails_writes_nothing(tmp_path: Path, mpigen: Run) -> None:
 def test_the_python_of_the_guides_is_typed(tmp_path: Path) -> None:
     """mypy runs once for all of them, because each run reads mpigen again."""
     (tmp_path / "company.py").write_text(textwrap.dedent(BLOCKS["checks/company.py"]))
-    for number, recipe in enumerate([RECIPE, *EXTENDED]):
+    for number, recipe in enumerate([RECIPE, *EXTENDED, FAMILY["mpigen_platform.py"]]):
         (tmp_path / f"recipe_{number}.py").write_text(recipe)
     command = [sys.executable, "-m", "mypy", "--strict", "--no-incremental", "--follow-imports=silent", "."]
     ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stdout
+
+
+def test_a_family_has_fewer_than_30_lines_and_the_same_platform_in_yaml_and_python(tmp_path: Path) -> None:
+    """The page itself runs as a session of the docs."""
+    texts = {name: textwrap.dedent(text) for name, text in FAMILY.items()}
+    assert {len(text.splitlines()) < 30 for text in texts.values()} == {True}
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    yaml, python = (load(tmp_path / name)[0] for name in ("platform.yaml", "mpigen_platform.py"))
+    assert yaml.digest() == python.digest()
 
 
 def test_every_extension_of_a_runtime_has_fewer_than_30_lines() -> None:

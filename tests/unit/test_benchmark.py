@@ -65,7 +65,7 @@ def job(*, changes: dict[str, Any] | None = None, **wanted: Any) -> Job:
     return new_job(platform(**(changes or {})), Request("", "team-a", is_smoke=True, fabric="ib", **wanted))
 
 
-def measured(family: FamilyName, device: DeviceKind, **fabric: Any) -> Benchmark:
+def measured(family: str, device: DeviceKind, **fabric: Any) -> Benchmark:
     runtime = Runtime(name="r", use=family, pool=POOLS[device].name, image="quay.io/acme/mpi:1")
     found = Fabric.model_validate({**INFINIBAND, **fabric})
     return Benchmark(runtime, POOLS[device], found, 400, 2)

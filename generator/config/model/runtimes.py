@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator
-from typing import Annotated, Literal
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, field_validator
+from pydantic import AfterValidator, BeforeValidator, Field, GetCoreSchemaHandler, WithJsonSchema, field_validator
+from pydantic_core import CoreSchema
 
 from generator.config.model.fabrics import Fabric
 from generator.config.model.fields import (
@@ -25,6 +27,7 @@ from generator.config.model.fields import (
     Section,
     SetOf,
     String,
+    copy_unchecked,
     duplicates,
     invalid,
     matching,
@@ -182,22 +185,40 @@ Interface = Annotated[
 Seconds = Annotated[int, Field(strict=True, ge=0, le=2**31 - 1)]
 
 
+class _OpenNames:
+    """The validation of a name from a list of mpigen or of the platform: any string, because rules know both lists.
+
+    The JSON Schema and type checkers suggest the names of mpigen.
+    """
+
+    @staticmethod
+    def __get_pydantic_core_schema__(_: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return handler.generate_schema(String)
+
+
+FamilyOrOwn = Annotated[
+    FamilyName | str,
+    _OpenNames,
+    WithJsonSchema({"anyOf": [{"enum": [*FAMILIES]}, {"type": "string", "minLength": 1}]}),
+]
+
+
 class Runtime(Section):
     """A runtime of Kubeflow Trainer, with which TrainJobs run one MPI family on one pool."""
 
     name: Name
     """The name of the runtime, such as `openmpi-h100`. A TrainJob names it in `runtimeRef.name`."""
-    use: FamilyName = "openmpi"
-    """The MPI family: an MPI implementation or a framework, such as `openmpi` or `deepspeed`. `mpigen runtimes` lists
-    the families."""
+    use: FamilyOrOwn = "openmpi"
+    """The MPI family: an MPI implementation or a framework, such as `openmpi` or `deepspeed`, or an entry of
+    `families`. `mpigen runtimes` lists the families of mpigen."""
     pool: Name
     """The name of the pool whose nodes run the ranks."""
     tenants: SetOf[Name] = ()
     """The tenants that can use the runtime, as a TrainingRuntime in their namespaces. If the list is empty, all tenants
     can use the runtime, as a ClusterTrainingRuntime."""
     image: Image | None = None
-    """The image of the launcher pod and the worker pods, with OpenSSH and the software of the family. Default: a public
-    image for `openmpi` on CPU pools. All other runtimes need this field."""
+    """The image of the launcher pod and the worker pods, with OpenSSH and the software of the family. Default:
+    `families[].defaultImage`, or a public image for `openmpi` on CPU pools. All other runtimes need this field."""
     image_pull_policy: Literal["Always", "IfNotPresent", "Never"] | None = None
     """The time at which nodes pull `image` for a container: at each start, only if the node has no such image, or
     never. Default: `Always` for an image with the tag `latest` or without a tag, else `IfNotPresent`."""
@@ -287,10 +308,44 @@ class Runtime(Section):
         reject([*duplicates(names, fix, "name"), *duplicates(paths, fix, "mountPath")])
         return tuple(sorted(value, key=lambda volume: volume.name))
 
+    def with_family(self, families: Iterable[Family]) -> Runtime:
+        """Return a copy of the runtime with the family of the platform that `use` names.
+
+        If `families` lacks it, return the runtime as declared.
+        """
+        declared = self.declared
+        family = next((family for family in families if family.name == self.use), None)
+        return declared if family is None else copy_unchecked(declared, family=family, unbound=declared)
+
     @property
+    def declared(self) -> Self:
+        """Return the runtime without the family of its platform."""
+        unbound: Self = self.__dict__.get("unbound", self)
+        return unbound
+
+    @cached_property
     def family(self) -> Family:
-        """Return the MPI family that `use` names."""
+        """Return the MPI family that `use` names: one of mpigen's, or the family that `with_family` has set.
+
+        Raises:
+            KeyError: neither has the name.
+        """
         return FAMILIES[self.use]
+
+    @property
+    def has_family(self) -> bool:
+        """Return True if the family of the runtime is known."""
+        return self.use in FAMILIES or "family" in self.__dict__
+
+    @property
+    def declared_image(self) -> str:
+        """Return the image that the platform file names for the runtime or for its family; empty if it names none."""
+        return self.image or self.family.own_image
+
+    @property
+    def pod_image(self) -> str:
+        """Return the image of the launcher pod and the worker pods."""
+        return self.declared_image or self.family.default_image
 
     @property
     def locks_memory(self) -> bool:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from generator.config.mistakes import Mistake
 from generator.config.model.fields import Steps
 from generator.config.model.queues import MULTI_KUEUE_CHECK
 from generator.config.model.tenants import outermost_cohorts, workers_cohort
 from generator.config.rules.rule import UNKNOWN_NAME, PartialPlatform, rule
-from generator.documents.messages import shorten
+from generator.documents.messages import format_value, shorten
 from generator.errors import suggest
+from generator.facts.families import FAMILIES
 
 _SINGULAR = {
     "fabrics": "fabric",
     "pools": "pool",
+    "families": "family",
     "runtimes": "runtime",
     "tenants": "tenant",
     "cohorts": "cohort",
@@ -26,7 +28,7 @@ _SINGULAR = {
 @rule
 def duplicate_names(platform: PartialPlatform) -> Iterator[Mistake]:
     """Report a name that two entries of a section have."""
-    for section in ("fabrics", "pools", "runtimes", "tenants", "cohorts"):
+    for section in ("fabrics", "pools", "families", "runtimes", "tenants", "cohorts"):
         seen: set[str] = set()
         for index, name in enumerate(platform.names[section]):
             if name in seen:
@@ -74,6 +76,28 @@ def _references_of_tenants(platform: PartialPlatform) -> Iterator[tuple[Steps, s
             yield (*path, "dedicated"), "pools", name
         for share in tenant.fabrics:
             yield (*path, "fabrics"), "fabrics", share.name
+
+
+@rule
+def unknown_families(platform: PartialPlatform) -> Iterator[Mistake]:
+    """Report a runtime whose family is neither one of mpigen's nor an entry of `families`."""
+    for index, runtime in platform.runtimes.items():
+        if not runtime.has_family and platform.lacks("families", runtime.use):
+            yield unknown_family(runtime.use, platform.names["families"], ("runtimes", index))
+
+
+def unknown_family(name: str, declared: Iterable[str], path: Steps = ()) -> Mistake:
+    """Return the mistake of a runtime that uses an unknown family.
+
+    Args:
+        name: the family.
+        declared: the names in `families`.
+        path: the path of the runtime.
+    """
+    fix = suggest(name, [*FAMILIES, *declared])
+    if not fix.startswith("did you mean"):
+        fix = f"{fix}; or declare this family in `families`"
+    return Mistake((*path, "use"), f"there is no family {format_value(name)}", fix)
 
 
 @rule

@@ -16,6 +16,7 @@ from generator.config.mistakes import Mistake
 from generator.config.model.access import PlatformAccess
 from generator.config.model.cluster import Cluster, GitOps
 from generator.config.model.fabrics import Fabric
+from generator.config.model.families import MpiFamily
 from generator.config.model.fields import RESOURCE
 from generator.config.model.isolation import Isolation
 from generator.config.model.policies import Policies
@@ -36,7 +37,8 @@ UNKNOWN_NAME = ""
 class PartialPlatform:
     """A platform file without its invalid entries, sections and fields.
 
-    The lists `pools`, `runtimes`, `tenants`, `cohorts` and `fabrics` become mappings: position in the file → entry.
+    The lists `pools`, `families`, `runtimes`, `tenants`, `cohorts` and `fabrics` become mappings: position in the file
+    → entry.
 
     Attributes:
         platform: the name of the platform; empty if it is not a string.
@@ -61,6 +63,7 @@ class PartialPlatform:
 
     platform: str
     pools: Mapping[int, Pool]
+    families: Mapping[int, MpiFamily]
     runtimes: Mapping[int, Runtime]
     tenants: Mapping[int, Tenant]
     cohorts: Mapping[int, Cohort]

@@ -24,12 +24,19 @@ _MORE_NODES = "and let jobs request more nodes"
 
 RuntimeRule = Callable[[Steps, Runtime, Pool], Iterator[Mistake]]
 _RULES: list[RuntimeRule] = []
+_FAMILY_RULES: list[RuntimeRule] = []
 
 
 def runtime_rule(function: RuntimeRule) -> RuntimeRule:
     """Register a function as a rule of a runtime on its pool."""
     _RULES.append(function)
     return function
+
+
+def family_rule(function: RuntimeRule) -> RuntimeRule:
+    """Register a function as a rule of a runtime on its pool, for runtimes whose family is known."""
+    _FAMILY_RULES.append(function)
+    return runtime_rule(function)
 
 
 @rule
@@ -44,13 +51,14 @@ def find_runtime_mistakes(runtime: Runtime, *pools: Pool, path: Steps = ()) -> I
 
     `duplicate_names` reports several pools of one name. A runtime is certainly wrong if it is wrong on each of them.
     """
-    for check in _RULES if pools else ():
+    known = _RULES if runtime.has_family else [check for check in _RULES if check not in _FAMILY_RULES]
+    for check in known if pools else ():
         mistakes, *others = [[*check(path, runtime, pool)] for pool in pools]
         wrong = [{mistake.path for mistake in other} for other in others]
         yield from (mistake for mistake in mistakes if all(mistake.path in paths for paths in wrong))
 
 
-@runtime_rule
+@family_rule
 def _family_on_pool(path: Steps, runtime: Runtime, pool: Pool) -> Iterator[Mistake]:
     """Report an MPI family that does not run on the devices of the pool, and a missing image."""
     family = runtime.family
@@ -60,13 +68,13 @@ def _family_on_pool(path: Steps, runtime: Runtime, pool: Pool) -> Iterator[Mista
         device = pool.accelerator or "no accelerator"
         message = f"`{family.name}` does not run on pool `{pool.name}` with {device}: {reason}"
         yield Mistake((*path, "use"), message, f"use one of: {fitting}")
-    elif runtime.image is None and (pool.accelerator or not family.default_image):
+    elif runtime.image is None and pool.device not in family.default_image_devices:
         libraries = f", with the libraries of {pool.accelerator}" if pool.accelerator else ""
         message = f"`image` is missing, and {family.title} on pool `{pool.name}` has no default image"
         yield Mistake(path, message, f"name an image with OpenSSH and {family.image}{libraries}")
 
 
-@runtime_rule
+@family_rule
 def _launcher_settings(path: Steps, runtime: Runtime, pool: Pool) -> Iterator[Mistake]:
     """Report `launcher: node` for a family whose rank 0 can be on a different host, and useless `launcherResources`."""
     del pool
@@ -116,7 +124,7 @@ def _ranks_per_mig_slice(path: Steps, runtime: Runtime, pool: Pool) -> Iterator[
         yield Mistake((*path, "processesPerNode"), message, f"remove this field, {_MORE_NODES}")
 
 
-@runtime_rule
+@family_rule
 def _ranks_per_shared_gpu(path: Steps, runtime: Runtime, pool: Pool) -> Iterator[Mistake]:
     """Report pods with several GPU shares, and several ranks on one share, if ranks communicate by NCCL.
 
@@ -176,7 +184,7 @@ def _placement_in_topology(path: Steps, runtime: Runtime, pool: Pool) -> Iterato
     yield Mistake((*path, "placement"), message, fix)
 
 
-@runtime_rule
+@family_rule
 def _fabric_of_ranks(path: Steps, runtime: Runtime, pool: Pool) -> Iterator[Mistake]:
     """Report a runtime that cannot use the fabric of its pool, and `fabric: none` on a pool without a fabric.
 
@@ -191,7 +199,7 @@ def _fabric_of_ranks(path: Steps, runtime: Runtime, pool: Pool) -> Iterator[Mist
 
 
 def _check_fabric(path: Steps, runtime: Runtime, pool: Pool, fabric: Fabric) -> Iterator[Mistake]:
-    if fabric.has_rdma and pool.device == "cpu" and runtime.family.name in _GLOO_FAMILIES:
+    if fabric.has_rdma and pool.device == "cpu" and runtime.family.original in _GLOO_FAMILIES:
         # torch docs/source/distributed.md: on CPUs the backend is Gloo, which uses TCP only.
         message = f"`{runtime.family.name}` uses TCP on CPUs, and ignores fabric `{fabric.name}`"
         yield Mistake(path, message, "add `fabric: none`")
@@ -209,7 +217,7 @@ def _check_fabric(path: Steps, runtime: Runtime, pool: Pool, fabric: Fabric) -> 
             yield Mistake((*path, "resources", resource), message, "remove this entry")
 
 
-@runtime_rule
+@family_rule
 def _memlock_of_family(path: Steps, runtime: Runtime, pool: Pool) -> Iterator[Mistake]:
     """Report the capability IPC_LOCK for a family that cannot pass it to its ranks.
 
