@@ -5,7 +5,7 @@ Without a platform, the first two commands list the MPI families and the server 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -160,14 +160,14 @@ def _complete_servers(_context: click.Context, _option: click.Parameter, begun: 
     "--server",
     default="",
     metavar="NAME",
-    help="Show this server type, with the sources of its data.",
+    help="Show this server type, with the sources of its data. PLATFORM adds its own server types.",
     shell_complete=_complete_servers,
 )
 @environment_option
 @no_python_option
 @format_option
 def fabrics(platform: Path | None, server: str, form: str) -> None:
-    """List server types, or with PLATFORM the fabrics of the platform.
+    """List server types, or with PLATFORM the fabrics and the own server types of the platform.
 
     A fabric is a network that carries MPI or RDMA traffic beside the pod network. The field
     `fabrics[].server` of platform.yaml names a server type, from which mpigen takes the NICs.
@@ -175,40 +175,44 @@ def fabrics(platform: Path | None, server: str, form: str) -> None:
     For each fabric, mpigen shows its attachment to pods, the resources that each pod requests, the
     teams that share it, changes that restart nodes, locked memory, and the variables of ranks.
     """
-    if server and platform:
-        raise click.UsageError("name a server type or a platform, not both")
     if server:
-        _show_server(form, server)
+        _show_server(form, server, platform)
     elif platform:
         _show_fabrics(form, platform)
     else:
         _list_servers(form)
 
 
-def _show_server(form: str, name: str) -> None:
+def _show_server(form: str, name: str, platform: Path | None) -> None:
     from generator.documents.messages import format_value
     from generator.errors import suggest
     from generator.facts.nodes import SERVERS
     from generator.jobs.fabrics import describe_server, server_facts
 
-    if name not in SERVERS:
-        problem = Problem(f"there is no server type {format_value(name)}", suggest(name, SERVERS), path="--server")
+    own = {entry.name: entry.server for entry in load_declared(platform).servers} if platform else {}
+    servers = {**SERVERS, **own}
+    if name not in servers:
+        problem = Problem(f"there is no server type {format_value(name)}", suggest(name, servers), path="--server")
         raise ConfigError((problem,))
-    show(form, {"server": server_facts(SERVERS[name])}, table.topics(describe_server(SERVERS[name])))
+    show(form, {"server": server_facts(servers[name])}, table.topics(describe_server(servers[name])))
 
 
 def _show_fabrics(form: str, platform: Path) -> None:
-    from generator.jobs.fabrics import describe_fabric, fabric_facts
+    from generator.jobs.fabrics import describe_fabric, fabric_facts, server_facts
 
     declaration = load_declared(platform)
-    summary = {
+    summary: dict[str, Any] = {
         "platform": declaration.platform,
         "fabrics": [fabric_facts(declaration, fabric) for fabric in declaration.fabrics],
+        "servers": [server_facts(entry.server) for entry in declaration.servers],
     }
     lines = [
         line for fabric in declaration.fabrics for line in (*table.topics(describe_fabric(declaration, fabric)), "")
     ]
-    show(form, summary, lines[:-1] or ["this platform declares no fabric, so ranks use the pod network"])
+    lines = lines[:-1] or ["this platform declares no fabric, so ranks use the pod network"]
+    if summary["servers"]:
+        lines += ["", *table.table(_SERVERS, map(_server_row, summary["servers"]), table_width())]
+    show(form, summary, lines)
 
 
 def _list_servers(form: str) -> None:
@@ -220,7 +224,7 @@ def _list_servers(form: str) -> None:
     show(form, {"servers": facts}, table.table(_SERVERS, rows, table_width()))
 
 
-def _server_row(facts: dict[str, Any]) -> Sequence[str]:
+def _server_row(facts: Mapping[str, Any]) -> Sequence[str]:
     attach = facts["fabric"].get("attach", "efa" if facts["type"] == "efa" else "sriov")
     numbers = str(facts["nicsPerNode"]), str(facts["gigabitsPerNic"])
     return facts["name"], facts["accelerators"], facts["type"], *numbers, attach, facts["title"]

@@ -36,6 +36,7 @@ from generator.config.model.policies import Policies
 from generator.config.model.pools import Pool
 from generator.config.model.queues import PRIORITIES, Queues
 from generator.config.model.runtimes import Runtime
+from generator.config.model.servers import InvalidServer, ServerType, resolve_servers
 from generator.config.model.tenants import Cohort, Tenant
 from generator.config.platform import SORTED, Platform
 from generator.config.rules.find import find_mistakes
@@ -200,7 +201,9 @@ def _unreadable(message: str, fix: str, file: Path, line: int = 1) -> ConfigErro
     return ConfigError((Problem(message, fix, str(file), line, 1),))
 
 
-_LISTS: dict[str, type[BaseModel]] = dict(zip(SORTED, (Fabric, Pool, MpiFamily, Runtime, Tenant, Cohort), strict=True))
+_LISTS: dict[str, type[BaseModel]] = dict(
+    zip(SORTED, (ServerType, Fabric, Pool, MpiFamily, Runtime, Tenant, Cohort), strict=True)
+)
 _SECTIONS: dict[str, type[BaseModel]] = {
     "cluster": Cluster,
     "policies": Policies,
@@ -243,6 +246,7 @@ def salvage(data: dict[str, Any]) -> tuple[PartialPlatform, list[Mistake]]:
 
     Pydantic itself reports contradictions only in sections without invalid fields.
     """
+    data = resolve_servers(data, is_partial=True)
     entries = {section: _salvage_entries(section, data.get(section)) for section in SORTED}
     sections = {section: _salvage_section(section, data) for section in _SECTIONS}
     names = {section: _names_of(section, data) for section in SORTED}
@@ -318,7 +322,8 @@ def _salvage_entries(section: str, raw: object) -> _Entries:
         result.contradictions.extend(kept.contradictions)
         if kept.section is not None:
             values = {**_named_lists(kept.section), "name": _name_of(raw_entry) or f"{section}[{index}]"}
-            to = result.shapeless if _is_shapeless(section, kept.invalid) else known
+            is_unclear = isinstance(getattr(kept.section, "server", None), InvalidServer)
+            to = result.shapeless if is_unclear or _is_shapeless(section, kept.invalid) else known
             to[index] = copy_unchecked(kept.section, **values)
     # In the order of a Platform, so that YAML and Python report the same entry of two that conflict.
     return result._replace(known=dict(sorted(known.items(), key=lambda item: str(item[1].name))))
@@ -349,8 +354,8 @@ def _names_of(section: str, data: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _is_shapeless(section: str, invalid: set[str]) -> bool:
-    """Return True if an invalid field sets the resources of a pool or a fabric, or any field of a family is invalid."""
-    if section == "families":
+    """Return True if an invalid field sets the resources of a pool or a fabric, or any field of a family is."""
+    if section in ("families", "servers"):
         return bool(invalid)
     if section == "fabrics":
         return bool(invalid - _NOT_OF_DEVICES)

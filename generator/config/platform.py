@@ -37,13 +37,14 @@ from generator.config.model.queues import Queues
 from generator.config.model.quotas import Supply, pool_supply
 from generator.config.model.removals import Removal
 from generator.config.model.runtimes import Runtime
+from generator.config.model.servers import ServerType, resolve_servers
 from generator.config.model.tenants import Cohort, Tenant, remote_cohorts, workers_cohort
 from generator.config.rules.find import find_mistakes
 from generator.config.rules.rule import PartialPlatform
 from generator.documents.messages import format_value
 from generator.errors import suggest
 
-SORTED = ("fabrics", "pools", "families", "runtimes", "tenants", "cohorts")
+SORTED = ("servers", "fabrics", "pools", "families", "runtimes", "tenants", "cohorts")
 """The sections that are lists of named entries. A Platform sorts each of them by name."""
 SECTIONS = ("cluster", "policies", "access", "isolation", "queues", "gitops")
 """The sections that are mappings."""
@@ -87,6 +88,10 @@ class Platform(Section):
     every change."""
     cluster: Cluster = Field(default=Cluster(), examples=[{"distribution": "openshift"}])
     """The cluster that the manifests are for: its distribution, network and versions."""
+    servers: tuple[ServerType, ...] = Field(
+        default=(), examples=[[{"name": "acme-h100", "like": "hgx-h100", "fabric": {"perNode": 4}}]]
+    )
+    """Server types of your own, which `fabrics[].server` can name in addition to the server types of mpigen."""
     fabrics: tuple[Fabric, ...] = Field(default=(), examples=[[{"name": "ib", "server": "hgx-h100"}]])
     """High-speed networks, such as InfiniBand, which connect the ranks of a job in addition to the pod network."""
     pools: tuple[Pool, ...] = Field(
@@ -163,6 +168,11 @@ class Platform(Section):
     the fields of a platform. Mappings are merged by key, and lists of named entries by name. All other values replace
     the value of the base, and `null` removes it. `without` lists the entries that the environment does not have.
     Default: none; then the file describes one platform."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _have_servers(cls, value: Any) -> Any:
+        return resolve_servers(value) if isinstance(value, dict) and value.get("servers") else value
 
     @field_validator("environments")
     @classmethod

@@ -65,9 +65,10 @@ class Server:
         measured: published measurements.
         sockets: number of CPU sockets, over which the accelerators are spread evenly; None if no source states it.
         note: a hint for users of the server type; empty if there is none.
+        like: the server type of mpigen with the same accelerators, for a server type of the platform file.
     """
 
-    name: ServerName
+    name: str
     title: str
     accelerators: str
     link: int
@@ -78,6 +79,7 @@ class Server:
     measured: tuple[Measured, ...] = ()
     note: str = ""
     sockets: int | None = None
+    like: str = ""
 
     @property
     def line_rate(self) -> int:

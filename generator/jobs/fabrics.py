@@ -61,7 +61,7 @@ def fabric_facts(platform: Platform, fabric: Fabric) -> Facts:
     server = fabric.known_server
     return {
         "name": fabric.name,
-        "server": fabric.server,
+        "server": server.name if server else None,
         "type": fabric.type,
         "attach": fabric.attached,
         "operator": fabric.operated,

@@ -22,6 +22,7 @@ PAGE = (ROOT / "docs/tasks/add-a-runtime.md").read_text("utf-8")
 BLOCKS = {block.title: block.text for block in blocks(ROOT / "docs/tasks/add-a-check.md") if block.title}
 HOOKS = (ROOT / "docs/tasks/extend-a-runtime.md").read_text("utf-8")
 FAMILY = {block.title: block.text for block in blocks(ROOT / "docs/tasks/add-a-family.md") if block.title}
+SERVER = {block.title: block.text for block in blocks(ROOT / "docs/tasks/add-a-server.md") if block.title}
 EXTENDED = re.findall(r"```python title=\"mpigen_platform.py\"\n(.*?)```", HOOKS, flags=re.DOTALL)
 
 
@@ -74,16 +75,19 @@ def test_a_check_that_fails_writes_nothing(tmp_path: Path, mpigen: Run) -> None:
 def test_the_python_of_the_guides_is_typed(tmp_path: Path) -> None:
     """mypy runs once for all of them, because each run reads mpigen again."""
     (tmp_path / "company.py").write_text(textwrap.dedent(BLOCKS["checks/company.py"]))
-    for number, recipe in enumerate([RECIPE, *EXTENDED, FAMILY["mpigen_platform.py"]]):
+    for number, recipe in enumerate([RECIPE, *EXTENDED, FAMILY["mpigen_platform.py"], SERVER["mpigen_platform.py"]]):
         (tmp_path / f"recipe_{number}.py").write_text(recipe)
     command = [sys.executable, "-m", "mypy", "--strict", "--no-incremental", "--follow-imports=silent", "."]
     ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stdout
 
 
-def test_a_family_has_fewer_than_30_lines_and_the_same_platform_in_yaml_and_python(tmp_path: Path) -> None:
+@pytest.mark.parametrize("page", [FAMILY, SERVER], ids=["family", "server"])
+def test_families_and_server_types_have_fewer_than_30_lines_and_are_equal_in_python(
+    page: dict[str, str], tmp_path: Path
+) -> None:
     """The page itself runs as a session of the docs."""
-    texts = {name: textwrap.dedent(text) for name, text in FAMILY.items()}
+    texts = {name: textwrap.dedent(text) for name, text in page.items()}
     assert {len(text.splitlines()) < 30 for text in texts.values()} == {True}
     for name, text in texts.items():
         (tmp_path / name).write_text(text)

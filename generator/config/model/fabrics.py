@@ -11,12 +11,22 @@ from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, model_validator
 
 from generator.config.model.fabric_parts import Addresses, DeviceClass, Nics, NodeSetup, PKey, Selector, Vlan
 from generator.config.model.fields import Count, ExtendedResource, Fault, Flag, Name, Section, SetOf, invalid
+from generator.config.model.servers import (
+    Attach,
+    FabricType,
+    InvalidServer,
+    Mtu,
+    Operator,
+    Rails,
+    ServerOrOwn,
+    ServerType,
+)
 from generator.facts.names import EFA
-from generator.facts.nodes import SERVERS, Server, ServerName
+from generator.facts.nodes import SERVERS, Server
 from generator.quantities import Quantity
 
 _NVIDIA = "nvidia-network-operator"
@@ -98,10 +108,6 @@ def _merge(one: MachineConfigPool, other: MachineConfigPool) -> MachineConfigPoo
     return replace(other, **{name: value for name, value in asdict(one).items() if value})
 
 
-FabricType = Literal["infiniband", "roce", "efa", "ethernet"]
-Attach = Literal["sriov", "host-device", "rdma-shared", "macvlan", "ipoib", "efa", "dra"]
-Operator = Literal["sriov", "nvidia", "none"]
-
 _ATTACH: Mapping[FabricType, tuple[Attach, ...]] = {  # the first is the default
     "infiniband": ("sriov", "host-device", "ipoib", "rdma-shared", "dra"),
     "roce": ("sriov", "host-device", "macvlan", "dra"),
@@ -162,9 +168,10 @@ class Fabric(Section):
     name: Annotated[Name, AfterValidator(_is_short)]
     """The name of the fabric, such as `ib`. `pools[].fabric` refers to it, and names of NetworkAttachmentDefinitions
     begin with it."""
-    server: ServerName | None = None
-    """The server type of the nodes, such as `hgx-h100`. It sets the defaults of other fields of the fabric, such as
-    `type`, `perNode` and `nics`. `mpigen fabrics` lists the server types."""
+    server: ServerOrOwn | None = None
+    """The server type of the nodes, such as `hgx-h100` or an entry of `servers`. It sets the defaults of other fields
+    of the fabric, such as `type`, `perNode` and `nics`. `mpigen fabrics` lists the server types of mpigen. In Python,
+    write the ServerType itself instead of the name of an entry of `servers`."""
     type: FabricType
     """The network technology. `efa` is Amazon's Elastic Fabric Adapter. `ethernet` has no RDMA. Required, unless
     `server` sets it."""
@@ -197,7 +204,7 @@ class Fabric(Section):
     """The number of pods on one node that can use the fabric at the same time: the number of virtual functions of each
     NIC (`numVfs`), or the number of pods that share a device (`rdmaHcaMax`). Only 1 is valid for `attach: host-device`,
     `efa` and `dra`, and for macvlan on Ethernet."""
-    rails: Literal["shared", "separate"] | None = None
+    rails: Rails | None = None
     """The networks of the NICs. `shared`: all NICs of a node are in one network. `separate`: each NIC of a node has a
     network and a subnet of its own, and with `attach: sriov` or `host-device` a resource of its own. With `attach:
     macvlan` or `ipoib`, mpigen always uses `separate`. With `rdma-shared`, `efa` and `dra`, mpigen rejects `separate`.
@@ -207,7 +214,7 @@ class Fabric(Section):
     """The NICs of the nodes that belong to the fabric. Required if an operator sets up the nodes. With `rails:
     separate` and an operator, `nics.ports` or `nics.addresses` is required. With `attach: macvlan` or `attach: ipoib`,
     `nics.ports` is required."""
-    mtu: Annotated[int, Field(strict=True, ge=1280, le=9978)] | None = None
+    mtu: Mtu | None = None
     """The MTU of interfaces in pods in bytes, such as 9000, for InfiniBand at most 4092. It must not exceed the MTU of
     the switches. mpigen rejects this field with `attach: rdma-shared`, `efa` or `dra`. Default: the value of `server`,
     else the MTU of the NICs."""
@@ -255,11 +262,14 @@ class Fabric(Section):
     @classmethod
     def _defaults_of_server(cls, value: Any) -> Any:
         server = value.get("server") if isinstance(value, dict) else None
-        if not isinstance(server, str) or server not in SERVERS:
+        if isinstance(server, ServerType) and not isinstance(server, InvalidServer):
+            known = server.server.fabric
+        elif isinstance(server, str) and server in SERVERS:
+            known = SERVERS[server].fabric
+        else:
             # The user expects that the server sets `type`, so only the invalid `server` is reported.
             return {"type": "infiniband", **value} if server is not None else value
         given = {cls.model_fields[name].alias or name for name in value if name in cls.model_fields}
-        known = SERVERS[server].fabric
         nics, named = known.get("nics"), value.get("nics")
         both = {"nics": {**nics, **named}} if isinstance(nics, dict) and isinstance(named, dict) else {}
         return {
@@ -269,6 +279,9 @@ class Fabric(Section):
         }
 
     def _contradictions(self) -> Iterator[Fault]:
+        return iter(()) if isinstance(self.server, InvalidServer) else self._faults()
+
+    def _faults(self) -> Iterator[Fault]:
         kind = ("server", "type", "attach", "operator")
         nics = ("nics", "perNode", "podsPerNode", "rails")
         rules: dict[Callable[[], Iterator[Fault]], tuple[str, ...]] = {
@@ -491,4 +504,11 @@ class Fabric(Section):
     @property
     def known_server(self) -> Server | None:
         """Return the facts about the server type of the nodes; None if `server` is not set."""
+        if isinstance(self.server, ServerType):
+            return self.server.server
         return SERVERS[self.server] if self.server else None
+
+    @property
+    def server_name(self) -> str:
+        """Return the name of the server type; empty if `server` is not set."""
+        return self.known_server.name if self.known_server else ""

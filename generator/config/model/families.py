@@ -11,6 +11,7 @@ from pydantic import AfterValidator, Field
 from generator.config.model.fields import (
     Fault,
     LabelValue,
+    Line,
     MappingOf,
     Name,
     Section,
@@ -18,7 +19,6 @@ from generator.config.model.fields import (
     String,
     Text,
     invalid,
-    matching,
 )
 from generator.config.model.policies import Image
 from generator.config.model.runtimes import Variable
@@ -27,8 +27,6 @@ from generator.facts.families import FAMILIES, Family, FamilyName
 
 _COPIED = {"title", "image", "default_image", "command", "cpu_ranks", "rank_variables", "limits"}
 """The fields that replace the same fields of the family `like`."""
-_LINE_FIX = "write one line of at most 200 characters"
-Line = Annotated[String, matching(r"[^\x00-\x1f\x7f-\x9f]{1,200}", "one line of text", _LINE_FIX)]
 
 
 def _is_free(value: str) -> str:

@@ -239,6 +239,8 @@ def matching(pattern: str, noun: str, fix: str) -> AfterValidator:
 
 String = Annotated[str, Field(strict=True)]
 Text = Annotated[str, Field(strict=True, min_length=1)]
+_LINE = r"[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]{0,199}"
+Line = Annotated[String, matching(_LINE, "one line of text", "write one line of at most 200 characters")]
 Flag = Annotated[bool, Field(strict=True)]
 Count = Annotated[int, Field(strict=True, ge=1, le=2**31 - 1)]
 

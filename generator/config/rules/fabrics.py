@@ -9,6 +9,7 @@ from generator.config.model.fabric_addresses import count_addresses, count_neede
 from generator.config.model.fabric_parts import FabricShare
 from generator.config.model.fabrics import Fabric, MachineConfigPool, machine_config_pool, operator_namespaces
 from generator.config.model.fields import Steps
+from generator.config.model.servers import ServerType
 from generator.config.model.tenants import Tenant
 from generator.config.rules.rule import PartialPlatform, rule
 from generator.facts.addressing import Network
@@ -26,6 +27,15 @@ def fabrics_of_distribution(platform: PartialPlatform) -> Iterator[Mistake]:
             # On OpenShift NVIDIA's operator has no SR-IOV operator, whose devices begin with nvidia.com/.
             message = "on OpenShift the SR-IOV network operator creates virtual functions, not NVIDIA's operator"
             yield Mistake(("fabrics", index, "operator"), message, "write `operator: sriov`")
+
+
+@rule
+def undeclared_servers(platform: PartialPlatform) -> Iterator[Mistake]:
+    """Report a fabric in Python whose ServerType is not in `servers`. YAML refers to these entries by name."""
+    for index, fabric in platform.fabrics.items():
+        if isinstance(fabric.server, ServerType) and fabric.server not in platform.servers.values():
+            message = f"`servers` of the platform lacks this server type `{fabric.server_name}`"
+            yield Mistake(("fabrics", index, "server"), message, "add the same ServerType to `servers`")
 
 
 @rule

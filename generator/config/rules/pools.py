@@ -127,11 +127,12 @@ class Hardware:
 
 def hardware_of(pool: Pool) -> Hardware:
     """Return the GPUs of a pool's nodes by the labels of the pool, and by the server type of its fabric."""
-    server = (pool.wiring.server if pool.wiring else None) or pool.labels.get(_INSTANCE_TYPE_LABEL, "")
-    count = int(first) if server in SERVERS and (first := SERVERS[server].accelerators.split()[0]).isdigit() else 0
+    name = (pool.wiring.server_name if pool.wiring else "") or pool.labels.get(_INSTANCE_TYPE_LABEL, "")
+    server = (pool.wiring.known_server if pool.wiring else None) or SERVERS.get(name)
+    count = int(first) if server and (first := server.accelerators.split()[0]).isdecimal() else 0
     if gpus := gpus_of_product(pool.labels.get(PRODUCT_LABEL, "")):
         return Hardware(gpus, count, pool.labels[PRODUCT_LABEL])
-    return Hardware(gpus_of_server(server), count, server)
+    return Hardware(gpus_of_server(server.like or name if server else name), count, name)
 
 
 def shares_devices(pool: Pool, resource: str) -> bool:

@@ -18,6 +18,7 @@ _SINGULAR = {
     "fabrics": "fabric",
     "pools": "pool",
     "families": "family",
+    "servers": "server type",
     "runtimes": "runtime",
     "tenants": "tenant",
     "cohorts": "cohort",
@@ -28,7 +29,7 @@ _SINGULAR = {
 @rule
 def duplicate_names(platform: PartialPlatform) -> Iterator[Mistake]:
     """Report a name that two entries of a section have."""
-    for section in ("fabrics", "pools", "families", "runtimes", "tenants", "cohorts"):
+    for section in ("servers", "fabrics", "pools", "families", "runtimes", "tenants", "cohorts"):
         seen: set[str] = set()
         for index, name in enumerate(platform.names[section]):
             if name in seen:

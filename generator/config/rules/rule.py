@@ -24,6 +24,7 @@ from generator.config.model.pools import Pool
 from generator.config.model.queues import Queues
 from generator.config.model.quotas import Supply, pool_supply
 from generator.config.model.runtimes import Runtime
+from generator.config.model.servers import ServerType
 from generator.config.model.tenants import Cohort, Tenant
 from generator.facts.names import EFA
 from generator.simulate.kueue.configuration import DEFAULT_COUNTING, Counting
@@ -37,8 +38,7 @@ UNKNOWN_NAME = ""
 class PartialPlatform:
     """A platform file without its invalid entries, sections and fields.
 
-    The lists `pools`, `families`, `runtimes`, `tenants`, `cohorts` and `fabrics` become mappings: position in the file
-    → entry.
+    The lists of named entries, such as `pools` and `fabrics`, become mappings: position in the file → entry.
 
     Attributes:
         platform: the name of the platform; empty if it is not a string.
@@ -67,6 +67,7 @@ class PartialPlatform:
     runtimes: Mapping[int, Runtime]
     tenants: Mapping[int, Tenant]
     cohorts: Mapping[int, Cohort]
+    servers: Mapping[int, ServerType]
     fabrics: Mapping[int, Fabric]
     names: Mapping[str, tuple[str, ...]]
     cluster: Cluster
