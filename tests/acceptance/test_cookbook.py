@@ -77,6 +77,7 @@ def test_the_python_of_the_guides_is_typed(tmp_path: Path) -> None:
     (tmp_path / "company.py").write_text(textwrap.dedent(BLOCKS["checks/company.py"]))
     for number, recipe in enumerate([RECIPE, *EXTENDED, FAMILY["mpigen_platform.py"], SERVER["mpigen_platform.py"]]):
         (tmp_path / f"recipe_{number}.py").write_text(recipe)
+    (tmp_path / "mypy.ini").write_text("[mypy]\nplugins = pydantic.mypy\n")
     command = [sys.executable, "-m", "mypy", "--strict", "--no-incremental", "--follow-imports=silent", "."]
     ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stdout
