@@ -24,7 +24,7 @@ from generator.quantities import amount_of
 _LEVELS = ("privileged", "baseline", "restricted")
 """The levels of Pod Security, from the weakest to the strictest."""
 _STOPS = ("None", "Hold", "HoldAndDrain")
-"""The values of `stopPolicy` of a ClusterQueue, from the one that admits jobs to the one that also ends them."""
+"""The values of `stopPolicy` of a ClusterQueue, in the order of what they stop: nothing, new jobs, all jobs."""
 _OWN_FILES = re.compile(r"custom/|tenants/[^/]+/extra/")
 """The start of the files of objects that the platform file adds. Their fields are the site's own."""
 _ABSENT = object()
