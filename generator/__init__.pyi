@@ -114,6 +114,10 @@ from generator.config.model.roles import TeamRole as TeamRole  # since 0.1.0
 from generator.config.model.runtimes import Placement as Placement  # since 0.1.0
 from generator.config.model.runtimes import Runtime as Runtime  # since 0.1.0
 from generator.config.model.runtimes import RuntimeVolume as RuntimeVolume  # since 0.1.0
+from generator.config.model.scheduling import NodeAffinity as NodeAffinity  # since 0.1.0
+from generator.config.model.scheduling import NodePreference as NodePreference  # since 0.1.0
+from generator.config.model.scheduling import NodeRequirement as NodeRequirement  # since 0.1.0
+from generator.config.model.scheduling import Toleration as Toleration  # since 0.1.0
 from generator.config.model.servers import FabricDefaults as FabricDefaults  # since 0.1.0
 from generator.config.model.servers import ServerType as ServerType  # since 0.1.0
 from generator.config.model.secrets import Connection as Connection  # since 0.1.0

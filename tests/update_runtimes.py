@@ -85,6 +85,18 @@ OPTIONS: dict[str, Any] = {
     ],
     "labels": {"example.com/cost-centre": "4711"},
     "annotations": {"karpenter.sh/do-not-disrupt": "true"},
+    "tolerations": [
+        {"key": "example.com/maintenance", "effect": "NoExecute", "tolerationSeconds": 600},
+        {"key": "example.com/class", "value": "spot"},
+        {"key": "example.com/reserved", "operator": "Exists"},
+    ],
+    "nodeAffinity": {
+        "required": [
+            {"key": "node.kubernetes.io/instance-type", "values": ["p5.48xlarge", "p5e.48xlarge"]},
+            {"key": "example.com/broken", "operator": "DoesNotExist"},
+        ],
+        "preferred": [{"key": "example.com/disk", "values": ["nvme"], "weight": 10}],
+    },
     "imagePullPolicy": "Always",
     "readOnlyRootFilesystem": True,
     "fabric": "none",

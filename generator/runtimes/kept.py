@@ -262,6 +262,9 @@ def _find_pod_faults(role: Role, template: Body, pod: Pod) -> Iterator[Fault]:
         if spec.get("nodeSelector", {}).get(key, value) != value:
             message = f"the pool selects nodes with `{key}: {spec['nodeSelector'][key]}`, so `{value}` matches no node"
             yield Fault("pod", ".node_selector", message, "declare another pool, or remove this label")
+    if pod.affinity and "affinity" in spec:
+        message = "the runtime has `nodeAffinity`, and the scheduler accepts a node that fulfils either affinity"
+        yield Fault("pod", ".affinity", message, "return the whole affinity here, and remove `nodeAffinity`")
     listed = {row.field for row in read_rows("kept_fields", "fields", _Kept) if row.part == "pod"}
     for name in pod.fields:
         if name in spec and name not in listed and not isinstance(spec[name], list):

@@ -14,6 +14,7 @@ from generator.config.model.cluster import Cluster
 from generator.config.model.fabrics import Fabric
 from generator.config.model.pools import Pool
 from generator.config.model.runtimes import HOME, RUN, Placement, Runtime, RuntimeVolume
+from generator.config.model.scheduling import NodeAffinity, NodeRequirement, Toleration
 from generator.facts.devices import DeviceKind
 from generator.facts.names import (
     FABRIC,
@@ -31,7 +32,7 @@ from generator.facts.names import (
     SSH_PORT,
 )
 from generator.kueue.flavors import tolerations
-from generator.manifests import Body
+from generator.manifests import Body, omit_none
 from generator.quantities import Quantity
 from generator.runtimes.additions import (
     NONE,
@@ -199,7 +200,8 @@ def _pod(
             "securityContext": _pod_security(parts, is_host=is_host),
             "terminationGracePeriodSeconds": parts.runtime.termination_grace_period_seconds,
             "nodeSelector": dict(selector) or None,
-            "tolerations": tolerations(parts.pool) or None,
+            "affinity": _affinity(parts.runtime.node_affinity) if is_host else None,
+            "tolerations": [*tolerations(parts.pool), *map(_toleration, parts.runtime.tolerations)] or None,
             "resourceClaims": _resource_claims(parts) if is_host else None,
             "schedulerName": parts.runtime.pod_scheduler or None,
             "initContainers": list(init_containers),
@@ -208,6 +210,43 @@ def _pod(
             "restartPolicy": restart_policy,
         },
     }
+
+
+def _toleration(toleration: Toleration) -> Body:
+    return omit_none(
+        {
+            "key": toleration.key,
+            "operator": toleration.operator,
+            "value": toleration.value or None,
+            "effect": toleration.effect,
+            "tolerationSeconds": toleration.toleration_seconds,
+        }
+    )
+
+
+def _affinity(affinity: NodeAffinity) -> Body | None:
+    """Return the affinity of pods that run ranks; None without conditions.
+
+    A node must fulfil all conditions of a term, and only one of several terms, so that one term has all conditions.
+    """
+    required = [_expression(condition) for condition in affinity.required]
+    preferred = [
+        {"weight": condition.weight, "preference": {"matchExpressions": [_expression(condition)]}}
+        for condition in affinity.preferred
+    ]
+    if not required and not preferred:
+        return None
+    terms = {"nodeSelectorTerms": [{"matchExpressions": required}]} if required else None
+    node = {
+        "requiredDuringSchedulingIgnoredDuringExecution": terms,
+        "preferredDuringSchedulingIgnoredDuringExecution": preferred or None,
+    }
+    return {"nodeAffinity": omit_none(node)}
+
+
+def _expression(condition: NodeRequirement) -> Body:
+    values = list(condition.values) or None
+    return omit_none({"key": condition.key, "operator": condition.operator, "values": values})
 
 
 def _main_container(

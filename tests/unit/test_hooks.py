@@ -359,6 +359,17 @@ def test_a_mistake_is_reported_with_its_class_method_and_line(app: App, case: st
     assert caught.value.exit_code is ExitCode.INVALID_INPUT
 
 
+def test_a_hook_cannot_widen_the_node_affinity_of_the_runtime(app: App) -> None:
+    terms = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}}
+    body = f"def pod(self, role): return Pod(affinity={{'nodeAffinity': {terms}}})"
+    with pytest.raises(ConfigError) as caught:
+        create(app, body, node_affinity={"required": [{"key": "example.com/disk", "operator": "Exists"}]})
+    (problem,) = caught.value.problems
+    assert "the runtime has `nodeAffinity`, and the scheduler accepts a node that fulfils either affinity" in str(
+        problem
+    )
+
+
 _PARTS = {"pod": "Pod", "security": "Security", "job": "Job"}
 
 

@@ -38,6 +38,7 @@ from generator.config.model.fields import (
 )
 from generator.config.model.policies import Image
 from generator.config.model.pools import Pool
+from generator.config.model.scheduling import NodeAffinity, Toleration
 from generator.config.model.secrets import SecretName
 from generator.documents.messages import format_value
 from generator.facts import env
@@ -271,6 +272,12 @@ class Runtime(Section):
     """Annotations of the pods, such as `karpenter.sh/do-not-disrupt: "true"`. mpigen rejects annotations with a prefix
     of Kubernetes, Kubeflow, Multus, OpenShift, Argo CD, Flux or mpigen, but accepts annotations of the Cluster
     Autoscaler."""
+    tolerations: tuple[Toleration, ...] = ()
+    """Taints that the launcher pod and the worker pods tolerate, in addition to the taints of the pool, such as
+    `[{key: example.com/maintenance, effect: NoExecute, tolerationSeconds: 600}]`."""
+    node_affinity: NodeAffinity = NodeAffinity()
+    """The nodes of the pool on which worker pods may run, and the nodes that they prefer. A separate launcher pod
+    ignores this field. Default: all nodes of the pool alike."""
     read_only_root_filesystem: bool = False
     """If true, programs can write only to volumes, the home directory and /tmp."""
     fabric: Literal["pool", "none"] = "pool"
