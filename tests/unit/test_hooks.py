@@ -360,7 +360,7 @@ def test_a_mistake_is_reported_with_its_class_method_and_line(app: App, case: st
 
 
 def test_a_hook_cannot_widen_the_node_affinity_of_the_runtime(app: App) -> None:
-    terms = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}}
+    terms: dict[str, Any] = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}}
     body = f"def pod(self, role): return Pod(affinity={{'nodeAffinity': {terms}}})"
     with pytest.raises(ConfigError) as caught:
         create(app, body, node_affinity={"required": [{"key": "example.com/disk", "operator": "Exists"}]})
