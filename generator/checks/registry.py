@@ -291,10 +291,13 @@ def _locate(name: str, rule: Callable[..., Any]) -> tuple[str, int, str]:
     """Return the file, the line and the name of the function of a check.
 
     Raises:
-        ValueError: the function has another name than the id.
+        ValueError: the id has no family, or the function has another name than the id.
     """
-    if rule.__name__ != name.partition("/")[2].replace("-", "_"):
-        raise ValueError(f"the function of {name} is called {rule.__name__}")
+    family, _, short = name.partition("/")
+    if not short:
+        raise ValueError(f"the id `{name}` has no family; write an id such as `acme/{family}`")
+    if rule.__name__ != (expected := short.replace("-", "_")):
+        raise ValueError(f"the function of `{name}` must have the name `{expected}`, not `{rule.__name__}`")
     return rule.__code__.co_filename, rule.__code__.co_firstlineno, rule.__name__
 
 
@@ -465,17 +468,22 @@ def _reject_invalid(breaches: Sequence[Breach]) -> None:
     Raises:
         TypeError: a rule yields something else than a Breach, or a Breach with a field of a wrong type, or with a
             `value` that is not JSON data.
+        ValueError: `value` contains NaN or infinity.
     """
     for breach in breaches:
         if not isinstance(breach, Breach):
             raise TypeError(f"the check yields {breach!r}, not a Breach")
         if not isinstance(breach.path, tuple):
             raise TypeError(f"the path of the Breach is {breach.path!r}, not a tuple such as ('metadata', 'labels')")
+        if not all(type(step) in (str, int) for step in breach.path):
+            raise TypeError(
+                f"the path of the Breach is {breach.path!r}, but each step is a key or a position in a list"
+            )
         if not all(isinstance(text, str) for text in (breach.message, breach.why, breach.fix)):
             raise TypeError("the message, why and fix of a Breach are strings")
         if not isinstance(breach.severity, Severity | None):
             raise TypeError(f"the severity of the Breach is {breach.severity!r}, not ERROR, WARNING or INFO")
-        json.dumps(breach.value)
+        json.dumps(breach.value, allow_nan=False)
 
 
 def _number(minor: str) -> tuple[int, ...]:

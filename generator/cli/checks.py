@@ -123,8 +123,8 @@ def test_rules(files: tuple[Path, ...], form: str, config: Path | None) -> None:
 
     rules = [check.rule for check in _own_of(files, config) if isinstance(check.rule, OwnRule)]
     if not rules:
-        fix = "name a file of rules, or write its name into the setting `checks`"
-        raise ConfigError((Problem("there are no rules to test", fix, path="FILES"),))
+        fix = "name a YAML file of rules, or write its name into the setting `checks`; test checks in Python by pytest"
+        raise ConfigError((Problem("there are no rules in YAML to test", fix, path="FILES"),))
     if untested := [problem for rule in rules for problem in _untested(rule)]:
         raise ConfigError(tuple(untested))
     facts = [{"id": rule.id, "file": rule.place.file, "good": rule.cases[0], "bad": rule.cases[1]} for rule in rules]

@@ -66,24 +66,29 @@ def place_mistakes(mistakes: Collection[Mistake], text: bytes, document: Documen
     return tuple(sorted(problems, key=lambda problem: (problem.line, problem.column)))
 
 
-def mistakes_in(error: ValidationError, model: type[BaseModel], prefix: Steps = ()) -> list[Mistake]:
+def mistakes_in(
+    error: ValidationError, model: type[BaseModel], prefix: Steps = (), *, by_name: bool = False
+) -> list[Mistake]:
     """Translate every error that pydantic reports for a model.
 
     Args:
         error: pydantic's error.
         model: the model that rejects the data.
         prefix: the path of the data in the file.
+        by_name: True if the fields have their names in Python, such as `per_node`; else they have their names in YAML.
     """
     details = error.errors(include_url=False)
     parents = {detail["loc"][:length] for detail in details for length in range(len(detail["loc"]))}
     # Pydantic reports a list as too short if its items are invalid, in addition to the error of each item.
     reported = [detail for detail in details if detail["type"] != "too_short" or detail["loc"] not in parents]
-    return [_translate(detail, model, prefix) for detail in reported]
+    return [_translate(detail, model, prefix, by_name=by_name) for detail in reported]
 
 
-def _translate(detail: ErrorDetails, model: type[BaseModel], prefix: Steps) -> Mistake:
+def _translate(detail: ErrorDetails, model: type[BaseModel], prefix: Steps, *, by_name: bool) -> Mistake:
     path = tuple(step for step in detail["loc"] if step not in _MARKERS)
     message, fix = _describe(detail, path, model)
+    if by_name and detail["type"] == "extra_forbidden" and (parent := _model_at(model, path[:-1])):
+        fix = suggest(str(path[-1]), parent.model_fields)
     context = detail.get("ctx", {})
     section = (*prefix, *path[: len(path) - context.get("depth", 0)])
     reads = tuple((*section, field) for field in context.get("reads", ()))
@@ -143,6 +148,10 @@ def _describe_type(detail: ErrorDetails, path: Steps, model: type[BaseModel]) ->
     value = detail["input"]
     expected, fix = _TYPES[detail["type"]]
     match detail["type"], value:
+        case "tuple_type", BaseModel():
+            return f"a {type(value).__name__} is not a tuple", "write a comma after a single item, such as `(item,)`"
+        case "string_type", BaseModel():
+            return f"a {type(value).__name__} is not a string", "write its name, such as `item.name`"
         case _, None:
             name = format_value(str(path[-1]) if path else "")
             return f"{name} has no value, but must be {expected}", _describe_field(model, path)

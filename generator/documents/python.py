@@ -106,7 +106,10 @@ def find_failure(error: BaseException, file: Path, fix: str) -> Problem:
     """Return the problem for an exception of the user's code, with the line and the method that raised it."""
     if isinstance(error, SyntaxError) and error.filename and Path(error.filename).is_file():
         return Problem(f"not Python: {error.msg}", "", error.filename, error.lineno or 0, error.offset or 0)
-    message = f"{type(error).__name__}: {error}".splitlines()[0].removesuffix(": ")
+    text = str(error)
+    if isinstance(error, KeyError) and " " in text:  # a sentence, and not a key: `str` puts it in quotes
+        text = str(error.args[0])
+    message = f"{type(error).__name__}: {text}".splitlines()[0].removesuffix(": ")
     place, line, code = find_place(error, file)
     if code and "." in code.co_qualname and "<" not in code.co_qualname:
         message = f"`{code.co_qualname}` raises {message}"

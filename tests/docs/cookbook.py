@@ -15,7 +15,8 @@ from tests.docs.sessions import Session
 
 COOKBOOK = DOCS / "tasks/cookbook.md"
 _ROW = re.compile(
-    r"^\| \[(?P<title>[^\]]+)\]\((?P<page>[^)#]+)#?(?P<anchor>[^)]*)\) \| (?P<language>\w+) \|$", re.MULTILINE
+    r"^\| \[(?P<title>[^\]]+)\]\((?P<page>[^)#]+)#?(?P<anchor>[^)]*)\) \| (?P<language>YAML|Python|YAML or Python) \|$",
+    re.MULTILINE,
 )
 _HEADING = re.compile(r"^## (?=(?P<title>.+))", re.MULTILINE)
 _PRINTS = re.compile(r"mpigen (?!init|synth)|grep |find |pytest |python -m pytest ")
@@ -29,7 +30,7 @@ class Recipe:
         title: its name in the cookbook.
         page: the page that describes it.
         anchor: the section of the page; empty for the section before the first heading.
-        language: `YAML` or `Python`.
+        language: `YAML`, `Python` or `YAML or Python`.
     """
 
     title: str

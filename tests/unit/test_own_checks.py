@@ -153,7 +153,11 @@ def test_a_mistake_in_a_file_of_checks_has_its_line(mistake: str, tmp_path: Path
 MISTAKES_OF_A_CHECK = {
     "another function name": (
         ("def owner", "def owners"),
-        "ValueError: the function of acme/owner is called owners; correct the file of checks",
+        "ValueError: the function of `acme/owner` must have the name `owner`, not `owners`; correct the file of checks",
+    ),
+    "no family": (
+        ("acme/owner", "owner"),
+        "ValueError: the id `owner` has no family; write an id such as `acme/owner`; correct the file of checks",
     ),
     "a family of mpigen": (
         ("acme/", "quota/"),
@@ -224,6 +228,10 @@ BREACHES = {
     "yield 'no owner'": "5: acme/owner: TypeError: the check yields 'no owner', not a Breach",
     "yield Breach('a', 'm', 'w', 'f')": "5: acme/owner: TypeError: the path of the Breach is 'a', not a tuple such as "
     "('metadata', 'labels')",
+    "yield Breach(('a', None), 'm', 'w', 'f')": "5: acme/owner: TypeError: the path of the Breach is ('a', None), but "
+    "each step is a key or a position in a list",
+    "yield Breach((), 'm', 'w', 'f', value=float('nan'))": "5: acme/owner: ValueError: Out of range float values are "
+    "not JSON compliant",
     "yield Breach((), 3, 'w', 'f')": "5: acme/owner: TypeError: the message, why and fix of a Breach are strings",
     "yield Breach((), 'm', 'w', 'f', severity='bad')": "5: acme/owner: TypeError: the severity of the Breach is 'bad', "
     "not ERROR, WARNING or INFO",

@@ -60,7 +60,19 @@ SLIPS = {
     "an exception in a method": Slip(
         "class Fleet:\n    def teams(self): return 1 / 0\nFleet().teams()", 7, "`Fleet.teams` raises ZeroDivisionError"
     ),
-    "a misspelled pool": Slip("platform.pool('cpus')", 6, "KeyError: "),
+    "a misspelled pool": Slip("platform.pool('cpus')", 6, "KeyError: there is no pool `cpus`; did you mean `cpu`?"),
+    "a tuple without its comma": Slip(
+        "Platform(platform='a', release='1.0.0', pools=(cpu))", 6, "a Pool is not a tuple", "write a comma after a"
+    ),
+    "a section in place of its name": Slip(
+        "Runtime(name='a', pool=cpu)", 6, "a Pool is not a string", "write its name, such as `item.name`"
+    ),
+    "a field with its name in YAML": Slip(
+        "Runtime(name='a', pool='cpu', imagePullPolcy='Always')",
+        6,
+        "there is no field `imagePullPolcy` here",
+        "did you mean `image_pull_policy`?",
+    ),
     "a runtime that does not fit": Slip(
         "MpiRuntime(app, 'torch', runtime=Runtime(name='torch', use='deepspeed', pool='cpu'))", 6, "", ""
     ),

@@ -74,7 +74,7 @@ class MpiFamily(Section):
         default={}, validate_default=True, examples=[{"ACME_LICENSE_SERVER": "27000@license.example.com"}]
     )
     """The environment variables of all ranks of the runtimes. They override variables of the image and of mpigen.
-    `runtimes[].environment` overrides them."""
+    `runtimes[].environment` and the hook `environment` of a runtime in Python override them."""
     limits: tuple[Line, ...] | None = Field(default=None, examples=[["a license covers 64 ranks"]])
     """Known limits of the software, which `mpigen runtimes show` lists. Default: the limits of `like`."""
 

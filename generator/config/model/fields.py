@@ -67,6 +67,8 @@ class Section(BaseModel):
     )
 
     if not TYPE_CHECKING:  # type checkers derive the parameters from the fields
+        # pydantic's sections are iterable. So `pools=(pool)` without a comma would be a list of pairs.
+        __iter__ = None
 
         def __init__(self, /, **values: Any) -> None:
             """Create a section. An error in the user's code has the line of the call.
@@ -145,7 +147,7 @@ def _at_caller(error: ValidationError, section: type[Section]) -> ConfigError | 
     return ConfigError(
         tuple(
             Problem(mistake.message, mistake.fix, file, line, path=format_path(mistake.path))
-            for mistake in mistakes_in(error, section, prefix)
+            for mistake in mistakes_in(error, section, prefix, by_name=True)
         )
     )
 
