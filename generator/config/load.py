@@ -364,7 +364,8 @@ def _is_shapeless(section: str, invalid: set[str]) -> bool:
 
 def _named_lists(entry: BaseModel) -> dict[str, Any]:
     """Return the lists of an entry without items whose name is invalid, because no message can show such a name."""
-    lists = {field: value for field, value in entry if isinstance(value, tuple)}
+    values = ((field, getattr(entry, field)) for field in type(entry).model_fields)
+    lists = {field: value for field, value in values if isinstance(value, tuple)}
     return {
         field: tuple(item for item in value if getattr(item, "name", "") != _STAND_IN) for field, value in lists.items()
     }

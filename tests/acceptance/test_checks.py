@@ -112,8 +112,10 @@ def test_a_rule_without_cases_fails_the_test(mpigen: Run, tmp_path: Path) -> Non
     [
         (
             (),
-            "FILES: there are no rules in YAML to test; name a YAML file of rules, or write its name into the setting "
-            "`checks`; test checks in Python by pytest",
+            (
+                "FILES: there are no rules in YAML to test; name a YAML file of rules, or write its name into the "
+                "setting `checks`; test checks in Python by pytest"
+            ),
         ),
         (("own.py",), "own.py: not a file of rules; name a file that ends with .yaml"),
     ],
