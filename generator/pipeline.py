@@ -181,6 +181,7 @@ class _Draft:
         home: the folder of the release.
         replaced: the release that this one replaces; None for the first release.
         effects: the effects of patches on the manifests.
+        declared: the platform, with the runtimes of all constructs.
     """
 
     environment: str
@@ -191,6 +192,7 @@ class _Draft:
     home: Path
     replaced: Tree | None
     effects: Effects
+    declared: Platform
 
     @property
     def paths(self) -> Mapping[str, str]:
@@ -225,8 +227,8 @@ class _Draft:
         checked = check_rendered(self.tree, texts, catalog, adoption.today, adoption.suite, lock=lock.manifest)
         of_manifests = [*checked.findings, *self._compare(adoption)]
         causes = Causes(self.effects, sources_of_extras(self.platform))
-        findings = point_at_platform(of_manifests, self.tree, self.source, self.environment, causes)
-        findings += find_weakened(self.effects, self.source, self.environment)
+        findings = point_at_platform(of_manifests, self.tree, self.source, self.environment, causes, self.declared)
+        findings += find_weakened(self.effects, self.source, self.environment, self.declared)
         findings += find_hazards(self.platform, self.source, self.environment, adoption.today)
         return replace(checked, findings=findings).with_paths(self.paths)
 
@@ -264,6 +266,7 @@ def _draft_all(platform_file: Path, output: Path, against: str) -> list[_Draft]:
 
 def _draft(platform_file: Path, environment: str, app: App, output: Path, against: str) -> _Draft:
     from generator.config.environments import selected_environment
+    from generator.config.model.fields import copy_unchecked
     from generator.gitops.metadata import Headers
     from generator.objects.protections import read_protections
     from generator.release import Release, find_replaced
@@ -284,7 +287,9 @@ def _draft(platform_file: Path, environment: str, app: App, output: Path, agains
         predecessor=platform.renamed_from or "",
     )
     replaced = find_replaced(home, against, release.predecessor)
-    return _Draft(environment, platform, platform_file, tree, release, home, replaced, effects)
+    is_python = platform_file.suffix == ".py"
+    declared = copy_unchecked(platform, runtimes=app.runtimes) if is_python else platform
+    return _Draft(environment, platform, platform_file, tree, release, home, replaced, effects, declared)
 
 
 @dataclass(frozen=True, slots=True)
@@ -549,7 +554,7 @@ def _render(platform: Platform, app: App) -> tuple[list[manifests.Manifest], Eff
             raise
         from generator.hazards.find import place_problems
 
-        raise ConfigError(place_problems(Path(app.file), error.problems, app.environment)) from None
+        raise ConfigError(place_problems(Path(app.file), error.problems, app.environment, platform)) from None
 
 
 def _render_unplaced(platform: Platform, app: App) -> tuple[list[manifests.Manifest], Effects]:

@@ -17,6 +17,7 @@ from generator.components.site import add_site_objects
 from generator.config.model.fabrics import Fabric, ip_pool_namespace, operator_namespace
 from generator.config.model.policies import AUDIT_POLICY_FILE
 from generator.config.model.queues import CONFIGURATION_FILE
+from generator.config.model.runtimes import Runtime
 from generator.config.model.tenants import Tenant
 from generator.config.platform import Platform
 from generator.errors import ConfigError, Problem
@@ -75,6 +76,11 @@ class App(ManifestApp):
             if platform.fabrics:
                 TenantNetworks(self, f"networks-{tenant.name}", platform=platform, tenant=tenant)
         add_site_objects(self, platform)
+
+    @property
+    def runtimes(self) -> tuple[Runtime, ...]:
+        """The runtimes of all `MpiRuntime` constructs: the runtimes of the platform, and your own."""
+        return tuple(node.runtime for node in self.node.find_all() if isinstance(node, MpiRuntime))
 
 
 def app_in(defined: Mapping[str, Any], file: str) -> App:

@@ -11,6 +11,7 @@ from typing import Any
 from generator.checks.finding import Finding, Severity
 from generator.checks.registry import WARNING, declare
 from generator.config.environments import find_environments, merge
+from generator.config.model.fields import Section
 from generator.config.platform import Platform
 from generator.config.python_file import find_shadowed_module
 from generator.documents.files import read_file
@@ -30,25 +31,33 @@ class Written:
         path: such as `tenants[0].egress[1].cidr`; in a Python platform `tenants.team-a.egress.s3.cidr`.
         line: 1-based; 0 if unknown.
         column: 1-based; 0 if unknown.
+        file: the file of the place; empty for the platform file.
     """
 
     path: str
     line: int = 0
     column: int = 0
+    file: str = ""
 
 
-def locate_paths(file: Path, paths: Sequence[tuple[str, ...]], environment: str = "") -> list[Written]:
-    """Return the place of each path in the platform file. In a file that is not YAML, places have no line and column.
+def locate_paths(
+    file: Path, paths: Sequence[tuple[str, ...]], environment: str = "", platform: Platform | None = None
+) -> list[Written]:
+    """Return the place of each path in the platform file.
 
-    A field that the file does not set has the place of the nearest section around it.
+    A field that the file does not set has the place of the nearest section around it. In a Python file, the place is
+    the line that creates the nearest section. It can be in a module that the platform file imports.
 
     Args:
         file: the platform file.
         paths: paths such as `("tenants", "team-a", "egress")`: field names of the YAML, and names of list entries in
             place of their positions.
         environment: the environment of the platform; empty for a file without environments.
+        platform: the platform of a Python file.
     """
     unplaced = [Written(".".join(path)) for path in paths]
+    if paths and file.suffix == ".py" and platform is not None:
+        return [_locate_in_python(path, platform, file) for path in paths]
     if not paths or file.suffix == ".py":
         return unplaced
     try:
@@ -68,25 +77,62 @@ def locate_paths(file: Path, paths: Sequence[tuple[str, ...]], environment: str 
     ]
 
 
+def _locate_in_python(path: tuple[str, ...], platform: Platform, file: Path) -> Written:
+    if not path:
+        return Written("")
+    value: Any = platform
+    place, line = platform.declared_at
+    for position, step in enumerate(path):
+        if isinstance(value, Section):
+            names = {info.alias: name for name, info in type(value).model_fields.items()}
+            value = getattr(value, names[step]) if step in names else None
+        elif isinstance(value, tuple):
+            entries = [getattr(entry, "name", None) for entry in value]
+            number = entries.index(step) if step in entries else _position(step, len(value))
+            if number is None and position == 1:  # an entry that the platform lacks has no line
+                return Written(".".join(path))
+            value = None if number is None else value[number]
+        else:
+            break
+        if isinstance(value, Section) and value.declared_at[1]:
+            place, line = value.declared_at
+    return Written(".".join(path), line, file="" if place in ("", str(file)) else _shorten(place, file))
+
+
+def _shorten(module: str, file: Path) -> str:
+    """Return the path of a module in the form in which the user named the platform file, if they share a folder."""
+    folder = file.resolve().parent
+    return str(file.parent / Path(module).relative_to(folder)) if Path(module).is_relative_to(folder) else module
+
+
 _SECTIONS = ("patches", "extra", "tenants")
 """The sections of a platform file in which rendering can find a problem."""
 
 
-def place_problems(file: Path, problems: Sequence[Problem], environment: str = "") -> tuple[Problem, ...]:
+def place_problems(
+    file: Path, problems: Sequence[Problem], environment: str = "", platform: Platform | None = None
+) -> tuple[Problem, ...]:
     """Return the problems of rendering a platform, with their places in the platform file, in the order of the file.
 
     Args:
         file: the platform file.
         problems: the problems. A problem with a path in the section `patches` or `extra` gets a place.
         environment: the environment of the platform; empty for a file without environments.
+        platform: the platform of a Python file.
     """
     paths = [
         tuple(map(str, parse_path(problem.path))) if not problem.file and problem.path.startswith(_SECTIONS) else ()
         for problem in problems
     ]
-    places = iter(locate_paths(file, [path for path in paths if path], environment))
+    places = iter(locate_paths(file, [path for path in paths if path], environment, platform))
     placed = [
-        replace(problem, file=str(file), line=(place := next(places)).line, column=place.column, path=place.path)
+        replace(
+            problem,
+            file=(place := next(places)).file or str(file),
+            line=place.line,
+            column=place.column,
+            path=place.path,
+        )
         if path
         else problem
         for problem, path in zip(problems, paths, strict=True)
@@ -140,7 +186,7 @@ declare("platform/shadowed-module", severity=WARNING, text=shadowed_module)
 
 
 def find_hazards(platform: Platform, file: Path, environment: str = "", today: dt.date | None = None) -> list[Finding]:
-    """Return a warning for every hazard. It has a line if the platform file is YAML.
+    """Return a warning for every hazard.
 
     Args:
         platform: the platform that the file declares.
@@ -152,10 +198,10 @@ def find_hazards(platform: Platform, file: Path, environment: str = "", today: d
     hazards += [(check, hazard) for check, rule in RULES.items() for hazard in rule(platform)]
     if today is not None:
         hazards += [(check, hazard) for check, rule in days.RULES.items() for hazard in rule(platform, today)]
-    places = locate_paths(file, [hazard.path for _, hazard in hazards], environment)
+    places = locate_paths(file, [hazard.path for _, hazard in hazards], environment, platform)
     return [
         Finding(
-            file=str(file),
+            file=place.file or str(file),
             line=place.line,
             column=place.column,
             path=place.path,

@@ -12,6 +12,7 @@ from typing import Any
 
 from generator.checks.finding import Finding, Severity
 from generator.checks.registry import ERROR, declare
+from generator.config.platform import Platform
 from generator.documents.messages import format_path, format_value
 from generator.facts.names import PARAMETER
 from generator.facts.table import read_rows
@@ -74,13 +75,16 @@ def weakened_protection(effects: Effects) -> Iterator[tuple[Effect, str, str, Fi
 declare("platform/weakened-protection", severity=ERROR, text=weakened_protection)
 
 
-def find_weakened(effects: Effects, source: Path, environment: str = "") -> list[Finding]:
+def find_weakened(
+    effects: Effects, source: Path, environment: str = "", platform: Platform | None = None
+) -> list[Finding]:
     """Return an error for each patch and field that protects less after the patch. It has the place of the patch.
 
     Args:
         effects: the effects of all patches.
         source: the platform file.
         environment: the environment of the platform; empty for a file without environments.
+        platform: the platform of a Python file.
     """
     groups: dict[tuple[int, str, str], list[tuple[Effect, str, str, Field, _Row]]] = {}
     for weaker in weakened_protection(effects):
@@ -88,7 +92,7 @@ def find_weakened(effects: Effects, source: Path, environment: str = "") -> list
         pattern = format_path(["*" if isinstance(step, int) else step for step in path])
         groups.setdefault((id(effect.patch), pattern, row.effect), []).append(weaker)
     firsts = [group[0] for group in groups.values()]
-    places = locate_paths(source, [tuple(map(str, effect.patch.path)) for effect, *_ in firsts], environment)
+    places = locate_paths(source, [tuple(map(str, effect.patch.path)) for effect, *_ in firsts], environment, platform)
     findings = []
     for group, place in zip(groups.values(), places, strict=True):
         effect, _, resource, whole, row = group[0]
@@ -98,7 +102,7 @@ def find_weakened(effects: Effects, source: Path, environment: str = "") -> list
         use = f"use {row.instead} of the platform file, or " if row.instead else "remove this field from the patch, or "
         findings.append(
             Finding(
-                file=effect.patch.file or str(source),
+                file=effect.patch.file or place.file or str(source),
                 line=effect.patch.line or place.line,
                 column=0 if effect.patch.file else place.column,
                 path="" if effect.patch.file else place.path,

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from generator.checks.finding import Finding, Generated
+from generator.config.platform import Platform
 from generator.documents.messages import parse_path
 from generator.facts.table import read_table
 from generator.hazards.find import Written, locate_paths
@@ -25,6 +26,7 @@ def point_at_platform(
     platform_file: Path,
     environment: str = "",
     causes: Causes | None = None,
+    platform: Platform | None = None,
 ) -> list[Finding]:
     """Return findings about generated files with the line, the path and the field names of the platform file.
 
@@ -37,6 +39,7 @@ def point_at_platform(
         platform_file: a platform.yaml or a platform in Python, as the user named it.
         environment: the environment of the platform; empty for a file without environments.
         causes: the patches and the objects of `extra`; None if there are none.
+        platform: the platform of a Python file, with the runtimes of all constructs.
     """
     objects = {(manifest.file, manifest.resource): manifest for manifest in tree}
     findings = list(findings)
@@ -51,7 +54,7 @@ def point_at_platform(
     sources = [
         table if cause is None else tuple(map(str, cause.path)) for table, cause in zip(tables, own, strict=True)
     ]
-    places = iter(locate_paths(platform_file, [source for source in sources if source], environment))
+    places = iter(locate_paths(platform_file, [source for source in sources if source], environment, platform))
     return [
         _place(finding, str(platform_file), next(places) if source else None, cause)
         for finding, source, cause in zip(findings, sources, own, strict=True)
@@ -243,7 +246,9 @@ def _named(body: Any, path: Iterable[str | int]) -> Iterator[str]:
 def _move(finding: Finding, file: str, place: Written, *, translates: bool) -> Finding:
     """Return a finding with its place in the platform file, and with the field names of the platform file."""
     generated = Generated(finding.file, finding.line, finding.path)
-    moved = replace(finding, file=file, line=place.line, column=place.column, path=place.path, generated=generated)
+    moved = replace(
+        finding, file=place.file or file, line=place.line, column=place.column, path=place.path, generated=generated
+    )
     if not translates:
         return moved
     field = str(next(reversed(parse_path(finding.path)), ""))

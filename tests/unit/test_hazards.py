@@ -48,14 +48,14 @@ def test_synth_reports_hazards_and_writes_the_release(mpigen: Run, tmp_path: Pat
     assert (tmp_path / "output/prod/release.json").is_file()
 
 
-def test_a_platform_in_python_has_a_path_of_names_and_no_line(tmp_path: Path) -> None:
+def test_a_platform_in_python_has_a_path_of_names_and_the_line_of_the_section(tmp_path: Path) -> None:
     file = tmp_path / "mpigen_platform.py"
     file.write_text(PYTHON)
     from generator.pipeline import load
 
     platform, _ = load(file)
     (finding,) = find_hazards(platform, file)
-    assert (finding.line, finding.column, finding.severity) == (0, 0, Severity.WARNING)
+    assert (finding.line, finding.column, finding.severity) == (8, 0, Severity.WARNING)
     assert finding.path == "tenants.b.access.view.group:system:authenticated"
 
 

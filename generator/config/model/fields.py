@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
+from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn, Protocol, Self, TypeVar
 
 from pydantic import (
@@ -81,6 +82,8 @@ class Section(BaseModel):
                 super().__init__(**values)
             except ValidationError as error:
                 raise _at_caller(error, type(self)) from None
+            if caller := _find_caller():
+                self.__dict__["declared_at"] = caller
 
         # Without this mark, pydantic would call `__init__` for each nested section, and lose the path of an error.
         __init__.__pydantic_base_init__ = True
@@ -98,6 +101,11 @@ class Section(BaseModel):
         kept = declared.model_fields_set & type(self).model_fields.keys()
         values = {name: getattr(declared, name) for name in type(self).model_fields if name in kept}
         return type(self)(**values | {names.get(field, field): value for field, value in changes.items()})
+
+    @cached_property
+    def declared_at(self) -> tuple[str, int]:
+        """The file and the line of the user's code that creates the section; ("", 0) for a section of a YAML file."""
+        return "", 0
 
     @property
     def declared(self) -> Self:
@@ -132,18 +140,26 @@ def copy_unchecked(section: _Copied, **values: Any) -> _Copied:
     return BaseModel.model_copy(section, update=values)
 
 
+def _find_caller() -> tuple[str, int] | None:
+    """Return the file and the line of the code that creates a section; None if a module of mpigen does."""
+    frame = sys._getframe(1)  # noqa: SLF001 - `inspect.stack` would read the source of every caller
+    while frame.f_back and str(frame.f_globals.get("__name__")) in (__name__, BaseModel.__module__):
+        frame = frame.f_back
+    if str(frame.f_globals.get("__name__")).startswith("generator."):
+        return None
+    return frame.f_code.co_filename, frame.f_lineno
+
+
 def _at_caller(error: ValidationError, section: type[Section]) -> ConfigError | ValidationError:
     """Return the problems of a section at the line of the user's code that creates it.
 
     If a module of mpigen creates the section, return the error unchanged.
     """
-    frame = sys._getframe(1)  # noqa: SLF001 - `inspect.stack` would read the source of every caller
-    while frame.f_back and str(frame.f_globals.get("__name__")) in (__name__, BaseModel.__module__):
-        frame = frame.f_back
-    if str(frame.f_globals.get("__name__")).startswith("generator."):
+    caller = _find_caller()
+    if caller is None:
         return error
+    file, line = caller
     prefix = () if section.__name__ == "Platform" else (section.__name__,)
-    file, line = frame.f_code.co_filename, frame.f_lineno
     return ConfigError(
         tuple(
             Problem(mistake.message, mistake.fix, file, line, path=format_path(mistake.path))
