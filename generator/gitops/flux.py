@@ -194,6 +194,8 @@ def _oci_repository(platform: Platform, gitops: GitOps) -> Body:
         "spec": omit_none(
             {
                 "interval": "1m",
+                "timeout": "60s",
+                "provider": "generic",
                 "url": f"{gitops.repository}/{platform.platform}",
                 "ref": gitops.flux_reference,
                 "secretRef": {"name": gitops.secret} if gitops.secret else None,
@@ -211,6 +213,7 @@ def _git_repository(platform: Platform, gitops: GitOps) -> Body:
         "spec": omit_none(
             {
                 "interval": "1m",
+                "timeout": "60s",
                 "url": gitops.repository,
                 "ref": gitops.flux_reference,
                 "secretRef": {"name": gitops.secret} if gitops.secret else None,
@@ -264,7 +267,7 @@ def _kustomization(platform: Platform, gitops: GitOps, name: str, folder: str, r
     - `timeout`: a Kustomization that waits for the health of its objects occupies one of the 4 workers of
       kustomize-controller (kustomize-controller v1.7.3 main.go `concurrent`). So the queues have no `wait`, and the
       expressions of flux_health.yaml fail at once where the fault does not end by itself.
-    - `force` is false by default: Flux never deletes and creates an object again to change an immutable field.
+    - `force` is false, as by default: Flux never deletes and creates an object again to change an immutable field.
     """
     account = gitops.account_on(platform.cluster).rpartition("/")[2]
     source, root = (
@@ -282,6 +285,7 @@ def _kustomization(platform: Platform, gitops: GitOps, name: str, folder: str, r
                 "path": f"{root}/{folder}",
                 "sourceRef": {"kind": source, "name": platform.platform},
                 "serviceAccountName": account,
+                "force": False,
                 **rest,
             }
         ),

@@ -139,6 +139,8 @@ def test_the_root_of_an_artifact_is_the_folder_of_the_release(tmp_path: Path) ->
     assert source.kind == "OCIRepository"
     assert source.body["spec"] == {
         "interval": "1m",
+        "timeout": "60s",
+        "provider": "generic",
         "url": f"{REGISTRY}/university",
         "ref": {"tag": "1.0.0"},
         "secretRef": {"name": "login"},
