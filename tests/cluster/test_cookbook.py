@@ -18,6 +18,7 @@ import pytest
 import yaml
 
 from generator import Manifest, Platform, load_platform, manifests, pipeline
+from generator.config.model.fabrics import operator_namespaces
 from tests.cluster import trees
 from tests.cluster.argocd_order import in_order
 from tests.cluster.client import Body, Client, RefusedError, wait_until
@@ -71,7 +72,12 @@ def accounts(
             admin.apply(body, "tests")
         engines[name] = gitops_account(admin, platform, [found for each in of_platform for found in each.tree])
     tree = [found for release in releases.values() for found in release.tree]
-    created = [_namespace(name) for name in sorted({found.name for found in tree if found.kind == "Namespace"})]
+    by_hand = [release.platform for release in releases.values() if release.platform and not release.engine]
+    operators = {
+        name for one in by_hand for name in operator_namespaces(one.fabrics, is_openshift=one.cluster.is_openshift)
+    }
+    names = {found.name for found in tree if found.kind == "Namespace"} | operators
+    created = [_namespace(name) for name in sorted(names)]
     for body in created:
         wait_until(f"there is no {body['metadata']['name']} from before", partial(trees.is_gone, admin, body))
         admin.create(body)

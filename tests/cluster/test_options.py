@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from generator import Container, Pod, Role, Runtime, pipeline
+from generator.config.model.fields import copy_unchecked
 from generator.runtimes.training_runtime import training_runtimes
 from tests.cluster import judges, trees
 from tests.cluster.argocd_order import in_order
@@ -151,7 +152,7 @@ def test_a_runtime_can_change_its_gang_scheduler(options: Deployed) -> None:
     """`dependsOn` may be added or removed; JobSet rejects only a changed one."""
     (runtime,) = [each for each in options.platform.runtimes if each.name == "coscheduled"]
     for gang in ("kueue", "volcano", "kueue", "coscheduling"):
-        changed = runtime.model_copy(update={"gang": gang})
+        changed = copy_unchecked(runtime, gang=gang)
         (body,) = training_runtimes(changed, options.platform.pool(runtime.pool), options.platform.cluster)
         applied = options.account.apply(body).body["spec"]
         launcher = applied["template"]["spec"]["replicatedJobs"][1]
