@@ -58,10 +58,10 @@ def test_a_rule_function_has_the_name_of_its_check_and_a_unique_id() -> None:
     def right(_: Objects) -> Iterator[Breach]:
         yield from ()
 
-    with pytest.raises(ValueError, match="is called right"):
+    with pytest.raises(ValueError, match="must have the name `wrong`, not `right`"):
         check("quota/wrong", severity=Severity.ERROR, needs=Objects)(right)
 
-    with pytest.raises(ValueError, match="is called right"):
+    with pytest.raises(ValueError, match="must have the name `wrong`, not `right`"):
         declare("schema/wrong", severity=Severity.ERROR, text=right)
     with pytest.raises(ValueError, match="two checks are called schema/null"):
         declare("schema/null", severity=Severity.ERROR, text="Report anything.")
