@@ -263,7 +263,7 @@ def _find_pod_faults(role: Role, template: Body, pod: Pod) -> Iterator[Fault]:
             message = f"the pool selects nodes with `{key}: {spec['nodeSelector'][key]}`, so `{value}` matches no node"
             yield Fault("pod", ".node_selector", message, "declare another pool, or remove this label")
     if pod.affinity and "affinity" in spec:
-        message = "the runtime has `nodeAffinity`, and the scheduler accepts a node that fulfils either affinity"
+        message = "the runtime has `nodeAffinity`, and mpigen does not merge two affinities"
         yield Fault("pod", ".affinity", message, "return the whole affinity here, and remove `nodeAffinity`")
     listed = {row.field for row in read_rows("kept_fields", "fields", _Kept) if row.part == "pod"}
     for name in pod.fields:

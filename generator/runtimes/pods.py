@@ -227,7 +227,7 @@ def _toleration(toleration: Toleration) -> Body:
 def _affinity(affinity: NodeAffinity) -> Body | None:
     """Return the affinity of pods that run ranks; None without conditions.
 
-    A node must fulfil all conditions of a term, and only one of several terms, so that one term has all conditions.
+    Kubernetes accepts a node that fulfils one of several terms, so one term has all required conditions.
     """
     required = [_expression(condition) for condition in affinity.required]
     preferred = [

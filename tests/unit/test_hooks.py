@@ -365,9 +365,7 @@ def test_a_hook_cannot_widen_the_node_affinity_of_the_runtime(app: App) -> None:
     with pytest.raises(ConfigError) as caught:
         create(app, body, node_affinity={"required": [{"key": "example.com/disk", "operator": "Exists"}]})
     (problem,) = caught.value.problems
-    assert "the runtime has `nodeAffinity`, and the scheduler accepts a node that fulfils either affinity" in str(
-        problem
-    )
+    assert "the runtime has `nodeAffinity`, and mpigen does not merge two affinities" in str(problem)
 
 
 _PARTS = {"pod": "Pod", "security": "Security", "job": "Job"}

@@ -127,17 +127,14 @@ class RoleRule(Section):
             if verbs and resources and not set(self.api_groups).isdisjoint(privilege.groups):
                 flagged |= {*resources}
                 yield _explain(verbs, resources, privilege.allows)
-        writes, protecting = (
-            self.writes,
-            [
-                resource
-                for resource in self.resources
-                if resource not in flagged
-                and any((group, resource.partition("/")[0]) in _PROTECTING for group in self.api_groups)
-            ],
-        )
-        if writes and protecting:
-            yield _explain(writes, protecting, "change objects of the release, which limit or protect teams")
+        protecting = [
+            resource
+            for resource in self.resources
+            if resource not in flagged
+            and any((group, resource.partition("/")[0]) in _PROTECTING for group in self.api_groups)
+        ]
+        if self.writes and protecting:
+            yield _explain(self.writes, protecting, "change objects of the release, which limit or protect teams")
 
     @property
     def writes(self) -> tuple[str, ...]:
