@@ -154,7 +154,8 @@ def collect(app: cdk8s.App) -> list[Manifest]:
                 collected.append(Manifest(body, custom_file(body)))
     problems += [problem for manifest in collected for problem in find_malformed(manifest)]
     if problems:
-        raise ConfigError(tuple(problems))
+        file = app.file if isinstance(app, ManifestApp) else ""
+        raise ConfigError(tuple(replace(problem, file=problem.file or file) for problem in problems))
     return collected
 
 

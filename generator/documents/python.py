@@ -5,6 +5,7 @@ All Python of the user runs by `run_python`, so that `forbid_python` refuses all
 
 from __future__ import annotations
 
+import re
 import runpy
 import sys
 from collections.abc import Iterator
@@ -19,6 +20,10 @@ from generator.documents.side_effects import SideEffectError, forbid_side_effect
 from generator.errors import ConfigError, MpigenError, Problem
 
 _IS_FORBIDDEN = ContextVar("python_is_forbidden", default=False)
+_OF_JSII = "__jsii_assembly__"
+"""A global name of all modules that jsii-pacmak generates, such as the classes of `cdk8s import`."""
+_REJECTION = re.compile(r"Passed to parameter \w+ of (?:new )?(?P<target>[\w@/.-]+): ")
+_STEP = re.compile(r"─ (?:Key '(?P<key>.*)'|Index (?P<index>\d+)): Unable to deserialize value as ")
 
 
 @contextmanager
@@ -83,7 +88,7 @@ def _siblings_importable(folder: Path) -> Iterator[None]:
 
     The folder is last, so that a platform.py in it does not replace the standard module `platform`.
     """
-    for name in [name for name, (_, home) in _SIBLINGS.items() if home != folder and (folder / f"{name}.py").exists()]:
+    for name in [name for name, (_, home) in _SIBLINGS.items() if home != folder and _has_module(folder, name)]:
         module, _ = _SIBLINGS.pop(name)
         if sys.modules.get(name) is module:  # a file in another folder imported it, and this folder has its own
             del sys.modules[name]
@@ -98,6 +103,12 @@ def _siblings_importable(folder: Path) -> Iterator[None]:
                 _SIBLINGS[name] = sys.modules[name], folder
 
 
+def _has_module(folder: Path, name: str) -> bool:
+    """Return True if a folder has the source of a module or of a package, such as `imports.io.cert_manager`."""
+    path = folder.joinpath(*name.split("."))
+    return path.with_name(f"{path.name}.py").exists() or path.is_dir()
+
+
 _SIBLINGS: dict[str, tuple[object, Path]] = {}
 """The modules that the user's files imported from their own folders: name → module and folder."""
 
@@ -109,13 +120,34 @@ def find_failure(error: BaseException, file: Path, fix: str) -> Problem:
     text = str(error)
     if isinstance(error, KeyError) and " " in text:  # a sentence, and not a key: `str` puts it in quotes
         text = str(error.args[0])
-    message = f"{type(error).__name__}: {text}".splitlines()[0].removesuffix(": ")
+    message = f"{type(error).__name__}: {_shorten(text)}".removesuffix(": ")
     place, line, code = find_place(error, file)
     if code and "." in code.co_qualname and "<" not in code.co_qualname:
         message = f"`{code.co_qualname}` raises {message}"
     if isinstance(error, ImportError | AttributeError) and "partially initialized module" in message:
         fix = "move the names that both modules need to a third module"
+    if message.startswith("RuntimeError: cannot find a parent chart"):
+        fix = 'create the object in a chart: `cdk8s.Chart(app, "NAME")`'
+    if Path(place).parent.name == "_jsii":
+        fix = "run `cdk8s import` again, and commit all files that it writes"
     return Problem(message, fix, place, line)
+
+
+def _shorten(text: str) -> str:
+    """Return the first line of a message; if a class of jsii rejects a value, return the value's path and the reason.
+
+    jsii prints the reasons as a tree. The tree has branches if a value can have several types. Then there is no single
+    reason.
+
+    Source: aws/jsii v1.142.0 packages/@jsii/kernel/src/serialization.ts, `SerializationError`.
+    """
+    first, *tree = text.splitlines() or [""]
+    rejection = _REJECTION.match(first)
+    steps = [step for line in tree if (step := _STEP.search(line))]
+    if not rejection or not steps or any(" [as " in line for line in tree):
+        return first
+    path = "".join(f"[{step['index']}]" if step["index"] else f".{step['key']}" for step in steps)
+    return f"{rejection['target']} rejects `{path.removeprefix('.')}`: {tree[-1].strip(' │├╰─')}"
 
 
 def find_line(error: BaseException, file: Path | str) -> int:
@@ -132,9 +164,10 @@ def find_place(error: BaseException, file: Path) -> tuple[str, int, CodeType | N
 
 
 def _places(error: BaseException) -> Iterator[tuple[str, int, CodeType]]:
-    """Yield file, line and code of each running function, from the outermost."""
+    """Yield file, line and code of each running function, from the outermost, without classes that jsii generated."""
     entry = error.__traceback__
     while entry:
         code = entry.tb_frame.f_code
-        yield code.co_filename, entry.tb_lineno, code
+        if _OF_JSII not in entry.tb_frame.f_globals:
+            yield code.co_filename, entry.tb_lineno, code
         entry = entry.tb_next

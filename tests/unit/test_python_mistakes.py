@@ -10,6 +10,7 @@ from typing import NamedTuple
 import pytest
 
 from generator import App, ConfigError, pipeline
+from generator.documents.python import find_failure
 from generator.errors import ExitCode, MpigenError
 from generator.pipeline import Choices
 
@@ -75,6 +76,22 @@ SLIPS = {
     ),
     "a runtime that does not fit": Slip(
         "MpiRuntime(app, 'torch', runtime=Runtime(name='torch', use='deepspeed', pool='cpu'))", 6, "", ""
+    ),
+    "a label that is a number": Slip(
+        "cdk8s.Chart(app, 'a', labels={'a.b/c': 3})",
+        6,
+        "RuntimeError: cdk8s.Chart rejects `labels.a.b/c`: Value is not a string",
+    ),
+    "an owner without its fields": Slip(
+        "cdk8s.ApiObject(cdk8s.Chart(app, 'a'), 'b', api_version='v1', kind='C', metadata={'owner_references': [{}]})",
+        6,
+        "RuntimeError: cdk8s.ApiObject rejects `metadata.ownerReferences[0]`: Missing required properties for ",
+    ),
+    "an object outside a chart": Slip(
+        "cdk8s.ApiObject(app, 'a', api_version='v1', kind='ConfigMap')",
+        6,
+        "RuntimeError: cannot find a parent chart",
+        'create the object in a chart: `cdk8s.Chart(app, "NAME")`',
     ),
     "two constructs of one name": Slip("cdk8s.Chart(app, 'site')\ncdk8s.Chart(app, 'site')", 7, "RuntimeError: "),
     "a section in the wrong place": Slip("Runtime(name='torch', pool=cpu)", 6, "", ""),
@@ -201,6 +218,59 @@ def test_a_write_in_an_imported_module_has_the_line_of_the_module(
     assert (problem.file, problem.line) == (str(tmp_path / "acme_cache.py"), 2)
 
 
+def test_an_exception_in_a_class_that_jsii_generated_has_the_line_of_its_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`cdk8s import` writes such modules beside the platform file, for users to commit but not to edit."""
+    (tmp_path / "acme_kinds.py").write_text(
+        "from cdk8s._jsii import __jsii_assembly__\n\ndef create(): raise RuntimeError('the CRD has no such field')\n"
+    )
+    (tmp_path / "fleet.py").write_text(f"import acme_kinds\n{PLATFORM}acme_kinds.create()\n")
+    (problem,) = run(tmp_path, monkeypatch).problems
+    assert (problem.file, problem.line) == ("fleet.py", 7)
+    assert problem.message == "RuntimeError: the CRD has no such field"
+
+
+def test_a_file_of_jsii_that_is_missing_must_be_generated_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "acme_kinds/_jsii").mkdir(parents=True)
+    (tmp_path / "acme_kinds/_jsii/__init__.py").write_text(
+        "import cdk8s._jsii\nimport jsii\n"
+        "__jsii_assembly__ = jsii.JSIIAssembly.load('acme', '0.0.0', 'acme_kinds', 'acme.jsii.tgz')\n"
+    )
+    (tmp_path / "fleet.py").write_text("import acme_kinds._jsii\n")
+    (problem,) = run(tmp_path, monkeypatch).problems
+    assert (problem.file, problem.line) == (str(tmp_path / "acme_kinds/_jsii/__init__.py"), 3)
+    assert "acme.jsii.tgz" in problem.message
+    assert problem.fix == "run `cdk8s import` again, and commit all files that it writes"
+
+
+def test_a_value_of_several_types_keeps_the_first_line_of_its_reasons() -> None:
+    text = """\
+Passed to parameter props of new a.B: Unable to deserialize value as a.Props
+╰── 🔍 Failure reason(s):
+    ╰─ Key 'port': Unable to deserialize value as number | string
+        ├── 🛑 Failing value is a boolean
+        │      true
+        ╰── 🔍 Failure reason(s):
+            ├─ [as number] Value is not a number
+            ╰─ [as string] Value is not a string"""
+    problem = find_failure(RuntimeError(text), Path("fleet.py"), "")
+    assert problem.message == f"RuntimeError: {text.splitlines()[0]}"
+
+
+def test_a_construct_that_fails_later_has_the_file_and_its_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "fleet.py").write_text(
+        f"{PLATFORM}one = cdk8s.ApiObject(cdk8s.Chart(app, 'site'), 'broken', api_version='v1', kind='ConfigMap')\n"
+        "one.add_json_patch(cdk8s.JsonPatch.replace('/no/such/place', 1))\n"
+    )
+    (problem,) = run(tmp_path, monkeypatch).problems
+    assert (problem.file, problem.path, problem.fix) == ("fleet.py", "site/broken", "fix the construct")
+
+
 def test_a_platform_file_can_read_files_and_run_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Reading files, modules beside the file, programs, and the output of prints on standard error."""
     monkeypatch.chdir(tmp_path)
@@ -223,6 +293,16 @@ def test_two_folders_can_have_modules_of_one_name(tmp_path: Path) -> None:
         (tmp_path / name / "acme_site.py").write_text(f"NAME = {name!r}\n")
         code = PLATFORM.replace('platform="prod"', "platform=acme_site.NAME")
         (tmp_path / name / "fleet.py").write_text(f"import acme_site\n{code}")
+    names = [pipeline.load(tmp_path / name / "fleet.py")[0].platform for name in ("east", "west", "east")]
+    assert names == ["east", "west", "east"]
+
+
+def test_two_folders_can_have_packages_of_one_name(tmp_path: Path) -> None:
+    for name in ("east", "west"):
+        (tmp_path / name / "acme_imports/io/names").mkdir(parents=True)  # `cdk8s import` writes such a package
+        (tmp_path / name / "acme_imports/io/names/__init__.py").write_text(f"NAME = {name!r}\n")
+        code = PLATFORM.replace('platform="prod"', "platform=NAME")
+        (tmp_path / name / "fleet.py").write_text(f"from acme_imports.io.names import NAME\n{code}")
     names = [pipeline.load(tmp_path / name / "fleet.py")[0].platform for name in ("east", "west", "east")]
     assert names == ["east", "west", "east"]
 
