@@ -2,6 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 export MPIGEN_CACHE := $(CURDIR)/.cache
+# Images of containers often turn bytecode off. Then each of about 1,000 `mpigen` processes compiles 250 modules again.
+export PYTHONDONTWRITEBYTECODE :=
 EXAMPLES := $(sort $(wildcard examples/*/platform.yaml examples/*/mpigen_platform.py))
 
 .PHONY: demo test quick coverage fuzz lint format types layers cluster cluster-all cluster-previous bench schemas lock golden docs clean
