@@ -120,6 +120,7 @@ _TEXTS = {
         "{name} cannot be changed, because sections are immutable",
         "build a copy by `replace`, such as `platform.replace(release=...)`",
     ),
+    "json_invalid": ("{value} is not JSON: {error}", "write one JSON object"),
     "string_too_long": ("{name} is longer than {max_length} characters", "write at most {max_length} characters"),
 }
 """The type of pydantic's error → the message and the fix, with the context of the error as fields."""

@@ -8,7 +8,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import replace
 from functools import cached_property
 from typing import Annotated, Any, Self
 
@@ -21,9 +23,9 @@ from pydantic import (
     field_validator,
     model_validator,
 )
-from pydantic_core import InitErrorDetails, PydanticCustomError
+from pydantic_core import InitErrorDetails, PydanticCustomError, from_json
 
-from generator.config.mistakes import RULE_BROKEN
+from generator.config.mistakes import RULE_BROKEN, Mistake, mistakes_in
 from generator.config.model.access import SUPERUSERS, Callers, PlatformAccess, to_callers
 from generator.config.model.cluster import Cluster, GitOps
 from generator.config.model.fabrics import Fabric
@@ -41,13 +43,12 @@ from generator.config.model.servers import ServerType, resolve_servers
 from generator.config.model.tenants import Cohort, Tenant, remote_cohorts, workers_cohort
 from generator.config.rules.find import find_mistakes
 from generator.config.rules.rule import PartialPlatform
+from generator.config.valid_parts import LISTS, SECTIONS, salvage
 from generator.documents.messages import format_value
 from generator.errors import suggest
 
-SORTED = ("servers", "fabrics", "pools", "families", "runtimes", "tenants", "cohorts")
+SORTED = tuple(LISTS)
 """The sections that are lists of named entries. A Platform sorts each of them by name."""
-SECTIONS = ("cluster", "policies", "access", "isolation", "queues", "gitops")
-"""The sections that are mappings."""
 _SEMVER = re.compile(r"(0|[1-9][0-9]*)(\.(0|[1-9][0-9]*)){2}(-[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?")
 _RELEASE_FIX = "write three numbers with dots, such as 1.0.0"
 
@@ -200,17 +201,24 @@ class Platform(Section):
 
     @model_validator(mode="after")
     def _breaks_no_rule(self) -> Self:
+        partial = self._to_partial()
         errors = [
             InitErrorDetails(
                 type=PydanticCustomError(RULE_BROKEN, "{message}", {"message": mistake.message, "fix": mistake.fix}),
-                loc=self._path_by_name(mistake.path),
+                loc=_name_entry(mistake.path, partial.names),
                 input=None,
             )
-            for mistake in find_mistakes(self._to_partial())
+            for mistake in find_mistakes(partial)
         ]
         if errors:
             raise ValidationError.from_exception_data("Platform", errors)
         return self
+
+    @classmethod
+    def _explain(cls, error: ValidationError, values: object, *, by_name: bool) -> list[Mistake]:
+        if isinstance(values, str | bytes | bytearray):
+            values = _read_json(values)
+        return explain(error, values, by_name=by_name)
 
     def _to_partial(self) -> PartialPlatform:
         names = {section: tuple(entry.name for entry in getattr(self, section)) for section in SORTED}
@@ -228,13 +236,6 @@ class Platform(Section):
             names=names,
             **sections,
         )
-
-    def _path_by_name(self, path: Steps) -> Steps:
-        """Replace the position of an entry by its name, because sorting has changed the position."""
-        match path:
-            case (str(section), int(index), *rest) if section in SORTED:
-                return (section, getattr(self, section)[index].name, *rest)
-        return path
 
     def pool(self, name: str) -> Pool:
         """Return the pool with a name.
@@ -281,6 +282,43 @@ class Platform(Section):
         content = self.model_dump(mode="json", by_alias=True, exclude={"release"}, exclude_defaults=True)
         canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
         return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def explain(error: ValidationError, data: object, *, by_name: bool = False) -> list[Mistake]:
+    """Return every mistake in the data of a platform, although pydantic skips the rules if a field is invalid.
+
+    Args:
+        error: pydantic's error: of invalid fields, or of the rules between sections.
+        data: the data of the file, or the arguments of a Platform.
+        by_name: True for arguments, whose fields can have their names in Python. The paths of mistakes between sections
+            then have the names of entries in place of their positions, as if all fields were valid.
+    """
+    is_valid = all(detail["type"] == RULE_BROKEN for detail in error.errors())
+    invalid = [] if is_valid and not by_name else mistakes_in(error, Platform, by_name=by_name)
+    if not isinstance(data, dict) or (is_valid and by_name):
+        return invalid
+    aliases = {name: info.alias or name for name, info in Platform.model_fields.items()}
+    partial, contradictions = salvage(data, aliases, by_name=by_name)
+    broken = find_mistakes(partial)
+    if by_name:
+        broken = [replace(mistake, path=_name_entry(mistake.path, partial.names)) for mistake in broken]
+    return [*dict.fromkeys([*invalid, *contradictions, *broken])]
+
+
+def _read_json(text: str | bytes | bytearray) -> object:
+    """Return the value of a JSON text; None if it is not JSON, which pydantic reports."""
+    try:
+        return from_json(text)
+    except ValueError:
+        return None
+
+
+def _name_entry(path: Steps, names: Mapping[str, Sequence[str]]) -> Steps:
+    """Replace the position of an entry by its name, if messages can show the name."""
+    match path:
+        case (str(section), int(index), *rest) if section in SORTED:
+            return (section, names[section][index] or index, *rest)
+    return path
 
 
 def platform_schema() -> str:

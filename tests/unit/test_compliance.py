@@ -8,10 +8,10 @@ from typing import Any, get_args
 
 import pytest
 import yaml
-from pydantic import ValidationError
 
 from generator import App, Platform, pipeline
 from generator.config.model.policies import AUDIT_POLICY_FILE, RuleName
+from generator.errors import ConfigError
 from generator.gitops.argocd import is_applied
 from generator.manifests import Manifest, write
 from generator.policies.audit import FLAGS, audit_policy
@@ -50,9 +50,9 @@ def rendered(data: dict[str, Any]) -> list[Manifest]:
 
 
 def complaints(data: dict[str, Any]) -> list[str]:
-    with pytest.raises(ValidationError) as caught:
+    with pytest.raises(ConfigError) as caught:
         Platform.model_validate(data)
-    return [str(each["msg"]) for each in caught.value.errors()]
+    return [problem.message for problem in caught.value.problems]
 
 
 def test_the_platform_of_the_page_is_regulated_and_valid() -> None:

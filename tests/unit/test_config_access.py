@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from generator import Platform
+from generator import ConfigError, Platform
 from generator.config.model.access import explain_impersonation, to_callers
 from tests.conftest import small_platform
 
@@ -88,5 +88,5 @@ def test_accounts_of_other_namespaces_cannot_be_impersonated(subject: str) -> No
 )
 def test_a_pattern_of_subjects_must_not_include_everyone(subject: str, message: str) -> None:
     tenant = small_platform()["tenants"][0] | {"access": {"grantable": [subject]}}
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ConfigError, match=message):
         platform(tenants=[tenant])

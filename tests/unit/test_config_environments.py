@@ -216,7 +216,7 @@ def test_an_error_of_the_body_hides_the_useless_selection() -> None:
 
 def test_a_platform_in_python_is_one_environment() -> None:
     data: dict[str, Any] = yaml.safe_load(BASE) | {"environments": {"dev": {}}}
-    with pytest.raises(ValueError, match="a Platform is one environment"):
+    with pytest.raises(ConfigError, match="a Platform is one environment"):
         Platform.model_validate(data)
 
 

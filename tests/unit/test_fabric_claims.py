@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 import yaml
-from pydantic import ValidationError
 
 from generator import App, Platform, pipeline
+from generator.errors import ConfigError
 from generator.jobs.reach import reach
 from generator.kueue.configuration import KEY
 from generator.manifests import Manifest
@@ -86,6 +86,6 @@ def test_a_job_with_unmapped_claims_is_never_admitted() -> None:
     ids=["prefixes", "transformations"],
 )
 def test_settings_that_exclude_claimed_devices_are_rejected(queues: dict[str, Any]) -> None:
-    with pytest.raises(ValidationError) as refused:
+    with pytest.raises(ConfigError) as refused:
         _platform(queues=queues)
     assert "Kueue always counts `dra.net/fast`" in str(refused.value)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 
 from generator import App, Platform, pipeline
+from generator.errors import ConfigError
 from generator.jobs.reach import Reach, reach
 from generator.simulate.kueue.largest import largest_jobs
 from generator.simulate.kueue.queues import read_queue_tree
@@ -72,7 +72,7 @@ def test_the_quota_of_devices_limits_a_job(fabric: dict[str, Any], device: str, 
 
 
 def test_a_quota_above_the_existing_devices_is_rejected() -> None:
-    with pytest.raises(ValidationError, match=r"`40` is more than the 32 openshift\.io/fast that pool `gpu` offers"):
+    with pytest.raises(ConfigError, match=r"`40` is more than the 32 openshift\.io/fast that pool `gpu` offers"):
         _platform(_WHOLE, {"gpu": _NODES | {"openshift.io/fast": 40}})
 
 

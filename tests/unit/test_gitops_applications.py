@@ -6,11 +6,11 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
-from pydantic import ValidationError
 
 from generator import App, Platform, pipeline
 from generator.config.model.cluster import IN_CLUSTER
 from generator.config.model.tenants import RESERVED_NAMESPACES
+from generator.errors import ConfigError
 from generator.facts.kinds import KINDS
 from generator.facts.names import CONFIRMED_DELETION, GITOPS_ROLE, LAST_DELETION, SYNC_OPTIONS
 from generator.gitops.argocd import application_set, applications, find_tenant, is_applied
@@ -116,7 +116,7 @@ def test_the_account_for_another_cluster_with_openshift_is_known() -> None:
     remote = Platform.model_validate(data)
     assert remote.gitops
     assert remote.gitops.account_on(remote.cluster) == "serviceaccount:kube-system/argocd-manager"
-    with pytest.raises(ValidationError, match="which mpigen does not know"):
+    with pytest.raises(ConfigError, match="which mpigen does not know"):
         Platform.model_validate({**data, "gitops": {**data["gitops"], "destination": IN_CLUSTER}})
 
 

@@ -6,11 +6,11 @@ from itertools import product
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 
 from generator import App, Cluster, Isolation, Platform
 from generator.components.constructs import collect
 from generator.config.model.isolation import Egress, Guard
+from generator.errors import ConfigError
 from generator.facts.names import RUNTIME_LABEL
 from generator.jobs.job import Request, job_network_policies, new_job
 from generator.manifests import Body
@@ -261,7 +261,7 @@ def test_isolation_that_no_policy_can_enforce_is_rejected(case: str) -> None:
     data = {**small_platform(), **{key: value for key, value in change.items() if key != "egress"}}
     if "egress" in change:
         data["tenants"][0]["egress"] = [{"name": "s3", "ports": [443], **change["egress"]}]
-    with pytest.raises(ValidationError, match=said):
+    with pytest.raises(ConfigError, match=said):
         Platform.model_validate(data)
 
 

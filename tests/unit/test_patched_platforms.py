@@ -151,7 +151,7 @@ def test_an_object_of_a_team_is_in_a_namespace_of_the_team(tmp_path: Path) -> No
 
 
 def test_a_platform_in_python_has_no_folder_for_files() -> None:
-    with pytest.raises(ValueError, match=r"a platform in Python has no folder for the file `a\.yaml`"):
+    with pytest.raises(ConfigError, match=r"a platform in Python has no folder for the file `a\.yaml`"):
         Platform.model_validate({**BASE, "extra": ["a.yaml"]})
     assert Platform.model_validate({**BASE, "extra": [CONFIG_MAP]}).extra[0].objects == (CONFIG_MAP,)
 

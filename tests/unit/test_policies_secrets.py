@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 
 from generator import Cluster, Platform
 from generator.config.model.secrets import Secrets, Store
@@ -191,7 +190,7 @@ def test_secrets_and_claims_are_in_the_last_sync_wave() -> None:
 def test_a_storage_limit_below_the_own_volumes_is_rejected_in_python() -> None:
     said = small_platform()
     said["tenants"][0] |= {"limits": {"storage": "1Ti"}, "volumes": [{"name": "d", "size": "2Ti"}]}
-    with pytest.raises(ValidationError, match="the 2Ti that the `volumes` of the team request"):
+    with pytest.raises(ConfigError, match="the 2Ti that the `volumes` of the team request"):
         Platform.model_validate(said)
 
 

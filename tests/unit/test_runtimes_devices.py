@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 
 from generator import Cluster, Platform, Pool, Runtime
+from generator.errors import ConfigError
 from generator.facts.families import FAMILIES
 from generator.facts.nodes import SERVERS
 from generator.manifests import Body
@@ -77,12 +77,12 @@ def test_hosts_open_device_files_that_belong_to_a_group(device: Any) -> None:
 @pytest.mark.parametrize(
     ("changes", "what"),
     [
-        ({"device_groups": (0,)}, "greater than or equal to 1"),
+        ({"device_groups": (0,)}, "`0` is too small"),
         ({"device_groups": (109,), "allocatable": {"cpu": 4, "memory": "8Gi"}}, "nodes without accelerators"),
     ],
 )
 def test_device_groups_without_an_effect_are_rejected(changes: dict[str, Any], what: str) -> None:
-    with pytest.raises(ValidationError, match=what):
+    with pytest.raises(ConfigError, match=what):
         Pool.model_validate({"name": "amd", "nodes": 2, "allocatable": POOLS["amd"].allocatable, **changes})
 
 
@@ -151,7 +151,7 @@ SHARED = {"allocatable": {"cpu": 64, "memory": "512Gi", "nvidia.com/gpu.shared":
     ],
 )
 def test_nccl_ranks_do_not_share_a_gpu(runtime: dict[str, Any], what: str) -> None:
-    with pytest.raises(ValidationError, match=what):
+    with pytest.raises(ConfigError, match=what):
         platform(SHARED, runtime)
 
 
@@ -183,7 +183,7 @@ def test_a_host_with_devices_of_two_sockets_is_rejected_on_single_numa_nodes(dev
     words = (
         f"a worker pod requests {devices or 8} of the 8 nvidia.com/gpu on 2 sockets of a node.*TopologyAffinityError"
     )
-    with pytest.raises(ValidationError, match=words):
+    with pytest.raises(ConfigError, match=words):
         on_server("hgx-h100", "single-numa-node", devices)
 
 

@@ -30,8 +30,8 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from generator import quantities
 from generator.config.mistakes import OF_KEY as OF_KEY  # noqa: PLC0414 - the models and rules import it from here
+from generator.config.mistakes import Mistake, mistakes_in
 from generator.config.mistakes import Steps as Steps  # noqa: PLC0414
-from generator.config.mistakes import mistakes_in
 from generator.documents.messages import format_path, format_value
 from generator.errors import ConfigError, Problem
 from generator.facts.devices import device_of
@@ -78,15 +78,43 @@ class Section(BaseModel):
                 ConfigError: with all problems of the section, if code outside of mpigen creates it.
                 ValidationError: the same for code of mpigen.
             """
+            values = _iterated(values)
             try:
                 super().__init__(**values)
             except ValidationError as error:
-                raise _at_caller(error, type(self)) from None
+                raise _at_caller(error, type(self), values, by_name=True) from None
             if caller := _find_caller():
                 self.__dict__["declared_at"] = caller
 
         # Without this mark, pydantic would call `__init__` for each nested section, and lose the path of an error.
         __init__.__pydantic_base_init__ = True
+
+        @classmethod
+        def model_validate(cls, obj: Any, **options: Any) -> Self:
+            """Return a section of a mapping, like the constructor, with the same errors."""
+            return _validate(cls, super().model_validate, _iterated(obj), options)
+
+        @classmethod
+        def model_validate_json(cls, json_data: str | bytes | bytearray, **options: Any) -> Self:
+            """Return a section of a JSON object, with the errors of the constructor."""
+            return _validate(cls, super().model_validate_json, json_data, options)
+
+        @classmethod
+        def model_validate_strings(cls, obj: Any, **options: Any) -> Self:
+            """Return a section of a mapping whose values are strings, with the errors of the constructor."""
+            return _validate(cls, super().model_validate_strings, obj, options)
+
+        @classmethod
+        def model_construct(cls, _fields_set: set[str] | None = None, **values: Any) -> Self:
+            """Refuse to create a section without checks in the user's code.
+
+            Raises:
+                ConfigError: code outside of mpigen calls this method.
+            """
+            if caller := _find_caller():
+                message = "`model_construct` would create a section that no rule checks"
+                raise ConfigError((Problem(message, f"write `{cls.__name__}(...)`", *caller, path=cls.__name__),))
+            return super().model_construct(_fields_set, **values)
 
     def replace(self, **changes: Any) -> Self:
         """Return a copy with other values for some fields. All rules check the copy, as they check a new section.
@@ -122,6 +150,18 @@ class Section(BaseModel):
             """Return a copy like `model_copy`."""
             return self.model_copy(update=update, deep=deep)
 
+    @classmethod
+    def _explain(cls, error: ValidationError, values: object, *, by_name: bool) -> list[Mistake]:
+        """Return the mistakes for which pydantic rejects the section.
+
+        Args:
+            error: pydantic's error.
+            values: the mapping with the values of the fields, or its JSON.
+            by_name: True if fields can have their names in Python.
+        """
+        del values
+        return mistakes_in(error, cls, (cls.__name__,), by_name=by_name)
+
     def _contradictions(self) -> Iterable[Fault]:
         """Return the faults of valid fields that contradict each other. Subclasses override it; by default none."""
         return ()
@@ -133,6 +173,7 @@ class Section(BaseModel):
 
 
 _Copied = TypeVar("_Copied", bound=BaseModel)
+_Validated = TypeVar("_Validated", bound=Section)
 
 
 def copy_unchecked(section: _Copied, **values: Any) -> _Copied:
@@ -140,17 +181,23 @@ def copy_unchecked(section: _Copied, **values: Any) -> _Copied:
     return BaseModel.model_copy(section, update=values)
 
 
+_BETWEEN = (__name__, BaseModel.__module__, "typing_extensions", "warnings")
+"""The modules between the user's code and a section. The last two wrap the methods that pydantic deprecates."""
+
+
 def _find_caller() -> tuple[str, int] | None:
     """Return the file and the line of the code that creates a section; None if a module of mpigen does."""
     frame = sys._getframe(1)  # noqa: SLF001 - `inspect.stack` would read the source of every caller
-    while frame.f_back and str(frame.f_globals.get("__name__")) in (__name__, BaseModel.__module__):
+    while frame.f_back and str(frame.f_globals.get("__name__")) in _BETWEEN:
         frame = frame.f_back
     if str(frame.f_globals.get("__name__")).startswith("generator."):
         return None
     return frame.f_code.co_filename, frame.f_lineno
 
 
-def _at_caller(error: ValidationError, section: type[Section]) -> ConfigError | ValidationError:
+def _at_caller(
+    error: ValidationError, section: type[Section], values: object, *, by_name: bool
+) -> ConfigError | ValidationError:
     """Return the problems of a section at the line of the user's code that creates it.
 
     If a module of mpigen creates the section, return the error unchanged.
@@ -158,14 +205,32 @@ def _at_caller(error: ValidationError, section: type[Section]) -> ConfigError | 
     caller = _find_caller()
     if caller is None:
         return error
-    file, line = caller
-    prefix = () if section.__name__ == "Platform" else (section.__name__,)
+    mistakes = section._explain(error, values, by_name=by_name)  # noqa: SLF001 - subclasses override it
     return ConfigError(
-        tuple(
-            Problem(mistake.message, mistake.fix, file, line, path=format_path(mistake.path))
-            for mistake in mistakes_in(error, section, prefix, by_name=True)
-        )
+        tuple(Problem(mistake.message, mistake.fix, *caller, path=format_path(mistake.path)) for mistake in mistakes)
     )
+
+
+def _validate(
+    section: type[_Validated], validate: Callable[..., _Validated], values: Any, options: Mapping[str, Any]
+) -> _Validated:
+    """Return the section that a method of pydantic creates, with the line and the errors of a constructor."""
+    try:
+        created = validate(values, **options)
+    except ValidationError as error:
+        raise _at_caller(error, section, values, by_name=options.get("by_name") is not False) from None
+    if created is not values and (caller := _find_caller()):
+        created.__dict__["declared_at"] = caller
+    return created
+
+
+def _iterated(value: Any) -> Any:
+    """Return a value with tuples in place of iterators, which can be read only once."""
+    if isinstance(value, dict):
+        return {key: _iterated(item) for key, item in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(map(_iterated, value))
+    return tuple(map(_iterated, value)) if isinstance(value, Iterator) else value
 
 
 def invalid(message: str, fix: str) -> PydanticCustomError:
