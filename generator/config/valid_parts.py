@@ -107,8 +107,8 @@ def salvage(
         renamed_from=earlier if isinstance(earlier, str) else "",
         patched_tenants=_patched_tenants(data.get("patches")),
         rule_counts={
-            _name_of(role): len(role["rules"])
-            for _, role in indexed_mappings(mapping(data, "access").get("roles"))
+            position: len(role["rules"])
+            for position, role in indexed_mappings(mapping(data, "access").get("roles"))
             if isinstance(role.get("rules"), list)
         },
         removed=tuple(key for key in (removed if isinstance(removed, dict) else ()) if isinstance(key, str)),

@@ -10,7 +10,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from generator.config.model.fields import MappingOf, Name, Section, SetOf, String, invalid
-from generator.config.model.roles import LEVELS, TeamRole, have_unique_names
+from generator.config.model.roles import LEVELS, TeamRole
 from generator.documents.messages import format_value
 from generator.facts.subjects import Meaning, meaning_of
 
@@ -165,7 +165,7 @@ class PlatformAccess(Section):
     ci: SetOf[Subject] = ()
     """Accounts of CI pipelines. They can read all kinds of object that mpigen generates, nodes and
     CustomResourceDefinitions, but no TrainJobs or pods. They cannot change objects."""
-    roles: Annotated[tuple[TeamRole, ...], AfterValidator(have_unique_names)] = ()
+    roles: tuple[TeamRole, ...] = ()
     """Roles of your own for members of teams. `tenants[].access.roles` gives them to subjects. Team admins of all teams
     can grant them too. Default: none, so teams have the roles `view`, `submit`, `edit` and `admin`."""
 

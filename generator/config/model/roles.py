@@ -174,9 +174,3 @@ class TeamRole(Section):
             yield Fault(
                 "a role without `like` and `rules` allows nothing", "set at least one of the two", (), ("like", "rules")
             )
-
-
-def have_unique_names(roles: tuple[TeamRole, ...]) -> tuple[TeamRole, ...]:
-    """Reject two roles of one name."""
-    reject(duplicates([role.name for role in roles], "rename one of the two roles", "name"))
-    return roles

@@ -9,13 +9,24 @@ from functools import cache
 from generator.config.mistakes import Mistake
 from generator.config.model.fields import Steps
 from generator.config.model.roles import LEVELS, TEAM_RESOURCES, RoleRule, TeamRole, qualify
-from generator.config.rules.rule import PartialPlatform, rule
-from generator.documents.messages import format_names
+from generator.config.rules.rule import UNKNOWN_NAME, PartialPlatform, rule
+from generator.documents.messages import format_names, format_value
 from generator.errors import suggest
 from generator.schemas.catalog import Catalog, Entry
 
 _COMPLETE = ("kubernetes", "trainer", "jobset", "kueue")
 """The components whose API groups have all of their resources in the catalog."""
+
+
+@rule
+def duplicate_roles(platform: PartialPlatform) -> Iterator[Mistake]:
+    """Report a name that two roles of `access.roles` have."""
+    seen: set[str] = set()
+    for position, name in enumerate(platform.names["roles"]):
+        if name in seen:
+            message = f"{format_value(name)} occurs twice"
+            yield Mistake(("access", "roles", position, "name"), message, "rename one of the two roles")
+        seen |= {name} - {UNKNOWN_NAME}
 
 
 @rule
@@ -35,11 +46,11 @@ def undeclared_roles(platform: PartialPlatform) -> Iterator[Mistake]:
 @rule
 def unknown_resources(platform: PartialPlatform) -> Iterator[Mistake]:
     """Report a resource of a role that is misspelt, of another API group, or cluster-scoped."""
-    for role in platform.access.roles:
+    for position, role in enumerate(platform.access.roles):
         for number, own in enumerate(role.rules):
-            for position, resource in enumerate(own.resources):
+            for index, resource in enumerate(own.resources):
                 if problem := _explain_unfit(own.api_groups, resource.partition("/")[0]):
-                    yield Mistake(_place(platform, role, number, "resources", position), *problem)
+                    yield Mistake(_place(platform, position, number, "resources", index), *problem)
 
 
 @rule
@@ -49,14 +60,14 @@ def unwritable_resources(platform: PartialPlatform) -> Iterator[Mistake]:
         return
     for_all = {*TEAM_RESOURCES, *platform.policies.workloads.kinds}
     anywhere = for_all.union(*(tenant.workloads.kinds for tenant in platform.tenants.values()))
-    for role in platform.access.roles:
+    for position, role in enumerate(platform.access.roles):
         for number, own in enumerate(role.rules):
             if forbidden := [resource for resource in _written(own) if resource not in anywhere]:
                 kinds = [resource for resource in forbidden if "/" not in resource]
                 addition = f", or add {format_names(kinds)} to `policies.workloads.kinds`" if kinds else ""
                 message = f"the admission rule `kinds` lets no member of a team write {format_names(forbidden)}"
                 fix = f"remove {format_names(own.writes)}{addition}"
-                yield Mistake(_place(platform, role, number, "verbs"), message, fix)
+                yield Mistake(_place(platform, position, number, "verbs"), message, fix)
         yield from _unwritable_by_tenants(platform, role, anywhere - for_all)
 
 
@@ -85,14 +96,24 @@ def _written(own: RoleRule) -> list[str]:
     ]
 
 
-def _place(platform: PartialPlatform, role: TeamRole, number: int, *field: str | int) -> Steps:
-    """Return the path of a part of a rule; of the role, if invalid rules may change the position of the rule."""
-    names = platform.names["roles"]
-    if role.name not in names:
-        return ("access", "roles")
-    is_whole = platform.rule_counts.get(role.name, len(role.rules)) == len(role.rules)
+def _place(platform: PartialPlatform, position: int, number: int, *field: str | int) -> Steps:
+    """Return the path of a part of a rule, or of the role or all roles if invalid ones may change the position.
+
+    Args:
+        platform: the platform.
+        position: the position of the role in the section `access`.
+        number: the position of the rule in the role.
+        field: the path of the part in the rule.
+    """
+    names, roles = platform.names["roles"], platform.access.roles
+    role = roles[position]
+    if len(names) != len(roles):  # the file has roles that are no mappings
+        if names.count(role.name) != 1:
+            return ("access", "roles")
+        position = names.index(role.name)
+    is_whole = platform.rule_counts.get(position, len(role.rules)) == len(role.rules)
     part = ("rules", number, *field) if is_whole else ()
-    return ("access", "roles", names.index(role.name), *part)
+    return ("access", "roles", position, *part)
 
 
 def _explain_unfit(groups: Sequence[str], resource: str) -> tuple[str, str] | None:

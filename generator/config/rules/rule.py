@@ -45,8 +45,8 @@ class PartialPlatform:
         renamed_from: the earlier name of the platform; empty if it is not a string.
         removed: the keys of `removed` that are strings.
         patched_tenants: position of a patch → the tenant in its target, for patches with a tenant.
-        rule_counts: role of `access.roles` → the number of its rules in the file, also invalid ones; empty for a
-            Platform.
+        rule_counts: position of a role in `access.roles` → the number of its rules in the file, also invalid ones;
+            empty for a Platform.
         names: section → the names of all of its entries, valid or not, in the order of the file.
         cluster: the section `cluster`, with the default in place of each invalid field. `policies`, `access`,
             `isolation`, `queues` and `gitops` have this form too.
@@ -79,7 +79,7 @@ class PartialPlatform:
     renamed_from: str = ""
     removed: tuple[str, ...] = ()
     patched_tenants: Mapping[int, str] = field(default_factory=dict)
-    rule_counts: Mapping[str, int] = field(default_factory=dict)
+    rule_counts: Mapping[int, int] = field(default_factory=dict)
     invalid_fields: frozenset[str] = frozenset()
     unclear_pools: frozenset[int] = frozenset()
     stand_in: str | None = None
