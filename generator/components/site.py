@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from constructs import Construct
 
@@ -11,6 +12,7 @@ from generator.config.model.patches import Extra
 from generator.config.platform import Platform
 from generator.documents.load import Path
 from generator.documents.messages import format_path
+from generator.documents.python import shorten_path
 from generator.errors import Problem
 from generator.manifests import Body, Manifest
 from generator.patches.apply import Patch, Patching
@@ -78,6 +80,6 @@ def patching_of(platform: Platform, app: ManifestApp) -> Patching:
         Patch(patch.target.selection, patch.change, path=("patches", position))
         for position, patch in enumerate(platform.patches)
     ]
-    patches += app.patches
+    patches += [replace(patch, file=shorten_path(patch.file, app.file)) for patch in app.patches]
     namespaces = {home.name: tenant.name for tenant in platform.tenants for home in tenant.homes} if patches else {}
     return Patching(patches, namespaces)

@@ -5,6 +5,7 @@ All Python of the user runs by `run_python`, so that `forbid_python` refuses all
 
 from __future__ import annotations
 
+import os.path
 import re
 import runpy
 import sys
@@ -60,6 +61,16 @@ def run_python(file: Path, name: str, fix: str, passed: type[Exception] = Mpigen
     """
     if forbidden := find_forbidden(file):
         raise ConfigError((forbidden,))
+    try:
+        return _run(file, name, fix, passed)
+    except MpigenError as error:
+        error.problems = tuple(
+            replace(problem, file=shorten_path(problem.file, str(file))) for problem in error.problems
+        )
+        raise
+
+
+def _run(file: Path, name: str, fix: str, passed: type[Exception]) -> dict[str, Any]:
     folder = file.resolve().parent
     with _siblings_importable(folder), forbid_side_effects(folder) as refused:
         try:
@@ -116,7 +127,8 @@ _SIBLINGS: dict[str, tuple[object, Path]] = {}
 def find_failure(error: BaseException, file: Path, fix: str) -> Problem:
     """Return the problem for an exception of the user's code, with the line and the method that raised it."""
     if isinstance(error, SyntaxError) and error.filename and Path(error.filename).is_file():
-        return Problem(f"not Python: {error.msg}", "", error.filename, error.lineno or 0, error.offset or 0)
+        source = shorten_path(error.filename, str(file))
+        return Problem(f"not Python: {error.msg}", "", source, error.lineno or 0, error.offset or 0)
     text = str(error)
     if isinstance(error, KeyError) and " " in text:  # a sentence, and not a key: `str` puts it in quotes
         text = str(error.args[0])
@@ -130,7 +142,23 @@ def find_failure(error: BaseException, file: Path, fix: str) -> Problem:
         fix = 'create the object in a chart: `cdk8s.Chart(app, "NAME")`'
     if Path(place).parent.name == "_jsii":
         fix = "run `cdk8s import` again, and commit all files that it writes"
-    return Problem(message, fix, place, line)
+    return Problem(message, fix, shorten_path(place, str(file)), line)
+
+
+def shorten_path(module: str, file: str) -> str:
+    """Return the path of a Python file as a user would write it, because Python gives imported modules absolute paths.
+
+    Args:
+        module: the path in the code of a module.
+        file: the platform file, or another file of the user that mpigen runs; empty for none. If its path is relative
+            to the working folder, the result is too, for modules in the same folder or below the working folder.
+    """
+    if not file or not os.path.isabs(module):  # noqa: PTH117 - a path such as `<string>` is not a file
+        return module
+    folder = Path(file).resolve().parent
+    beside = os.path.relpath(module, folder)
+    path = os.path.normpath(Path(file).parent / beside)
+    return module if beside.startswith("..") and path.startswith("..") else path
 
 
 def _shorten(text: str) -> str:

@@ -18,6 +18,7 @@ from generator.documents.files import read_file
 from generator.documents.load import load
 from generator.documents.locate import locate_all
 from generator.documents.messages import format_path, parse_path
+from generator.documents.python import shorten_path
 from generator.errors import MpigenError, Problem
 from generator.hazards import days
 from generator.hazards.settings import RULES, Hazard
@@ -96,13 +97,7 @@ def _locate_in_python(path: tuple[str, ...], platform: Platform, file: Path) -> 
             break
         if isinstance(value, Section) and value.declared_at[1]:
             place, line = value.declared_at
-    return Written(".".join(path), line, file="" if place in ("", str(file)) else _shorten(place, file))
-
-
-def _shorten(module: str, file: Path) -> str:
-    """Return the path of a module in the form in which the user named the platform file, if they share a folder."""
-    folder = file.resolve().parent
-    return str(file.parent / Path(module).relative_to(folder)) if Path(module).is_relative_to(folder) else module
+    return Written(".".join(path), line, file="" if place in ("", str(file)) else shorten_path(place, str(file)))
 
 
 _SECTIONS = ("patches", "extra", "tenants")

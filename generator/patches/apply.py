@@ -10,6 +10,7 @@ from typing import Any
 
 from generator.documents.load import Path
 from generator.documents.messages import format_path, format_value
+from generator.documents.python import shorten_path
 from generator.errors import ConfigError, MpigenError, Problem
 from generator.manifests import Body, Manifest
 from generator.objects.fields import mapping
@@ -55,7 +56,7 @@ class Patch:
             return _locate(lambda change: merge(body, change), self.change, ("merge",))
         if not callable(self.change):
             return _locate(lambda change: apply_operations(body, change), self.change, ("json",))
-        return _call(self.change, body)
+        return _call(self.change, body, self.file)
 
 
 def _locate(apply: Callable[[Any], Body], change: Any, path: Path) -> Body:
@@ -65,20 +66,25 @@ def _locate(apply: Callable[[Any], Body], change: Any, path: Path) -> Body:
         raise PatchError(error.message, error.fix, (*path, *error.path)) from None
 
 
-def describe_function(function: Function) -> str:
-    """Return the name of a function with its file and line, such as ``tune` (mpigen_platform.py:12)``."""
+def describe_function(function: Function, file: str) -> str:
+    """Return the name of a function with its file and line, such as ``tune` (mpigen_platform.py:12)``.
+
+    Args:
+        function: the function.
+        file: the file with the patch, as the user named it. The path of the function gets the same form.
+    """
     name = getattr(function, "__qualname__", type(function).__name__)
     code = getattr(function, "__code__", None)
-    return f"`{name}` ({code.co_filename}:{code.co_firstlineno})" if code else f"`{name}`"
+    return f"`{name}` ({shorten_path(code.co_filename, file)}:{code.co_firstlineno})" if code else f"`{name}`"
 
 
-def _call(function: Function, body: Body) -> Body:
+def _call(function: Function, body: Body, file: str) -> Body:
     """Call a function with a copy of an object, and return its result as plain data.
 
     Raises:
         PatchError: the function raises an exception, or returns no object of plain data.
     """
-    name = describe_function(function)
+    name = describe_function(function, file)
     try:
         result: Any = function(copy.deepcopy(body))
     except MpigenError:
