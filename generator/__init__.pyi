@@ -80,6 +80,7 @@ from generator.config.model.fabric_parts import FabricShare as FabricShare  # si
 from generator.config.model.fabric_parts import Nics as Nics  # since 0.1.0
 from generator.config.model.fabric_parts import NodeSetup as NodeSetup  # since 0.1.0
 from generator.config.model.fabrics import Fabric as Fabric  # since 0.1.0
+from generator.config.model.devices import DeviceType as DeviceType  # since 0.1.0
 from generator.config.model.families import MpiFamily as MpiFamily  # since 0.1.0
 from generator.config.model.isolation import ApiServer as ApiServer  # since 0.1.0
 from generator.config.model.isolation import Egress as Egress  # since 0.1.0

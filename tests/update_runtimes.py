@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from generator import App, Cluster, MpiRuntime, Platform, Pool, Runtime
+from generator.config.model.devices import DeviceType
 from generator.config.model.fabrics import Fabric
 from generator.documents.emit import Emitter
 from generator.facts.devices import DeviceKind
@@ -19,7 +20,8 @@ from tests.conftest import ROOT
 from tests.hooked import AllHooks
 
 FOLDER = ROOT / "tests/fixtures/runtimes"
-POOLS = {
+OWN = DeviceType(name="acme-npu", resource="acme.example.com/npu", environment={"ACME_NPU_RUNTIME": "mpi"})
+POOLS: dict[str, Pool] = {
     pool.device: pool
     for pool in (
         Pool(name="cpu", nodes=4, allocatable={"cpu": 64, "memory": "256Gi"}),
@@ -28,6 +30,7 @@ POOLS = {
         Pool(name="amd", nodes=4, allocatable={"cpu": 192, "memory": "2Ti", "amd.com/gpu": 8}),
         Pool(name="intel", nodes=4, allocatable={"cpu": 96, "memory": "1Ti", "gpu.intel.com/xe": 4}),
         Pool(name="gaudi", nodes=4, allocatable={"cpu": 152, "memory": "1Ti", "habana.ai/gaudi": 8}),
+        Pool(name="own", nodes=4, allocatable={"cpu": 96, "memory": "1Ti", OWN.resource: 4}).with_devices([OWN.device]),
     )
 }
 RACKS = Pool(
@@ -169,7 +172,7 @@ def wired(pool: Pool, fabric: str) -> Pool:
 
 def rendered(on: Pool | str, cluster: Cluster | None = None, **options: Any) -> str:
     """Return a runtime as YAML."""
-    pool = POOLS[on] if isinstance(on, str) else on  # type: ignore[index]
+    pool = POOLS[on] if isinstance(on, str) else on
     runtime = Runtime.model_validate({"name": "runtime", "pool": pool.name, "image": IMAGE, **options})
     return Emitter().emit(training_runtimes(runtime, pool, cluster or Cluster()))
 

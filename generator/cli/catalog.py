@@ -33,7 +33,9 @@ _DECLARED = (
     "TENANTS",
     "NOTE",
 )
+_DEVICES = ("DEVICE", "RESOURCE", "LIKE", "AT MOST", "DESCRIPTION")
 _SERVERS = ("SERVER", "ACCELERATORS", "TYPE", "NICS", "GBIT/S EACH", "ATTACHED BY", "DESCRIPTION")
+_OF_DEVICE = ("name", "resource", "like", "most", "title")
 _file = click.Path(path_type=Path)
 
 
@@ -63,7 +65,7 @@ def runtimes() -> None:
 @no_python_option
 @format_option
 def list_runtimes(platform: Path | None, form: str) -> None:
-    """List all families, or with PLATFORM its runtimes and its own families."""
+    """List all families, or with PLATFORM its runtimes, families and devices."""
     from generator.facts.families import FAMILIES
     from generator.jobs import contract
 
@@ -75,10 +77,14 @@ def list_runtimes(platform: Path | None, form: str) -> None:
     declaration = load_declared(platform)
     facts = [contract.runtime_facts(declaration, runtime) for runtime in declaration.runtimes]
     own = [contract.family_facts(entry.family) for entry in declaration.families]
-    summary = {"platform": declaration.platform, "runtimes": facts, "families": own}
+    devices = [contract.device_facts(entry) for entry in declaration.devices]
+    summary = {"platform": declaration.platform, "runtimes": facts, "families": own, "devices": devices}
     lines = [*table.table(_DECLARED, [_runtime_row(runtime) for runtime in facts], table_width())]
     if own:
         lines += ["", *table.table(_FAMILIES, [_family_row(family) for family in own], table_width())]
+    if devices:
+        rows = [tuple(str(device[key] or "") for key in _OF_DEVICE) for device in devices]
+        lines += ["", *table.table(_DEVICES, rows, table_width())]
     show(form, summary, lines)
 
 

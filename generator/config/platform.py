@@ -28,6 +28,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError, from_json
 from generator.config.mistakes import RULE_BROKEN, Mistake, mistakes_in
 from generator.config.model.access import SUPERUSERS, Callers, PlatformAccess, to_callers
 from generator.config.model.cluster import Cluster, GitOps
+from generator.config.model.devices import DeviceType
 from generator.config.model.fabrics import Fabric
 from generator.config.model.families import MpiFamily
 from generator.config.model.fields import MappingOf, Name, Section, Steps, invalid, sort_keys
@@ -89,6 +90,10 @@ class Platform(Section):
     every change."""
     cluster: Cluster = Field(default=Cluster(), examples=[{"distribution": "openshift"}])
     """The cluster that the manifests are for: its distribution, network and versions."""
+    devices: tuple[DeviceType, ...] = Field(
+        default=(), examples=[[{"name": "acme-npu", "resource": "acme.example.com/npu", "most": 8}]]
+    )
+    """Device types of your own, which pools can have in addition to the accelerators of mpigen."""
     servers: tuple[ServerType, ...] = Field(
         default=(), examples=[[{"name": "acme-h100", "like": "hgx-h100", "fabric": {"perNode": 4}}]]
     )
@@ -186,7 +191,8 @@ class Platform(Section):
     @field_validator("pools")
     @classmethod
     def _have_fabrics(cls, value: tuple[Pool, ...], info: ValidationInfo) -> tuple[Pool, ...]:
-        return tuple(pool.wired(info.data.get("fabrics", ())) for pool in value)
+        own = [entry.device for entry in info.data.get("devices", ())]
+        return tuple(pool.wired(info.data.get("fabrics", ())).with_devices(own) for pool in value)
 
     @field_validator("runtimes")
     @classmethod

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ValidationError
 from generator.config.mistakes import Mistake, mistakes_in
 from generator.config.model.access import PlatformAccess
 from generator.config.model.cluster import Cluster, GitOps
+from generator.config.model.devices import DeviceType
 from generator.config.model.fabrics import Fabric
 from generator.config.model.families import MpiFamily
 from generator.config.model.fields import Section, Steps, copy_unchecked
@@ -29,6 +30,7 @@ from generator.config.rules.rule import UNKNOWN_NAME, PartialPlatform
 from generator.objects.fields import indexed_mappings, mapping
 
 LISTS: Mapping[str, type[Section]] = {
+    "devices": DeviceType,
     "servers": ServerType,
     "fabrics": Fabric,
     "pools": Pool,
@@ -97,7 +99,8 @@ def salvage(
     names = {section: _names_of(section, data, aliases.values()) for section in LISTS}
     pools, fabrics = entries["pools"], entries["fabrics"].known.values()
     lists: dict[str, Any] = {section: kept.known for section, kept in entries.items()}
-    lists["pools"] = {index: pool.wired(fabrics) for index, pool in pools.known.items()}
+    devices = [entry.device for entry in entries["devices"].known.values()]
+    lists["pools"] = {index: pool.wired(fabrics).with_devices(devices) for index, pool in pools.known.items()}
     families = [entry.family for entry in entries["families"].known.values()]
     lists["runtimes"] = {index: runtime.with_family(families) for index, runtime in lists["runtimes"].items()}
     mappings: dict[str, Any] = {section: kept.section for section, kept in sections.items()}
@@ -119,6 +122,7 @@ def salvage(
             "priorities": _priority_names(data.get("queues")),
             "roles": _role_names(data.get("access")),
         },
+        invalid_families=entries["families"].shapeless,
         pools_without_resources=pools.shapeless,
         pools_without_nodes=frozenset(
             pool.name for index, pool in {**pools.known, **pools.shapeless}.items() if "nodes" in pools.invalid[index]
@@ -224,7 +228,7 @@ def _names_of(section: str, data: Mapping[str, Any], fields: Collection[str]) ->
 
 def _is_shapeless(section: str, invalid: set[str]) -> bool:
     """Return True if an invalid field sets the resources of a pool or a fabric, or any field of a family is."""
-    if section in ("families", "servers"):
+    if section in ("devices", "families", "servers"):
         return bool(invalid)
     if section == "fabrics":
         return bool(invalid - _NOT_OF_DEVICES)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from typing import Literal
 
 from generator.facts.table import read_rows
 
-DeviceKind = Literal["cpu", "nvidia", "nvidia-mig", "amd", "intel", "gaudi"]
+Accelerator = Literal["nvidia", "nvidia-mig", "amd", "intel", "gaudi"]
+DeviceKind = Literal["cpu", "nvidia", "nvidia-mig", "amd", "intel", "gaudi", "other"]
+OTHER: Literal["other"] = "other"
+"""The kind of a device type of the platform file that is like no device of mpigen."""
 _LONGEST = 100  # characters; a longer name is not compared with known names
 
 
@@ -20,8 +23,11 @@ class Device:
 
     Attributes:
         resource: a pattern of the extended resources that stand for one device.
-        most: the largest number of devices of the kind in one node, unless several pods share a device.
+        most: the largest number of devices of the kind in one node, unless several pods share a device; 0 if unknown.
         why: the reason for `most`.
+        name: the name of a device type of the platform file; empty for a device of mpigen.
+        offered: the extended resource of a device type of the platform file.
+        environment: variables of all ranks, for a device type of the platform file.
     """
 
     kind: DeviceKind
@@ -29,6 +35,9 @@ class Device:
     resource: str
     most: int
     why: str
+    name: str = ""
+    offered: str = ""
+    environment: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from generator.facts.devices import DeviceKind
 from generator.facts.table import read_rows
 
 FamilyName = Literal[
@@ -44,6 +43,7 @@ class Family:
         default_image: the default image on CPU pools; empty if there is no public image.
         cpu_ranks: number of ranks on a CPU node; 0 for one rank per whole CPU.
         rank_variables: True if ranks get RANK, WORLD_SIZE, LOCAL_RANK and MASTER_ADDR, as PyTorch reads them.
+        devices: kinds of devices of mpigen, and names of device types of the platform file.
         not_on: device → why the family does not run on it.
         unproven: device → why no source or test shows if the family runs on it.
         like: the family of mpigen that a family of the platform file resembles; empty for a family of mpigen.
@@ -56,15 +56,15 @@ class Family:
     title: str
     mpi: str
     framework: str
-    devices: tuple[DeviceKind, ...]
+    devices: tuple[str, ...]
     image: str
     command: tuple[str, ...]
     limits: tuple[str, ...]
     default_image: str = ""
     cpu_ranks: int = 0
     rank_variables: bool = False
-    not_on: Mapping[DeviceKind, str] = field(default_factory=dict)
-    unproven: Mapping[DeviceKind, str] = field(default_factory=dict)
+    not_on: Mapping[str, str] = field(default_factory=dict)
+    unproven: Mapping[str, str] = field(default_factory=dict)
     like: str = ""
     label: str = ""
     own_image: str = ""
@@ -76,7 +76,7 @@ class Family:
         return self.like or self.name
 
     @property
-    def default_image_devices(self) -> tuple[DeviceKind, ...]:
+    def default_image_devices(self) -> tuple[str, ...]:
         """Return the devices of pools on which the default image runs; none without a default image."""
         if self.own_image:
             return self.devices

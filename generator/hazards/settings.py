@@ -63,14 +63,18 @@ def unknown_resource(platform: Platform) -> Iterator[Hazard]:
 
     mpigen knows no device plugin that offers a resource in `allocatable` of a pool, or knows no GPU that has the MIG
     profile. If the name is misspelt, no node offers the resource, and pods that request it stay Pending. If the name is
-    right, add it to `cluster.resources`.
+    right, add it to `cluster.resources`, or to `devices` if ranks run on it.
 
     Source: generator/facts/devices.yaml and mig.yaml name the source of each device and MIG profile
     """
     own = {*platform.cluster.resources, *(name for fabric in platform.fabrics for name in fabric.requests)}
+    own |= {device.resource for device in platform.devices}
     for pool in platform.pools:
         for resource in pool.allocatable:
-            profile = resource.removeprefix(MIG_PREFIX).removesuffix(".shared")
+            profile, declaration = (
+                resource.removeprefix(MIG_PREFIX).removesuffix(".shared"),
+                "add it to `cluster.resources`",
+            )
             if "/" not in resource or resource in own:
                 continue
             if resource.startswith(MIG_PREFIX) and profile not in known_profiles():
@@ -80,6 +84,7 @@ def unknown_resource(platform: Platform) -> Iterator[Hazard]:
                     "request it stay Pending"
                 )
             elif not is_known(resource):
+                declaration += ", or to `devices` if ranks run on it"
                 message = f"no device plugin that mpigen knows offers `{resource}`"
                 why = (
                     f"if the name is misspelt, no node offers `{resource}`; if the name is right, ranks get it "
@@ -91,7 +96,7 @@ def unknown_resource(platform: Platform) -> Iterator[Hazard]:
                 ("pools", pool.name, "allocatable", resource),
                 message,
                 why,
-                f"if `kubectl describe node` lists `{resource}`, add it to `cluster.resources`, else correct the name",
+                f"if `kubectl describe node` lists `{resource}`, {declaration}, else correct the name",
             )
 
 
@@ -101,23 +106,28 @@ def many_devices(platform: Platform) -> Iterator[Hazard]:
 
     `allocatable` is about one node, but lists more devices than any server has, such as 64 `nvidia.com/gpu`. Often 64
     is the number of the whole pool, and no node has room for a pod that requests 64. If pods share devices, add the
-    label `nvidia.com/gpu.sharing-strategy` to the pool. The check skips a pool whose labels or fabric name a server
-    that mpigen knows: mpigen rejects more GPUs than this server has.
+    label `nvidia.com/gpu.sharing-strategy` to the pool. For a device type of `devices`, the check compares the number
+    with `most`. It skips other devices of a pool whose labels or fabric name a server that mpigen knows: mpigen rejects
+    more GPUs than this server has.
 
     Source: generator/facts/devices.yaml names the source of each device
     """
     for pool in platform.pools:
         for resource, amount in pool.allocatable.items():
-            device = device_of(resource)
-            if device is None or shares_devices(pool, resource) or hardware_of(pool).count:
+            own = pool.own_device if resource == pool.accelerator else None
+            device = own or device_of(resource)
+            if device is None or not device.most or shares_devices(pool, resource):
                 continue
+            if hardware_of(pool).count and not own:
+                continue
+            right = ", or correct `most` of the device type" if own else ""
             if amount.value > device.most:
                 yield Hazard(
                     ("pools", pool.name, "allocatable", resource),
                     f"`{amount}` of {resource} on one node: {device.why}",
                     f"if `{amount}` is the number of the whole pool, no node has room for a pod that requests all of "
                     "them; if pods share devices, several ranks run on one device",
-                    "write the number of devices of one node; if pods share devices, add the nodes' label "
+                    f"write the number of devices of one node{right}; if pods share devices, add the nodes' label "
                     f"`{resource}.sharing-strategy` to the pool",
                 )
 

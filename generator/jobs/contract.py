@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, get_args
 
+from generator.config.model.devices import DeviceType
 from generator.config.model.runtimes import HOME, Runtime, fabric_of
 from generator.config.platform import Platform
+from generator.facts.devices import OTHER, DeviceKind
 from generator.facts.families import FAMILIES, MPI, Family
 from generator.facts.names import SSH_PORT
 from generator.jobs.reach import Reach, reaches
@@ -41,6 +43,19 @@ def family_facts(family: Family) -> Facts:
     }
 
 
+def device_facts(entry: DeviceType) -> Facts:
+    """Return a device type of the platform file as JSON data. `most` is 0 if it is unknown."""
+    device = entry.device
+    return {
+        "name": device.name,
+        "title": device.title,
+        "resource": device.offered,
+        "like": entry.like or "",
+        "most": device.most,
+        "environment": dict(device.environment),
+    }
+
+
 def runtime_facts(platform: Platform, runtime: Runtime) -> Facts:
     """Return the contract of a platform's runtime as JSON data."""
     pool = platform.pool(runtime.pool)
@@ -49,7 +64,7 @@ def runtime_facts(platform: Platform, runtime: Runtime) -> Facts:
         "name": runtime.name,
         "family": runtime.use,
         "pool": pool.name,
-        "device": pool.device,
+        "device": pool.device_name,
         "image": runtime.pod_image,
         "nodes": runtime.nodes or DEFAULT_HOSTS,
         "ranksPerNode": size.slots,
@@ -58,7 +73,7 @@ def runtime_facts(platform: Platform, runtime: Runtime) -> Facts:
         "sharedMemory": str(size.shared_memory),
         "launcher": "separate" if runtime.has_separate_launcher else "node",
         "launcherResources": {name: str(amount) for name, amount in launcher_resources(runtime, size).items()},
-        "environment": launcher_environment(runtime, size, pool.device, fabric_of(runtime, pool)),
+        "environment": launcher_environment(runtime, size, pool.device, fabric_of(runtime, pool), pool.own_environment),
         "volumes": {volume.mount_path: volume.claim or str(volume.scratch) for volume in runtime.volumes},
         "tenants": list(runtime.tenants),
         "hosts": _hosts(platform, runtime),
@@ -170,9 +185,13 @@ def _limits(family: Family) -> Iterator[str]:
 
 
 def _variables(family: Family) -> list[str]:
-    """Return the names of the variables that mpigen sets for a family, on the first kind of device in its list."""
+    """Return the names of the variables that mpigen sets for a family, on the first device of mpigen in its list.
+
+    Without such a device, on a device that mpigen does not know.
+    """
     runtime = Runtime(name="any", use=family.name, pool="any").with_family([family])
-    return list(launcher_environment(runtime, NodeSize(1, 1, {}, ZERO), family.devices[0]))
+    device = next((kind for kind in get_args(DeviceKind) if kind in family.devices), OTHER)
+    return list(launcher_environment(runtime, NodeSize(1, 1, {}, ZERO), device))
 
 
 def _options(family: Family) -> list[str]:

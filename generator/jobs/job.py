@@ -12,11 +12,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from generator.config.model.fields import to_seconds
+from generator.config.model.pools import Pool
 from generator.config.model.runtimes import Runtime, fabric_of
 from generator.config.model.tenants import Tenant
 from generator.config.platform import Platform
 from generator.documents.messages import format_value
 from generator.errors import Problem, suggest
+from generator.facts.devices import OTHER
 from generator.facts.names import JOB_LABEL, JOB_POLICY, OWNER, PRIORITY_CLASS, QUEUE_NAME
 from generator.jobs import smoke
 from generator.jobs.reach import JobError, Reach, fewest_hosts, others_for, reach, runtime_for, tenant_for
@@ -179,7 +181,10 @@ def new_job(platform: Platform, request: Request) -> Job:
             },
         }
     )
-    notes = [*_notes(runtime, request), *(smoke.benchmark_notes(measured) if measured else ())]
+    notes = [
+        *_notes(runtime, platform.pool(runtime.pool), request),
+        *(smoke.benchmark_notes(measured) if measured else ()),
+    ]
     notes += _contention_notes(tenant, nodes, far)
     return Job(body, tenant, runtime, tuple(notes))
 
@@ -270,7 +275,7 @@ def _namespace_problems(request: Request, tenant: Tenant) -> Iterator[Problem]:
         yield Problem(message, suggest(request.namespace, homes), path="--namespace")
 
 
-def _notes(runtime: Runtime, request: Request) -> Iterator[str]:
+def _notes(runtime: Runtime, pool: Pool, request: Request) -> Iterator[str]:
     if runtime.deprecated:
         yield f"runtime `{runtime.name}` is deprecated: ask your platform admins for its successor"
     if runtime.placement and runtime.placement.required:
@@ -278,6 +283,9 @@ def _notes(runtime: Runtime, request: Request) -> Iterator[str]:
         yield f"all pods must be in {place}: if the job needs more nodes than one has, Kueue never admits the job"
     if request.is_smoke and not runtime.declared_image and not request.fabric:
         yield f"{runtime.family.default_image} has no program that calls MPI: the job tests only that all ranks start"
+    if request.is_smoke and pool.device == OTHER and runtime.family.framework != "mpi":
+        title, device = runtime.family.title, pool.device_name
+        yield f"the ranks sum on CPUs, because mpigen does not know how {title} uses `{device}`"
     if not request.is_smoke and not request.command:
         yield "the command is an example: pass your own after `--`"
     if request.command and not any(_STARTER.search(word) for word in request.command):

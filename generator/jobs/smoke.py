@@ -18,7 +18,7 @@ from generator.config.model.fabrics import Fabric
 from generator.config.model.pools import Pool
 from generator.config.model.runtimes import Runtime
 from generator.errors import Problem
-from generator.facts.devices import DeviceKind
+from generator.facts.devices import OTHER, DeviceKind
 from generator.facts.families import MPI
 from generator.facts.names import GPU_CLIQUE
 from generator.jobs.fabrics import SOUND_SHARE, sound_bandwidth
@@ -33,6 +33,7 @@ _TORCH: Mapping[DeviceKind, tuple[str, str]] = {
     "amd": ("nccl", "cuda"),  # ROCm's PyTorch uses the names of CUDA
     "intel": ("xccl", "xpu"),
     "gaudi": ("hccl", "hpu"),
+    "other": ("gloo", "cpu"),  # how PyTorch names the device is unknown
 }
 
 
@@ -118,7 +119,7 @@ class Benchmark:
     @property
     def nics(self) -> float:
         """Return the number of NICs that carry data: all NICs of a node, times the share of its devices in one pod."""
-        if self.pool.device == "cpu":
+        if not self.pool.accelerator:
             return self.fabric.per_node
         offered = self.pool.offered[self.pool.accelerator].value
         mine = node_size(self.runtime, self.pool).slots
@@ -170,7 +171,7 @@ def benchmark_problems(measured: Benchmark, *, has_own_command: bool) -> Iterato
     if not measured.link:
         message = f"the speed of a NIC of `{measured.fabric.name}` is unknown"
         yield Problem(message, "pass --link GBIT, or name the `server` of the fabric", path="--link")
-    if measured.is_of_devices and measured.pool.device == "cpu":
+    if measured.is_of_devices and measured.pool.device in ("cpu", OTHER):
         message = (
             f"ranks of `{runtime.name}` sum on CPUs, which takes longer than sending, so the fabric is not measured"
         )
@@ -188,7 +189,7 @@ def benchmark_notes(measured: Benchmark) -> Iterator[str]:
         is_timed = measured.has_rdma_latency and not measured.is_of_devices
         small = f", and less than {_TOO_SLOW} us for a small message" if is_timed else ""
         yield f"expected of `{measured.fabric.name}`: {measured.at_least:g} {unit} or more{small}"
-    if measured.pool.device != "cpu":
+    if measured.pool.device not in ("cpu", OTHER):
         yield from _of_devices(measured)
     if not measured.is_of_devices:
         yield f"if the image has this program, pass `-- {MPI[measured.runtime.family.mpi].bandwidth_test}` to run it"

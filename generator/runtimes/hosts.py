@@ -107,7 +107,7 @@ def _fabric_resources(runtime: Runtime, pool: Pool) -> dict[str, Quantity]:
 
 
 def _ranks(runtime: Runtime, resources: dict[str, Quantity], pool: Pool) -> int:
-    if pool.device == "cpu" and runtime.family.cpu_ranks:
+    if not pool.accelerator and runtime.family.cpu_ranks:
         return runtime.family.cpu_ranks
     counted = resources.get(pool.accelerator) or resources.get("cpu", _ONE)
     return max(int(counted.value), 1)

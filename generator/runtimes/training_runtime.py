@@ -68,7 +68,7 @@ def pod_parts(runtime: Runtime, pool: Pool, cluster: Cluster, *, patience: int, 
         cluster,
         fabric,
         size,
-        environment=launcher_environment(runtime, size, pool.device, fabric),
+        environment=launcher_environment(runtime, size, pool.device, fabric, pool.own_environment),
         volumes=tuple(map(declared_volume, runtime.volumes)),
         patience=patience,
         residency=residency,
@@ -84,11 +84,16 @@ def build_runtimes(parts: PodParts, namespaces: Sequence[str]) -> list[Body]:
 
 
 def launcher_environment(
-    runtime: Runtime, size: NodeSize, device: DeviceKind, fabric: Fabric | None = None
+    runtime: Runtime,
+    size: NodeSize,
+    device: DeviceKind,
+    fabric: Fabric | None = None,
+    of_device: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
     """Return the variables of a launcher pod.
 
-    `environment` of the runtime overrides the variables of its family, which override facts/environment.yaml.
+    `environment` of the runtime overrides the variables of its family. These override the variables of a device type of
+    the platform (`of_device`), which override facts/environment.yaml.
 
     ssh carries the whole environment to every rank, so no command needs `mpirun -x`.
     """
@@ -120,7 +125,7 @@ def launcher_environment(
         "binding": runtime.binding,
         "agents": " ".join(agents),  # each program starts the next, and the last starts the rank
     }
-    return {**job_environment(case, values), **family.environment, **runtime.environment}
+    return {**job_environment(case, values), **(of_device or {}), **family.environment, **runtime.environment}
 
 
 _POD_GROUP_POLICIES: Mapping[str, Body] = {

@@ -23,6 +23,7 @@ BLOCKS = {block.title: block.text for block in blocks(ROOT / "docs/tasks/add-a-c
 HOOKS = (ROOT / "docs/tasks/extend-a-runtime.md").read_text("utf-8")
 FAMILY = {block.title: block.text for block in blocks(ROOT / "docs/tasks/add-a-family.md") if block.title}
 SERVER = {block.title: block.text for block in blocks(ROOT / "docs/tasks/add-a-server.md") if block.title}
+DEVICE = {block.title: block.text for block in blocks(ROOT / "docs/tasks/add-a-device.md") if block.title}
 EXTENDED = re.findall(r"```python title=\"mpigen_platform.py\"\n(.*?)```", HOOKS, flags=re.DOTALL)
 
 
@@ -75,7 +76,8 @@ def test_a_check_that_fails_writes_nothing(tmp_path: Path, mpigen: Run) -> None:
 def test_the_python_of_the_guides_is_typed(tmp_path: Path) -> None:
     """mypy runs once for all of them, because each run reads mpigen again."""
     (tmp_path / "company.py").write_text(textwrap.dedent(BLOCKS["checks/company.py"]))
-    for number, recipe in enumerate([RECIPE, *EXTENDED, FAMILY["mpigen_platform.py"], SERVER["mpigen_platform.py"]]):
+    own = [page["mpigen_platform.py"] for page in (FAMILY, SERVER, DEVICE)]
+    for number, recipe in enumerate([RECIPE, *EXTENDED, *own]):
         (tmp_path / f"recipe_{number}.py").write_text(recipe)
     (tmp_path / "mypy.ini").write_text("[mypy]\nplugins = pydantic.mypy\n")
     command = [sys.executable, "-m", "mypy", "--strict", "--no-incremental", "--follow-imports=silent", "."]

@@ -128,6 +128,22 @@ def test_a_gang_scheduler_gets_all_pods_of_a_job_and_their_pod_group(
     wait_until("the TrainJob is Complete", lambda: _said(admin.read(training.body), "Complete") is not None)
 
 
+def test_ranks_of_a_job_get_devices_of_a_type_of_the_platform(submit: Callable[..., Training], admin: Client) -> None:
+    training = submit("opt-gang", "npu", 2)
+    wait_until("all pods run", lambda: training.runs(admin))
+    pods = {pod["metadata"]["labels"][ROLE]: pod for pod in training.pods(admin)}
+    requested = {role: _requested(pod).get("npu.example.com/npu") for role, pod in pods.items()}
+    assert requested == {"node": "8", "launcher": None}
+    launcher = {entry["name"]: entry.get("value") for entry in pods["launcher"]["spec"]["containers"][0]["env"]}
+    assert launcher["NPU_RUNTIME"] == "mpi"
+    workload = training.workload(admin)
+    assert workload
+    (nodes,) = (part for part in workload["status"]["admission"]["podSetAssignments"] if part["name"] == "node")
+    assert nodes["resourceUsage"]["npu.example.com/npu"] == "16"
+    _finish(admin, training)
+    wait_until("the TrainJob is Complete", lambda: _said(admin.read(training.body), "Complete") is not None)
+
+
 def test_pods_get_the_additions_of_hooks_and_a_sidecar_does_not_keep_a_job_from_completing(
     submit: Callable[..., Training], admin: Client
 ) -> None:
@@ -207,6 +223,11 @@ def test_queues_without_multikueue_stay_active(options: Deployed, admin: Client)
     assert options.stored
     for name in ("opt-gang", "opt-made", "slack"):
         assert _why(_of_kueue(admin, "ClusterQueue", name)) == ("", "")
+
+
+def _requested(pod: Body) -> dict[str, str]:
+    requests: dict[str, str] = pod["spec"]["containers"][0]["resources"].get("requests", {})
+    return requests
 
 
 def _all_pods(training: Training, admin: Client) -> list[Body] | None:

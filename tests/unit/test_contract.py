@@ -7,13 +7,13 @@ from collections.abc import Iterable
 import pytest
 
 from generator import Platform, Runtime
-from generator.facts.devices import devices
+from generator.facts.devices import OTHER, devices
 from generator.facts.families import FAMILIES, Family
 from generator.jobs import contract
 from generator.runtimes.training_runtime import training_runtimes
 from tests.unit.test_runtimes import POOLS, build, containers, variables
 
-KINDS = {"cpu", *(device.kind for device in devices())}
+KINDS = {"cpu", OTHER, *(device.kind for device in devices())}
 
 
 @pytest.fixture(params=FAMILIES.values(), ids=lambda family: family.name)

@@ -26,7 +26,7 @@ MIG = Pool(name="mig", nodes=2, allocatable={"cpu": 112, "memory": "1Ti", "nvidi
 AMD = Pool(name="amd", nodes=2, allocatable={"cpu": 96, "memory": "1Ti", "amd.com/gpu": 8})
 INTEL = Pool(name="intel", nodes=2, allocatable={"cpu": 96, "memory": "1Ti", "gpu.intel.com/xe": 4})
 GAUDI = Pool(name="gaudi", nodes=2, allocatable={"cpu": 96, "memory": "1Ti", "habana.ai/gaudi": 8})
-POOLS = {pool.device: pool for pool in (CPU, GPU, MIG, AMD, INTEL, GAUDI)}
+POOLS: dict[str, Pool] = {pool.device: pool for pool in (CPU, GPU, MIG, AMD, INTEL, GAUDI)}
 CATALOGUE = [(family.name, device) for family in FAMILIES.values() for device in family.devices]
 
 

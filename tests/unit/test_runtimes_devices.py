@@ -25,7 +25,7 @@ IMAGE = "registry.example.com/mpi:1"
 
 
 def variables(device: str, **options: Any) -> dict[str, str]:
-    pool = POOLS[device]  # type: ignore[index]
+    pool = POOLS[device]
     runtime = Runtime.model_validate({"name": "r", "pool": pool.name, **options})
     return launcher_environment(runtime, node_size(runtime, pool), pool.device)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 from pydantic import AfterValidator, Field
 
@@ -59,11 +59,9 @@ class MpiFamily(Section):
     )
     """An example of the command of a TrainJob. `mpigen job new` writes it into jobs without a command. Default: the
     example of `like`."""
-    devices: Annotated[SetOf[DeviceKind], Field(min_length=1)] | None = Field(
-        default=None, examples=[["cpu", "nvidia"]]
-    )
-    """The devices on which the software runs. The MPI implementation of `like` must run on all of them. Default: the
-    devices of `like`."""
+    devices: Annotated[SetOf[Name], Field(min_length=1)] | None = Field(default=None, examples=[["cpu", "nvidia"]])
+    """The devices on which the software runs: `cpu`, accelerators that `mpigen runtimes` lists, and names of `devices`.
+    The MPI implementation of `like` must run on all of them. Default: the devices of `like`."""
     cpu_ranks: Annotated[int, Field(strict=True, ge=0, le=2**31 - 1)] | None = Field(default=None, examples=[1])
     """The number of ranks of a pod on a CPU pool, unless the runtime sets `processesPerNode`. 0 is one rank per whole
     CPU. Default: the number of `like`."""
@@ -82,7 +80,7 @@ class MpiFamily(Section):
         like = FAMILIES[self.like]
         able = FAMILIES[like.mpi]  # the family of plain programs, which runs wherever the MPI runs
         for device in self.devices or ():
-            if device not in able.devices:
+            if device not in able.devices and device not in self.own_devices:
                 reason = f": {able.not_on[device]}" if device in able.not_on else ""
                 message = f"mpigen does not run {able.title}, the MPI of `{like.name}`, on `{device}`{reason}"
                 yield Fault(message, f"use only: {', '.join(able.devices)}", ("devices",), ("like",))
@@ -94,6 +92,11 @@ class MpiFamily(Section):
             message = f"ranks of a family like `{like.name}` read their rank from these variables"
             fix = "remove this field, or name another family in `like`"
             yield Fault(message, fix, ("rankVariables",), ("like",))
+
+    @property
+    def own_devices(self) -> tuple[str, ...]:
+        """Return the names in `devices` that are no devices of mpigen."""
+        return tuple(name for name in self.devices or () if name not in get_args(DeviceKind))
 
     @property
     def family(self) -> Family:
@@ -113,10 +116,10 @@ class MpiFamily(Section):
             **declared,
         )
 
-    def _devices(self, declared: Collection[DeviceKind]) -> dict[str, Any]:
+    def _devices(self, declared: Collection[str]) -> dict[str, Any]:
         """Return the facts about devices of the family."""
         like = FAMILIES[self.like]
-        devices = tuple(device for device in FAMILIES[like.mpi].devices if device in declared)
+        devices = (*(device for device in FAMILIES[like.mpi].devices if device in declared), *self.own_devices)
         others = [device for device in like.devices if device not in declared]
         new = [device for device in devices if device not in like.devices]
         unproven = {device: why for device, why in like.unproven.items() if device in devices}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from fractions import Fraction
 from functools import cached_property
 from typing import Annotated, Literal, Self
@@ -36,7 +36,7 @@ from generator.config.model.fields import (
     reject,
     sort_keys,
 )
-from generator.facts.devices import DeviceKind, device_kind
+from generator.facts.devices import Device, DeviceKind, device_kind
 from generator.facts.names import HOSTNAME
 from generator.quantities import ZERO, Quantity
 
@@ -184,9 +184,6 @@ class Pool(Section):
             # kueue v0.19.2 apis/kueue/v1beta2/resourceflavor_types.go: topologyName needs a nodeLabel
             fix = "add a label that only the nodes of this pool carry"
             yield Fault("`topology` needs `labels`", fix, ("topology",), ("labels",))
-        if self.device_groups and not self.accelerator:
-            message = "`deviceGroups` has no effect on nodes without accelerators"
-            yield Fault(message, "remove `deviceGroups`", ("deviceGroups",), ("allocatable",))
         for resource, amount in self.daemons.items():
             allocatable = self.allocatable.get(resource, ZERO)
             if amount.value >= allocatable.value:
@@ -203,15 +200,28 @@ class Pool(Section):
         allocatable = _cpu_and_memory_first({**wiring.offered, **declared.allocatable})
         return copy_unchecked(declared, allocatable=allocatable, wiring=wiring, unwired=declared)
 
+    def with_devices(self, own: Iterable[Device]) -> Pool:
+        """Return a copy of the pool with the device type of the platform that its nodes offer.
+
+        If the nodes offer none of these devices, return the pool itself.
+        """
+        device = next((device for device in own if device.offered in self.allocatable), None)
+        return self if device is None else copy_unchecked(self, own_device=device, unwired=self.declared)
+
     @property
     def declared(self) -> Self:
-        """Return the pool without the devices of its fabric."""
+        """Return the pool without the devices of its fabric, and without the device type of its platform."""
         unwired: Self = self.__dict__.get("unwired", self)
         return unwired
 
     @cached_property
     def wiring(self) -> Fabric | None:
         """Return the fabric of the pool; None if the pool has no fabric, or if `wired` has not set the fabric."""
+        return None
+
+    @cached_property
+    def own_device(self) -> Device | None:
+        """Return the device type of the platform that runs ranks; None if `with_devices` has set none."""
         return None
 
     @property
@@ -228,6 +238,8 @@ class Pool(Section):
     @property
     def accelerator(self) -> str:
         """Return the resource of the devices that run ranks; empty for a CPU pool."""
+        if self.own_device:
+            return self.own_device.offered
         return next((resource for resource in self.allocatable if device_kind(resource)), "")
 
     @property
@@ -241,5 +253,19 @@ class Pool(Section):
 
     @property
     def device(self) -> DeviceKind:
-        """Return the kind of device that runs ranks."""
-        return device_kind(self.accelerator) or "cpu"
+        """Return the kind of device that runs ranks; for a device type of the platform, the device that it is like."""
+        return self.own_device.kind if self.own_device else device_kind(self.accelerator) or "cpu"
+
+    @property
+    def device_name(self) -> str:
+        """Return the name of the device that runs ranks: a device type of the platform, or the kind of the device."""
+        return self.own_device.name if self.own_device else self.device
+
+    @property
+    def own_environment(self) -> Mapping[str, str]:
+        """Return the variables of the device type of the platform; empty without one."""
+        return self.own_device.environment if self.own_device else {}
+
+    def runs(self, devices: Collection[str]) -> bool:
+        """Return True if the nodes have one of these devices: kinds of mpigen, or device types of the platform."""
+        return self.device in devices or self.device_name in devices

@@ -5,6 +5,7 @@ from __future__ import annotations
 from generator.config.mistakes import Mistake
 from generator.config.rules import (  # noqa: F401 - importing a module registers its rules
     cluster,
+    devices,
     fabrics,
     patches,
     policies,

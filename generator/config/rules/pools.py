@@ -75,9 +75,9 @@ def indistinct_pools(platform: PartialPlatform) -> Iterator[Mistake]:
 @rule
 def misspelt_resources(platform: PartialPlatform) -> Iterator[Mistake]:
     """Report resources whose name is probably a misspelling of a known resource."""
-    if not platform.knows("cluster.resources"):
-        return  # `cluster.resources` may list the name
-    own = frozenset(platform.cluster.resources)
+    if not platform.knows("cluster.resources") or not all(platform.names["devices"]):
+        return  # `cluster.resources` or `devices` may list the name
+    own = frozenset(platform.cluster.resources) | {device.resource for device in platform.devices.values()}
     for index, fabric in platform.fabrics.items():
         if fabric.resource:
             yield from _check_spelling(("fabrics", index, "resource"), fabric.resource, own, is_of_key=False)

@@ -19,6 +19,7 @@ _SINGULAR = {
     "pools": "pool",
     "families": "family",
     "servers": "server type",
+    "devices": "device type",
     "runtimes": "runtime",
     "tenants": "tenant",
     "cohorts": "cohort",
@@ -29,7 +30,7 @@ _SINGULAR = {
 @rule
 def duplicate_names(platform: PartialPlatform) -> Iterator[Mistake]:
     """Report a name that two entries of a section have."""
-    for section in ("servers", "fabrics", "pools", "families", "runtimes", "tenants", "cohorts"):
+    for section in ("devices", "servers", "fabrics", "pools", "families", "runtimes", "tenants", "cohorts"):
         seen: set[str] = set()
         for index, name in enumerate(platform.names[section]):
             if name in seen:

@@ -15,6 +15,7 @@ from functools import cached_property
 from generator.config.mistakes import Mistake
 from generator.config.model.access import PlatformAccess
 from generator.config.model.cluster import Cluster, GitOps
+from generator.config.model.devices import DeviceType
 from generator.config.model.fabrics import Fabric
 from generator.config.model.families import MpiFamily
 from generator.config.model.fields import RESOURCE
@@ -53,6 +54,7 @@ class PartialPlatform:
         gitops: None if the file has no `gitops`.
         invalid_fields: the invalid fields of these sections, such as `cluster.network`; `cluster.*` if the section is
             not a mapping. `tenants.workloads` if this field of any tenant is invalid, and so on.
+        invalid_families: the families with an invalid field, with the default in place of it.
         unclear_pools: positions of the pools whose labels or taints may be invalid.
         pools_without_resources: pools that `pools` lacks, because `allocatable` or `fabric` is invalid.
         pools_without_nodes: the names of the pools whose `nodes` is invalid. Their Pool has a placeholder in `nodes`.
@@ -67,6 +69,7 @@ class PartialPlatform:
     runtimes: Mapping[int, Runtime]
     tenants: Mapping[int, Tenant]
     cohorts: Mapping[int, Cohort]
+    devices: Mapping[int, DeviceType]
     servers: Mapping[int, ServerType]
     fabrics: Mapping[int, Fabric]
     names: Mapping[str, tuple[str, ...]]
@@ -81,6 +84,7 @@ class PartialPlatform:
     patched_tenants: Mapping[int, str] = field(default_factory=dict)
     rule_counts: Mapping[int, int] = field(default_factory=dict)
     invalid_fields: frozenset[str] = frozenset()
+    invalid_families: Mapping[int, MpiFamily] = field(default_factory=dict)
     unclear_pools: frozenset[int] = frozenset()
     stand_in: str | None = None
     pools_without_resources: Mapping[int, Pool] = field(default_factory=dict)

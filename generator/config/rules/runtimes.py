@@ -13,6 +13,7 @@ from generator.config.model.pools import Pool
 from generator.config.model.runtimes import Runtime, fabric_of
 from generator.config.rules.rule import PartialPlatform, lacks_fabric, rule
 from generator.errors import suggest
+from generator.facts.devices import OTHER
 from generator.facts.families import FAMILIES
 from generator.quantities import ZERO, Quantity
 
@@ -62,13 +63,19 @@ def find_runtime_mistakes(runtime: Runtime, *pools: Pool, path: Steps = ()) -> I
 def _family_on_pool(path: Steps, runtime: Runtime, pool: Pool) -> Iterator[Mistake]:
     """Report an MPI family that does not run on the devices of the pool, and a missing image."""
     family = runtime.family
-    if pool.device not in family.devices:
-        fitting = ", ".join(name for name, other in FAMILIES.items() if pool.device in other.devices)
-        reason = family.not_on.get(pool.device, "mpigen does not support this combination")
+    if not pool.runs(family.devices):
+        fitting = ", ".join(name for name, other in FAMILIES.items() if pool.runs(other.devices))
+        unknown = (
+            "mpigen does not know this device" if pool.device == OTHER else "mpigen does not support this combination"
+        )
+        reason = family.not_on.get(pool.device, unknown)
         device = pool.accelerator or "no accelerator"
         message = f"`{family.name}` does not run on pool `{pool.name}` with {device}: {reason}"
-        yield Mistake((*path, "use"), message, f"use one of: {fitting}")
-    elif runtime.image is None and pool.device not in family.default_image_devices:
+        fix = f"use one of: {fitting}"
+        if pool.own_device:
+            fix = f"{fix}; or list `{pool.device_name}` in `devices` of an entry of `families`"
+        yield Mistake((*path, "use"), message, fix)
+    elif runtime.image is None and not pool.runs(family.default_image_devices):
         libraries = f", with the libraries of {pool.accelerator}" if pool.accelerator else ""
         message = f"`image` is missing, and {family.title} on pool `{pool.name}` has no default image"
         yield Mistake(path, message, f"name an image with OpenSSH and {family.image}{libraries}")
