@@ -43,7 +43,7 @@ def built(declared: Platform) -> Body:
     return body
 
 
-def test_each_device_runs_one_rank_with_its_variables() -> None:
+def test_ranks_run_on_devices_and_get_their_variables() -> None:
     body = built(platform(NPU))
     assert body["spec"]["mlPolicy"]["mpi"]["numProcPerNode"] == 8
     node, launcher = containers(body)

@@ -11,6 +11,7 @@ import pytest
 
 from generator import Runtime
 from generator.config.model.fabrics import Fabric
+from generator.facts.devices import OTHER
 from generator.facts.env import Case, Row, data_library, job_environment
 from generator.facts.families import FAMILIES, MPI
 from generator.facts.table import read_rows
@@ -34,9 +35,13 @@ def fabrics() -> Iterator[dict[str, Any]]:
 
 
 def cases() -> Iterator[Case]:
-    """Yield a case for each family, device, fabric and binding."""
+    """Yield a case for each family, device, fabric and binding.
+
+    A family of the platform file can add a device type of the platform to each family that it is like.
+    """
     for family in FAMILIES.values():
-        for device, fabric, binding, agents in product(family.devices, fabrics(), BINDINGS, (False, True)):
+        devices = dict.fromkeys([*family.devices, OTHER])
+        for device, fabric, binding, agents in product(devices, fabrics(), BINDINGS, (False, True)):
             yield {
                 "mpi": family.mpi,
                 "framework": family.framework,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from generator import Cluster, Platform, Pool, Runtime, Taint, Volume
+from generator import Cluster, DeviceType, Platform, Pool, Runtime, Taint, Volume
 from generator.facts.families import FAMILIES
 from generator.facts.names import RUNTIME_LABEL, SERVICE_ACCOUNT
 from generator.runtimes.hosts import NodeSize, node_size
@@ -26,7 +26,9 @@ MIG = Pool(name="mig", nodes=2, allocatable={"cpu": 112, "memory": "1Ti", "nvidi
 AMD = Pool(name="amd", nodes=2, allocatable={"cpu": 96, "memory": "1Ti", "amd.com/gpu": 8})
 INTEL = Pool(name="intel", nodes=2, allocatable={"cpu": 96, "memory": "1Ti", "gpu.intel.com/xe": 4})
 GAUDI = Pool(name="gaudi", nodes=2, allocatable={"cpu": 96, "memory": "1Ti", "habana.ai/gaudi": 8})
-POOLS: dict[str, Pool] = {pool.device: pool for pool in (CPU, GPU, MIG, AMD, INTEL, GAUDI)}
+NPU = DeviceType(name="npu", resource="acme.example.com/npu").device
+OWN = Pool(name="own", nodes=2, allocatable={"cpu": 96, "memory": "1Ti", NPU.offered: 8}).with_devices([NPU])
+POOLS: dict[str, Pool] = {pool.device: pool for pool in (CPU, GPU, MIG, AMD, INTEL, GAUDI, OWN)}
 CATALOGUE = [(family.name, device) for family in FAMILIES.values() for device in family.devices]
 
 

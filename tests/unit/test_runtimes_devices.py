@@ -78,12 +78,13 @@ def test_hosts_open_device_files_that_belong_to_a_group(device: Any) -> None:
     ("changes", "what"),
     [
         ({"device_groups": (0,)}, "`0` is too small"),
-        ({"device_groups": (109,), "allocatable": {"cpu": 4, "memory": "8Gi"}}, "nodes without accelerators"),
+        ({"device_groups": (109,), "allocatable": {"cpu": 16, "memory": "64Gi"}}, "nodes without accelerators"),
     ],
 )
 def test_device_groups_without_an_effect_are_rejected(changes: dict[str, Any], what: str) -> None:
+    pool = {"name": "amd", "nodes": 2, "allocatable": POOLS["amd"].allocatable, **changes}
     with pytest.raises(ConfigError, match=what):
-        Pool.model_validate({"name": "amd", "nodes": 2, "allocatable": POOLS["amd"].allocatable, **changes})
+        Platform.model_validate({"platform": "prod", "release": "1.0.0", "pools": [pool]})
 
 
 @pytest.fixture(params=SHELLS)

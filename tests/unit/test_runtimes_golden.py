@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from generator import Runtime
-from generator.facts.devices import devices
+from generator.facts.devices import OTHER, devices
 from generator.facts.families import FAMILIES
 from tests.conftest import ROOT
 from tests.update_runtimes import FOLDER, OPTIONS, goldens
@@ -35,7 +35,7 @@ def test_every_option_is_recorded() -> None:
 
 
 def test_the_docs_list_the_devices_of_every_family() -> None:
-    kinds = ["cpu", *(device.kind for device in devices())]
+    kinds = ["cpu", *(device.kind for device in devices()), OTHER]
     for family in FAMILIES.values():
         marks = " | ".join(
             "no" if kind not in family.devices else "maybe" if kind in family.unproven else "yes" for kind in kinds
