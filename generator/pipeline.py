@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from generator.config.model.cluster import GitOps
     from generator.config.platform import Platform
     from generator.effects.effect import Effect
+    from generator.hazards.sources import FindHook
     from generator.patches.apply import Effects
     from generator.release import Release, Tree, Written
 
@@ -182,6 +183,7 @@ class _Draft:
         replaced: the release that this one replaces; None for the first release.
         effects: the effects of patches on the manifests.
         declared: the platform, with the runtimes of all constructs.
+        hooks: identity of a runtime → the function that returns the hook that sets a field of its body.
     """
 
     environment: str
@@ -193,6 +195,7 @@ class _Draft:
     replaced: Tree | None
     effects: Effects
     declared: Platform
+    hooks: Mapping[tuple[str, str, str, str], FindHook]
 
     @property
     def paths(self) -> Mapping[str, str]:
@@ -226,7 +229,7 @@ class _Draft:
         lock, texts, catalog = self.release.lock, self.release.files, Catalog.bundled(self.release.targets)
         checked = check_rendered(self.tree, texts, catalog, adoption.today, adoption.suite, lock=lock.manifest)
         of_manifests = [*checked.findings, *self._compare(adoption)]
-        causes = Causes(self.effects, sources_of_extras(self.platform))
+        causes = Causes(self.effects, sources_of_extras(self.platform), self.hooks)
         findings = point_at_platform(of_manifests, self.tree, self.source, self.environment, causes, self.declared)
         findings += find_weakened(self.effects, self.source, self.environment, self.declared)
         findings += find_hazards(self.platform, self.source, self.environment, adoption.today)
@@ -289,7 +292,8 @@ def _draft(platform_file: Path, environment: str, app: App, output: Path, agains
     replaced = find_replaced(home, against, release.predecessor)
     is_python = platform_file.suffix == ".py"
     declared = copy_unchecked(platform, runtimes=app.runtimes) if is_python else platform
-    return _Draft(environment, platform, platform_file, tree, release, home, replaced, effects, declared)
+    hooks = {identity: partial(origins.find, file=str(platform_file)) for identity, origins in app.origins.items()}
+    return _Draft(environment, platform, platform_file, tree, release, home, replaced, effects, declared, hooks)
 
 
 @dataclass(frozen=True, slots=True)

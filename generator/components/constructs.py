@@ -17,6 +17,7 @@ from typing import Any
 import cdk8s
 import constructs
 
+from generator.components.origins import Origins
 from generator.config.platform import Platform
 from generator.documents.messages import format_value
 from generator.errors import ConfigError, Problem
@@ -80,6 +81,7 @@ class ManifestApp(cdk8s.App):
         super().__init__()
         self.platform = platform
         self.patches: list[Patch] = []
+        self.origins: dict[tuple[str, str, str, str], Origins] = {}
         self.file = ""
         self.environment = ""
 

@@ -56,6 +56,15 @@ class Hooks:
         """Return True if the class of the runtime overrides a hook."""
         return inspect.getattr_static(type(self._component), name) is not inspect.getattr_static(self._base, name)
 
+    @property
+    def overridden(self) -> list[str]:
+        """Return the hooks that the class of the runtime overrides."""
+        return [name for name in self._names if self.is_overridden(name)]
+
+    def place_of(self, name: str) -> MethodPlace:
+        """Return the file and the line of the method that overrides a hook, and its name with the class."""
+        return _place_of_method(type(self._component), name)
+
     def call(self, name: str, *arguments: object) -> Any:
         """Return the value of a hook. If the hook fails or returns another type, return the value of MpiRuntime."""
         method = getattr(self._component, name)
@@ -100,13 +109,25 @@ class Hooks:
                     self._add(cls, name, "", message, fix)
 
     def _add(self, cls: type, name: str, path: str, message: str, fix: str, error: BaseException | None = None) -> None:
-        code = getattr(_function(inspect.getattr_static(cls, name)), "__code__", None)
-        file, line = _place_of(cls) if code is None else (code.co_filename, code.co_firstlineno)
-        if error is not None and code is not None:
-            line = find_line(error, file) or line
-        problem = Problem(message, fix, file, line, path=f"{cls.__name__}.{name}{path}")
+        place = _place_of_method(cls, name)
+        line = (find_line(error, place.file) if error is not None else 0) or place.line
+        problem = Problem(message, fix, place.file, line, path=f"{place.name}{path}")
         if problem not in self.problems:
             self.problems.append(problem)
+
+
+class MethodPlace(NamedTuple):
+    """The file and the first line of a method, and its name, such as `Torch.environment`. The file can be unknown."""
+
+    file: str
+    line: int
+    name: str
+
+
+def _place_of_method(cls: type, name: str) -> MethodPlace:
+    code = getattr(_function(inspect.getattr_static(cls, name)), "__code__", None)
+    file, line = _place_of(cls) if code is None else (code.co_filename, code.co_firstlineno)
+    return MethodPlace(file, line, f"{cls.__name__}.{name}")
 
 
 def _function(attribute: object) -> object:

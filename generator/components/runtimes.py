@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
 from fractions import Fraction
 
 from constructs import Construct
 
-from generator.components.constructs import Component, platform_of
+from generator.components.constructs import Component, ManifestApp, platform_of
 from generator.components.hooks import Hooks
+from generator.components.origins import Origins
 from generator.config.model.fields import to_seconds
+from generator.config.model.pools import Pool
 from generator.config.model.runtimes import Runtime
 from generator.config.platform import Platform
 from generator.config.rules.references import unknown_family
@@ -67,13 +69,7 @@ class MpiRuntime(Component):
         hooks = Hooks(self, MpiRuntime, HOOK_NAMES)
         hooks.find_misnamed()
         resized = platform.bind(self._resize(hooks))
-        problems = []
-        for mistake in find_runtime_mistakes(resized, pool):
-            path = format_path(mistake.path)
-            if hooks.is_overridden("resources") and mistake.path[:1] in (("resources",), ("launcherResources",)):
-                hooks.report("resources", f" ({path})", mistake.message, mistake.fix)
-            else:
-                problems.append(Problem(mistake.message, mistake.fix, path=f"{id}.{path}".rstrip(".")))
+        problems = [*_find_problems(resized, pool, hooks, id)]
         homes = {
             home.name: tenant.name
             for tenant in platform.tenants
@@ -84,20 +80,29 @@ class MpiRuntime(Component):
         additions: dict[str, Additions] = {role.name: _additions(hooks, role) for role in roles_of(runtime)}
         if problems:
             raise ConfigError((*problems, *hooks.problems))
-        parts = pod_parts(
-            resized,
-            pool,
-            platform.cluster,
-            patience=to_seconds(platform.queues.wait_for_pods_ready.timeout),
-            residency=platform.policies.residency.label if platform.policies.residency else "",
-        )
+        patience = to_seconds(platform.queues.wait_for_pods_ready.timeout)
+        residency = platform.policies.residency.label if platform.policies.residency else ""
+        parts = pod_parts(resized, pool, platform.cluster, patience=patience, residency=residency)
         if any(map(hooks.is_overridden, HOOK_NAMES)):
             for fault in find_faults(parts, variables, volumes, additions):
                 hooks.report(fault.hook, fault.path, fault.message, fault.fix)
         if hooks.problems:
             raise ConfigError(tuple(hooks.problems))
-        bodies = build_runtimes(parts.extend(variables, volumes, additions), [*homes])
-        super().__init__(scope, id, [Manifest(body, _file(body, homes)) for body in bodies])
+
+        def build(left_out: str) -> list[Body]:
+            """Return the objects without the values of one hook; with the values of all hooks for an empty name."""
+            sized = parts
+            if left_out == "resources":
+                sized = pod_parts(runtime, pool, platform.cluster, patience=patience, residency=residency)
+            kept = {role: one.without(left_out) for role, one in additions.items()}
+            more = {} if left_out == "environment" else variables
+            return build_runtimes(sized.extend(more, () if left_out == "volumes" else volumes, kept), [*homes])
+
+        manifests = [Manifest(body, _file(body, homes)) for body in build("")]
+        super().__init__(scope, id, manifests)
+        if hooks.overridden and isinstance(scope.node.root, ManifestApp):
+            for number, manifest in enumerate(manifests):
+                scope.node.root.origins[manifest.identity] = Origins(hooks, build, number)
 
     def environment(self) -> Mapping[str, str | SecretKey | ConfigMapKey]:
         """Return name → value of further environment variables of the launcher and all ranks.
@@ -236,6 +241,16 @@ def _bound(runtime: Runtime, platform: Platform, id: str) -> Runtime:  # noqa: A
         mistake = unknown_family(runtime.use, [family.name for family in platform.families], (id,))
         raise ConfigError((Problem(mistake.message, mistake.fix, path=format_path(mistake.path)),))
     return bound
+
+
+def _find_problems(runtime: Runtime, pool: Pool, hooks: Hooks, id: str) -> Iterator[Problem]:  # noqa: A002
+    """Yield the problems of a runtime on its pool. Problems of the hook `resources` become problems of the hooks."""
+    for mistake in find_runtime_mistakes(runtime, pool):
+        path = format_path(mistake.path)
+        if hooks.is_overridden("resources") and mistake.path[:1] in (("resources",), ("launcherResources",)):
+            hooks.report("resources", f" ({path})", mistake.message, mistake.fix)
+        else:
+            yield Problem(mistake.message, mistake.fix, path=f"{id}.{path}".rstrip("."))
 
 
 def _additions(hooks: Hooks, role: Role) -> Additions:

@@ -156,9 +156,9 @@ def shorten_path(module: str, file: str) -> str:
     if not file or not os.path.isabs(module):  # noqa: PTH117 - a path such as `<string>` is not a file
         return module
     folder = Path(file).resolve().parent
-    beside = os.path.relpath(module, folder)
-    path = os.path.normpath(Path(file).parent / beside)
-    return module if beside.startswith("..") and path.startswith("..") else path
+    relative = os.path.relpath(module, folder)
+    path = os.path.normpath(Path(file).parent / relative)
+    return module if relative.startswith("..") and path.startswith("..") else path
 
 
 def _shorten(text: str) -> str:

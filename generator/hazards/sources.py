@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -64,7 +64,7 @@ def point_at_platform(
 def _place(finding: Finding, file: str, place: Written | None, cause: Cause | None) -> Finding:
     if cause is not None and cause.file:
         generated = Generated(finding.file, finding.line, finding.path)
-        return replace(finding, file=cause.file, line=cause.line, column=0, path="", generated=generated)
+        return replace(finding, file=cause.file, line=cause.line, column=0, path=cause.name, generated=generated)
     if place is None:
         return finding
     return _move(finding, file, place, translates=cause is None)
@@ -77,35 +77,45 @@ class Cause(NamedTuple):
         path: the path in the platform file, such as `("patches", 2)`; empty for a Python file.
         file: the Python file.
         line: the line in it.
+        name: the method at this line, such as `Torch.environment`; empty for a patch.
     """
 
     path: tuple[str | int, ...] = ()
     file: str = ""
     line: int = 0
+    name: str = ""
+
+
+FindHook = Callable[[Body, tuple[str | int, ...]], Cause | None]
+"""A function that returns the hook of a runtime in Python that sets a field of the runtime; None if it is uncertain."""
 
 
 @dataclass(frozen=True, slots=True)
 class Causes:
-    """The patches and the objects of `extra`, to which findings belong.
+    """The patches, the hooks of runtimes and the objects of `extra`, to which findings belong.
 
     Attributes:
         effects: the effects of patches.
         extras: identity of an object → the path of its entry in the platform file.
+        hooks: identity of a runtime → the function that returns the hook that sets a field of its body.
     """
 
     effects: Effects
     extras: Mapping[tuple[str, str, str, str], tuple[str | int, ...]]
+    hooks: Mapping[tuple[str, str, str, str], FindHook] = field(default_factory=dict)
 
     def find(self, finding: Finding, manifest: Manifest | None) -> Cause | None:
-        """Return the cause of a finding: the last patch of its field, or else the object of `extra`.
+        """Return the cause of a finding: the last patch of its field, the hook that sets it, or the object of `extra`.
 
-        The result is None if neither causes the finding. A finding about a whole section has the patch of a field in
-        the section as its cause, because the patch may have removed a field of the section.
+        The result is None if none of them causes the finding. A finding about a whole section has the patch of a field
+        in the section as its cause, because the patch may have removed a field of the section.
         """
         path = parse_path(finding.path)
         for effect in reversed(self.effects.get((finding.file, finding.resource), ())):
             if any(_overlap(path, changed) for changed in effect.changed):
                 return Cause(effect.patch.path, effect.patch.file, effect.patch.line)
+        if manifest and manifest.identity in self.hooks:
+            return self.hooks[manifest.identity](manifest.body, path)
         source = self.extras.get(manifest.identity) if manifest else None
         return None if source is None else Cause(source)
 
@@ -135,11 +145,11 @@ def find_source(finding: Finding, body: Body) -> tuple[str, ...]:
     path = tuple(_named(body, parse_path(finding.path)))
     kind = finding.resource.partition(" ")[0]
     source = row.source
-    for field in row.fields:
-        prefix = _match(field.steps, path[: len(field.steps)]) if field.kind == kind else None
+    for one in row.fields:
+        prefix = _match(one.steps, path[: len(one.steps)]) if one.kind == kind else None
         if prefix is not None:
             captured |= prefix
-            source = (*row.source, *field.source)
+            source = (*row.source, *one.source)
     return tuple(captured.get(step[1:-1], step) if step.startswith("{") else step for step in source)
 
 

@@ -9,7 +9,7 @@ container would: a pod completes only after all its containers end (pkg/kubelet/
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 from generator.manifests import Body, omit_none
@@ -331,6 +331,10 @@ class Additions:
     def all_containers(self) -> Sequence[Container]:
         """Return the containers in the order of the pod."""
         return (*self.sidecars, *self.init_containers, *self.containers)
+
+    def without(self, hook: str) -> Additions:
+        """Return the values without the values of one hook."""
+        return Additions(**{one.name: getattr(self, one.name) for one in fields(self) if one.name != hook})
 
 
 NONE = Additions()

@@ -73,7 +73,7 @@ def test_findings_have_the_line_of_the_section(tmp_path: Path, mpigen: Run) -> N
         ("acme/cost-center", "mpigen_platform.py", _line("team-a")),
         ("acme/cost-center", "teams.py", 3),
         ("platform/weakened-protection", "mpigen_platform.py", _line("no limits")),
-        ("pod/field", "mpigen_platform.py", _line("Staged(app")),
+        ("pod/field", "mpigen_platform.py", _line("def init_containers")),
     }
 
 

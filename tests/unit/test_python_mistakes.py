@@ -253,7 +253,7 @@ def test_a_module_has_a_path_in_the_form_of_the_platform_file(
     assert str(tmp_path) not in str(caught.value)
 
 
-def test_a_module_elsewhere_keeps_its_absolute_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_module_of_another_folder_keeps_its_absolute_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for folder in ("site", "lib"):
         (tmp_path / folder).mkdir()
     (tmp_path / "lib/acme_parts.py").write_text(MODULE)
