@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,8 @@ from hypothesis import HealthCheck, settings
 
 from generator import Platform
 from generator.cli.setup import PLATFORM_FILES
+from tests.warm import MPIGEN as MPIGEN  # noqa: PLC0414 - the tests import it from here
+from tests.warm import Warm, run_cold
 
 # How long an example takes depends on what else the machine does, so no test fails by the clock. In CI the examples
 # depend on the code alone, so that a second run has the same result.
@@ -25,7 +26,6 @@ ROOT = Path(__file__).parent.parent
 EXAMPLES = {path.parent.name: path for name in PLATFORM_FILES for path in sorted(ROOT.glob(f"examples/*/{name}"))}
 WITH_ARGOCD = [name for name in EXAMPLES if (ROOT / "output" / name / "argocd").is_dir()]
 """The examples that Argo CD applies. Flux applies the others."""
-MPIGEN = Path(sys.executable).with_name("mpigen")
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
@@ -97,20 +97,31 @@ NEW_YEAR = "1767225600"
 """The start of 2026, so that reservations of examples never expire in a test."""
 
 
-@pytest.fixture
-def mpigen(tmp_path: Path) -> Run:
-    """Return a function that runs `mpigen ARGUMENTS…` in an empty folder, as its own process."""
+@pytest.fixture(scope="session")
+def warm() -> Iterator[Warm]:
+    """Start the process that the runs of `mpigen` fork from, once for each worker."""
+    process = Warm()
+    yield process
+    process.close()
 
-    def run(*arguments: str | Path, cwd: Path = tmp_path, **environment: str) -> subprocess.CompletedProcess[str]:
+
+@pytest.fixture
+def mpigen(tmp_path: Path, warm: Warm) -> Run:
+    """Return a function that runs `mpigen ARGUMENTS…` in an empty folder, as its own process with shared imports."""
+    return _runs(warm.run, tmp_path)
+
+
+@pytest.fixture
+def cold_mpigen(tmp_path: Path) -> Run:
+    """Return the same function with a new Python for each run, for tests of the process itself."""
+    return _runs(run_cold, tmp_path)
+
+
+def _runs(
+    start: Callable[[list[str], Path, Mapping[str, str], str], subprocess.CompletedProcess[str]], folder: Path
+) -> Run:
+    def run(*arguments: str | Path, cwd: Path = folder, **environment: str) -> subprocess.CompletedProcess[str]:
         stdin = environment.pop("stdin", "")
-        return subprocess.run(
-            [MPIGEN, *map(str, arguments)],
-            cwd=cwd,
-            env={**os.environ, "SOURCE_DATE_EPOCH": NEW_YEAR, **environment},
-            input=stdin,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        return start([*map(str, arguments)], cwd, {**os.environ, "SOURCE_DATE_EPOCH": NEW_YEAR, **environment}, stdin)
 
     return run

@@ -29,6 +29,12 @@ spec:
 """
 
 
+@pytest.fixture
+def mpigen(cold_mpigen: Run) -> Run:
+    """Start a new Python for each run, because this module tests the process."""
+    return cold_mpigen
+
+
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_every_command_help_has_an_example(command: list[str], mpigen: Run) -> None:
     ran = mpigen(*command, "--help")
