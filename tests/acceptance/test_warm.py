@@ -23,7 +23,7 @@ RUNS: list[tuple[list[str], dict[str, str]]] = [
 ]
 SCRIPT = """\
 import os, sys, time
-print(os.getcwd(), sys.argv[1:], time.tzname, os.environ["OWN"], file=sys.stderr, flush=True)
+print(os.getcwd(), sys.argv[1:], time.tzname, os.environ.get("OWN"), "PATH" in os.environ, file=sys.stderr, flush=True)
 os.kill(os.getpid(), 9)
 """
 
@@ -42,12 +42,15 @@ def test_a_fork_equals_a_new_process(
     assert results[0] == results[1]
 
 
-def test_a_fork_has_its_own_folder_variables_and_end(mpigen: Run, tmp_path: Path) -> None:
+def test_a_fork_has_its_own_folder_variables_and_end(
+    mpigen: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "mpigen_platform.py").write_text(SCRIPT)
+    monkeypatch.delenv("PATH")
     ran = mpigen("synth", "mpigen_platform.py", TZ="Asia/Kathmandu", OWN="own")
-    printed = f"{tmp_path} ['synth', 'mpigen_platform.py'] ('+0545', '+0545') own\n"
+    printed = f"{tmp_path} ['synth', 'mpigen_platform.py'] ('+0545', '+0545') own False\n"
     assert (ran.returncode, ran.stdout, ran.stderr) == (-signal.SIGKILL, "", printed)
-    assert "OWN" in mpigen("synth", "mpigen_platform.py").stderr, "the next fork has no variable of the last"
+    assert mpigen("synth", "mpigen_platform.py").stderr.endswith(" None False\n"), "a fork leaves no variable"
 
 
 def test_variables_that_python_reads_at_its_start_need_a_new_process(mpigen: Run, tmp_path: Path) -> None:
