@@ -14,7 +14,6 @@ from generator.checks.finding import Finding, Severity
 from generator.checks.registry import ERROR, declare
 from generator.config.platform import Platform
 from generator.documents.messages import format_path, format_value
-from generator.facts.names import PARAMETER
 from generator.facts.table import read_rows
 from generator.hazards.find import locate_paths
 from generator.objects.fields import items, mappings, strings
@@ -22,10 +21,12 @@ from generator.patches.apply import Effect, Effects
 from generator.patches.operations import is_equal
 from generator.quantities import amount_of
 
-_LEVELS = ("privileged", "baseline", "restricted")
-"""The levels of Pod Security, from the weakest to the strictest."""
-_STOPS = ("None", "Hold", "HoldAndDrain")
-"""The values of `stopPolicy` of a ClusterQueue, in the order of what they stop: nothing, new jobs, all jobs."""
+_ORDERS: Mapping[str, tuple[str, ...]] = {
+    "level": ("privileged", "baseline", "restricted"),
+    "stops": ("None", "Hold", "HoldAndDrain"),
+    "preempts": ("Any", "LowerPriority", "Never"),
+}
+"""Comparison → the values of a field, from the weakest to the strictest."""
 _OWN_FILES = re.compile(r"custom/|tenants/[^/]+/extra/")
 """The start of the files of objects that the platform file adds. Their fields are the site's own."""
 _ABSENT = object()
@@ -56,9 +57,13 @@ def weakened_protection(effects: Effects) -> Iterator[tuple[Effect, str, str, Fi
 
     A patch can set every field of a generated object, also the fields that isolate tenants and protect the cluster: the
     Pod Security level of a namespace, rules of NetworkPolicies, actions of admission policies, RBAC rules and subjects,
-    quotas, and the annotations by which Argo CD and Flux ask before they delete data. The check compares each of these
-    fields before the patch and after it. For expressions and selectors, it reports every change, because it cannot
-    prove that the new value protects as well as the old one.
+    quotas and priorities, networks and secrets of a team, owner references, and the fields and annotations that tell
+    Argo CD and Flux which objects to apply, restore and delete. The check compares each of these fields before the
+    patch and after it. For expressions and selectors, it reports every change, because it cannot prove that the new
+    value protects as well as the old one.
+
+    The check does not read containers, volumes and schedules of a runtime. Other checks judge the pods of a runtime, such
+    as `runtime/pod-security`.
 
     Use the field of the platform file that sets the value: the platform file has a field for most relaxations, with a
     reason and a last day. If there is no such field, accept the finding with a waiver in `mpigen.toml`.
@@ -89,7 +94,7 @@ def find_weakened(
     groups: dict[tuple[int, str, str], list[tuple[Effect, str, str, Field, _Row]]] = {}
     for weaker in weakened_protection(effects):
         effect, _, _, path, row = weaker
-        pattern = format_path(["*" if isinstance(step, int) else step for step in path])
+        pattern = format_path(["*" if isinstance(step, int) else step for step in _positions(effect, path)])
         groups.setdefault((id(effect.patch), pattern, row.effect), []).append(weaker)
     firsts = [group[0] for group in groups.values()]
     places = locate_paths(source, [tuple(map(str, effect.patch.path)) for effect, *_ in firsts], environment, platform)
@@ -97,6 +102,7 @@ def find_weakened(
     for group, place in zip(groups.values(), places, strict=True):
         effect, _, resource, whole, row = group[0]
         path = _deepest(effect, whole)
+        field = format_path(_positions(effect, path))
         others = f" and {len(group) - 1} others" if len(group) > 1 else ""
         old, new = (_describe(_value_at(body, path)) for body in (effect.before, effect.after))
         use = f"use {row.instead} of the platform file, or " if row.instead else "remove this field from the patch, or "
@@ -108,7 +114,7 @@ def find_weakened(
                 path="" if effect.patch.file else place.path,
                 check="platform/weakened-protection",
                 resource=resource,
-                message=f"the patch changes `{format_path(path)}` of {resource}{others} from {old} to {new}",
+                message=f"the patch changes `{field}` of {resource}{others} from {old} to {new}",
                 why=row.effect,
                 fix=f"{use}accept the change with a waiver that has a reason and a last day",
                 severity=Severity.ERROR,
@@ -147,7 +153,12 @@ def _touched(kind: str, changed: tuple[Field, ...]) -> Sequence[_Row]:
 
 
 def _meets(steps: Sequence[str], path: Field) -> bool:
-    return all(step in ("*", "{mpigen}", key) for step, key in zip(steps, path, strict=False))
+    return all(_fits(step, key) for step, key in zip(steps, path, strict=False))
+
+
+def _fits(step: str, key: str | int) -> bool:
+    """Return True if a step of a row's field matches a key or a position: `*` matches all, `TEXT*` a start."""
+    return str(key).startswith(step[:-1]) if step.endswith("*") else step == key
 
 
 @cache
@@ -165,7 +176,9 @@ def _find_weaker(effect: Effect, row: _Row) -> Iterator[Field]:
     paths = dict.fromkeys([*_paths(effect.before, steps), *_paths(effect.after, steps)])
     for path in paths:
         before, after = _value_at(effect.before, path), _value_at(effect.after, path)
-        if before is not after and not is_equal(before, after) and _is_weaker(row.compare, before, after):
+        is_removed = row.compare == "limit" and _value_at(effect.after, path[:-1]) is _ABSENT
+        is_changed = before is not after and not is_equal(before, after) and not is_removed
+        if is_changed and _is_weaker(row.compare, before, after):
             yield path
 
 
@@ -176,32 +189,44 @@ def _paths(value: Any, steps: Sequence[str], path: Field = ()) -> Iterator[Field
         return
     step, rest = steps[0], steps[1:]
     if isinstance(value, dict):
-        is_open = step in ("*", "{mpigen}")
-        prefix = PARAMETER if step == "{mpigen}" else ""
-        keys = [key for key in value if str(key).startswith(prefix)] if is_open else [step] if step in value else []
-        for key in keys:
-            yield from _paths(value[key], rest, (*path, key))
+        for key in value:
+            if _fits(step, key):
+                yield from _paths(value[key], rest, (*path, key))
     elif isinstance(value, list) and step == "*":
-        for position, item in enumerate(value):
-            yield from _paths(item, rest, (*path, position))
+        for key, item in _keyed(value).items():
+            yield from _paths(item, rest, (*path, key))
+
+
+def _keyed(items: Sequence[Any]) -> Mapping[str | int, Any]:
+    """Return the items of a list by name if all have distinct names, and by position otherwise."""
+    names = [item["name"] for item in items if isinstance(item, dict) and isinstance(item.get("name"), str)]
+    return dict(zip(names, items, strict=True)) if len(set(names)) == len(items) else dict(enumerate(items))
 
 
 def _value_at(body: Any, path: Field) -> Any:
     value = body
     for step in path:
         try:
-            value = value[step]
+            value = _keyed(value)[step] if isinstance(value, list) and isinstance(step, str) else value[step]
         except (KeyError, IndexError, TypeError):
             return _ABSENT
     return value
 
 
+def _positions(effect: Effect, path: Field) -> Field:
+    """Return a path with the positions of list items in place of their names: after the patch, or else before it."""
+    value: Any = effect.before if _value_at(effect.after, path) is _ABSENT else effect.after
+    steps: list[str | int] = []
+    for step in path:
+        steps.append([*_keyed(value)].index(step) if isinstance(value, list) and step in _keyed(value) else step)
+        value = _value_at(value, (step,))
+    return tuple(steps)
+
+
 def _is_weaker(compare: str, before: Any, after: Any) -> bool:
     """Return True if a value that differs from the value before protects less, or may protect less."""
-    if compare == "level":
-        return _level(after) < _level(before)
-    if compare == "stops":
-        return _stop(after) < _stop(before)
+    if compare in _ORDERS:
+        return _rank(compare, after) < _rank(compare, before)
     if compare == "keeps-items":
         kept = _items(after)
         return not all(any(is_equal(item, other) for other in kept) for item in _items(before))
@@ -211,7 +236,9 @@ def _is_weaker(compare: str, before: Any, after: Any) -> bool:
     if compare == "rules":
         allowed = mappings(before)
         return not all(_is_covered(rule, allowed) for rule in mappings(after))
-    if compare == "no-larger":
+    if compare == "no-more" and _ABSENT in (before, after):
+        return before is _ABSENT
+    if compare in ("no-larger", "no-more", "limit"):
         if before is _ABSENT:
             return False
         old, new = (None if value is _ABSENT else amount_of(value) for value in (before, after))
@@ -219,12 +246,12 @@ def _is_weaker(compare: str, before: Any, after: Any) -> bool:
     return True
 
 
-def _level(value: Any) -> int:
-    return _LEVELS.index(value) if value in _LEVELS else 0
-
-
-def _stop(value: Any) -> int:
-    return _STOPS.index(value) if value in _STOPS else 0
+def _rank(order: str, value: Any) -> int:
+    """Return the position of a value in an order. An absent value preempts nothing, stops nothing and has no level."""
+    values = _ORDERS[order]
+    if value is _ABSENT and order == "preempts":
+        return len(values) - 1
+    return values.index(value) if value in values else 0
 
 
 def _items(value: Any) -> list[Any]:

@@ -184,6 +184,15 @@ CONFIGURATION = "controller_manager_config.yaml"
 UIDS = "openshift.io/sa.scc.uid-range"
 VIEW = "rbac.authorization.k8s.io/aggregate-to-view"
 PSA = "pod-security.kubernetes.io/enforce"
+BORROWED = QUOTA.replace("nominalQuota", "borrowingLimit")
+OTHER_FLAVOR = {"name": "h100", "resources": [{"name": name, "nominalQuota": "0"} for name in ("cpu", "memory")]}
+
+
+def annotate(kind: str, key: str, value: str) -> dict[str, Any]:
+    """Return a patch that sets an annotation."""
+    return patch({"kind": kind}, merge={"metadata": {"annotations": {key: value}}})
+
+
 HOLES: dict[str, dict[str, Any]] = {
     "egress to all": patch({"kind": "NetworkPolicy"}, merge={"spec": {"egress": [{}]}}),
     "ingress from all": patch({"kind": "NetworkPolicy"}, merge={"spec": {"ingress": [{}]}}),
@@ -222,6 +231,63 @@ HOLES: dict[str, dict[str, Any]] = {
     "another repository": patch({"kind": "AppProject"}, merge={"spec": {"sourceRepos": ["*"]}}),
     "another project": patch({"kind": "Application", "name": "*-cluster"}, merge={"spec": {"project": "default"}}),
     "other folders": patch({"kind": "ApplicationSet"}, json=[{"op": "remove", "path": "/spec/generators/0"}]),
+    "another repository in a template": patch(
+        {"kind": "ApplicationSet"}, merge={"spec": {"templatePatch": "spec: {}"}}
+    ),
+    "another source in a template": patch(
+        {"kind": "ApplicationSet"}, merge={"spec": {"template": {"spec": {"sources": [{"repoURL": "https://x.y"}]}}}}
+    ),
+    "deletions that Argo CD leaves out": patch(
+        {"kind": "Application", "name": "*-cluster"}, merge={"spec": {"syncPolicy": {"automated": {"prune": False}}}}
+    ),
+    "fields that Argo CD leaves out": patch(
+        {"kind": "Application", "name": "*-cluster"},
+        merge={"spec": {"ignoreDifferences": [{"kind": "*", "jsonPointers": ["/spec"]}]}},
+    ),
+    "users of a project": patch(
+        {"kind": "AppProject", "name": "*-cluster"}, merge={"spec": {"roles": [{"name": "a", "policies": ["p"]}]}}
+    ),
+    "Applications in all namespaces": patch({"kind": "AppProject"}, merge={"spec": {"sourceNamespaces": ["*"]}}),
+    "a binding that stays": annotate("RoleBinding", SYNC, "Prune=false"),
+    "a namespace that is replaced": annotate(
+        "Namespace", SYNC, "Prune=confirm,Delete=confirm,PruneLast=true,Replace=true"
+    ),
+    "a policy that is never applied": annotate("NetworkPolicy", "argocd.argoproj.io/hook", "Skip"),
+    "a policy that is compared with nothing": annotate(
+        "NetworkPolicy", "argocd.argoproj.io/compare-options", "IgnoreExtraneous"
+    ),
+    "a rule after the jobs": annotate("ValidatingAdmissionPolicyBinding", "argocd.argoproj.io/sync-wave", "9"),
+    "a policy that Flux ignores": annotate("NetworkPolicy", "kustomize.toolkit.fluxcd.io/reconcile", "disabled"),
+    "a policy that Flux never updates": annotate("NetworkPolicy", "kustomize.toolkit.fluxcd.io/ssa", "IfNotPresent"),
+    "a policy with an owner": patch(
+        {"kind": "NetworkPolicy"},
+        merge={"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": "b"}]}},
+    ),
+    "rights of all readers of the cluster": patch(
+        {"kind": "ClusterRole", "name": "*-edit"},
+        merge={"metadata": {"labels": {"rbac.authorization.k8s.io/aggregate-to-cluster-reader": "true"}}},
+    ),
+    "no SecurityContextConstraints": patch(
+        {"kind": "Namespace"}, merge={"metadata": {"labels": {"openshift.io/run-level": "0"}}}
+    ),
+    "SELinux label of another namespace": annotate("Namespace", "openshift.io/sa.scc.mcs", "s0:c1,c2"),
+    "nodes of another pool": annotate("Namespace", "scheduler.alpha.kubernetes.io/node-selector", "pool=other"),
+    "nodes of another flavor": patch({"kind": "ResourceFlavor"}, merge={"spec": {"nodeLabels": {"pool": "other"}}}),
+    "nodes of the control plane": patch(
+        {"kind": "ResourceFlavor"}, merge={"spec": {"tolerations": [{"operator": "Exists"}]}}
+    ),
+    "capacity on paper": annotate("ResourceFlavor", "mpigen.dev/nodes", "1000"),
+    "jobs before all others": patch({"kind": "WorkloadPriorityClass", "name": "best-effort"}, merge={"value": 9999}),
+    "quota without a limit": patch({"kind": "ClusterQueue"}, json=[{"op": "remove", "path": BORROWED}]),
+    "quota of another flavor": patch(
+        {"kind": "ClusterQueue"},
+        json=[{"op": "add", "path": "/spec/resourceGroups/0/flavors/0", "value": OTHER_FLAVOR}],
+    ),
+    "quota of another cohort": patch({"kind": "ClusterQueue"}, merge={"spec": {"cohortName": "other"}}),
+    "preempted jobs of others": patch(
+        {"kind": "ClusterQueue"}, merge={"spec": {"preemption": {"borrowWithinCohort": {"policy": "LowerPriority"}}}}
+    ),
+    "a larger share": patch({"kind": "ClusterQueue"}, merge={"spec": {"fairSharing": {"weight": "9"}}}),
     "unmanaged jobs": patch({"kind": "ConfigMap", "name": "kueue-*"}, merge={"data": {CONFIGURATION: "kind: X"}}),
 }
 
@@ -254,6 +320,11 @@ NO_HOLES: dict[str, dict[str, Any]] = {
         {"kind": "ValidatingAdmissionPolicyBinding"},
         json=[{"op": "add", "path": "/spec/validationActions/-", "value": "Audit"}],
     ),
+    "no flavor": patch({"kind": "ClusterQueue"}, json=[{"op": "remove", "path": "/spec/resourceGroups/0/flavors/0"}]),
+    "less preemption": patch(
+        {"kind": "ClusterQueue"}, merge={"spec": {"preemption": {"reclaimWithinCohort": "Never"}}}
+    ),
+    "an earlier rule": annotate("ValidatingAdmissionPolicy", "argocd.argoproj.io/sync-wave", "-9"),
     "held queue": patch({"kind": "ClusterQueue"}, merge={"spec": {"stopPolicy": "Hold"}}),
     "own subject": patch({"kind": "RoleBinding"}, json=[{"op": "remove", "path": "/subjects/0"}]),
 }
