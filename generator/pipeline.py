@@ -564,7 +564,7 @@ def _render(platform: Platform, app: App) -> tuple[list[manifests.Manifest], Eff
 def _render_unplaced(platform: Platform, app: App) -> tuple[list[manifests.Manifest], Effects]:
     """Return the manifests of the release, and the effects of patches on them. Problems have no line."""
     from generator.components.constructs import collect
-    from generator.components.site import find_repeated, patching_of
+    from generator.components.site import count_constructs, find_late, find_repeated, patching_of
     from generator.gitops.argocd import account_role, application_manifests
     from generator.gitops.bootstrap import bootstrap_manifests
     from generator.gitops.flux import annotate_for_flux, flux_manifests
@@ -583,6 +583,7 @@ def _render_unplaced(platform: Platform, app: App) -> tuple[list[manifests.Manif
     if problems := [*find_repeated(platform, collected)]:
         raise ConfigError(tuple(problems))
     patching = patching_of(platform, app)
+    constructs = count_constructs(app, patching)
     tree = patching.apply(annotate(collected))
     if any(manifest.kind in RUNTIMES for manifest in patching.patched(tree)):
         tree = add_parameters_of_tree(tree, platform.fabrics)  # namespaces list the resources of runtimes
@@ -593,6 +594,8 @@ def _render_unplaced(platform: Platform, app: App) -> tuple[list[manifests.Manif
         engine += [*application_manifests(platform, [*tree, *engine]), *bootstrap_manifests(platform)]
     tree += patching.apply(engine)
     patching.check(tree)
+    if problems := [*find_late(app, patching, constructs)]:
+        raise ConfigError(tuple(problems))
     return tree, patching.effects
 
 

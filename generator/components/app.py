@@ -76,6 +76,7 @@ class App(ManifestApp):
             if platform.fabrics:
                 TenantNetworks(self, f"networks-{tenant.name}", platform=platform, tenant=tenant)
         add_site_objects(self, platform)
+        self.seal()
 
     @property
     def runtimes(self) -> tuple[Runtime, ...]:

@@ -20,6 +20,7 @@ import constructs
 from generator.components.origins import Origins
 from generator.config.platform import Platform
 from generator.documents.messages import format_value
+from generator.documents.side_effects import is_python_running
 from generator.errors import ConfigError, Problem
 from generator.manifests import Body, Manifest
 from generator.patches.apply import Function, Patch
@@ -38,9 +39,12 @@ class Component(constructs.Construct):
             not below `argocd/` or `flux/`.
 
     Attributes:
+        is_replaceable: True if a platform file in Python may remove the components of this class.
         manifests: the objects.
         api_objects: the objects as cdk8s ApiObjects in a plain `cdk8s.App`; empty in an `App` of mpigen.
     """
+
+    is_replaceable = False
 
     def __init__(self, scope: constructs.Construct, id: str, manifests: Iterable[Manifest]) -> None:  # noqa: A002
         super().__init__(scope, id)
@@ -52,6 +56,12 @@ class Component(constructs.Construct):
                 place_api_object(chart, f"{number}-{manifest.kind.lower()}", manifest.body)
                 for number, manifest in enumerate(self.manifests)
             )
+
+
+def _digests(component: Component) -> tuple[str, ...]:
+    """Return a digest of each manifest of a component."""
+    texts = (json.dumps([item.file, item.body], default=str) for item in component.manifests)
+    return tuple(hashlib.sha256(text.encode()).hexdigest() for text in texts)
 
 
 def place_api_object(scope: constructs.Construct, id: str, body: Body) -> cdk8s.ApiObject:  # noqa: A002
@@ -84,6 +94,27 @@ class ManifestApp(cdk8s.App):
         self.origins: dict[tuple[str, str, str, str], Origins] = {}
         self.file = ""
         self.environment = ""
+        self._sealed: dict[Component, tuple[str, ...]] = {}
+
+    def seal(self) -> None:
+        """Record the manifests of all components, if the platform file is in Python. `find_altered` compares them."""
+        if is_python_running():
+            components = [construct for construct in self.node.find_all() if isinstance(construct, Component)]
+            self._sealed = {part: _digests(part) for part in components if not part.is_replaceable}
+
+    def find_altered(self) -> Iterator[Problem]:
+        """Yield a problem for each recorded component that Python code has removed, or changed without a patch."""
+        left = {id(construct) for construct in self.node.find_all()} if self._sealed else set()
+        for component, digests in self._sealed.items():
+            name = component.node.id
+            if id(component) not in left:
+                message = f"the file removes the component `{name}` of mpigen, and so all of its protections"
+                yield Problem(
+                    message, "keep the component, and change fields of the platform or patch objects", self.file
+                )
+            elif _digests(component) != digests:
+                message = f"the file changes the objects of the component `{name}` of mpigen without a patch"
+                yield Problem(message, "call `app.patch`, so that mpigen reports what the change weakens", self.file)
 
     def patch(self, target: Selection, change: Mapping[str, Any] | Function) -> None:
         """Change objects of the release: of the components, of your own constructs, and of the GitOps engine.
@@ -137,12 +168,14 @@ def collect(app: cdk8s.App) -> list[Manifest]:
     """Return every manifest of an app: of its components, and of the ApiObjects that an admin adds.
 
     Raises:
-        ConfigError: a construct does not validate or cannot be rendered, or a body is not an object of plain data.
+        ConfigError: a construct does not validate or cannot be rendered, a body is not an object of plain data, or a
+            platform file in Python removes or changes a component of mpigen.
     """
     tree = app.node.find_all()
     components = [construct for construct in tree if isinstance(construct, Component)]
     of_components = {id(api_object) for component in components for api_object in component.api_objects}
     problems = [problem for construct in tree for problem in _invalid(construct)]
+    problems += app.find_altered() if isinstance(app, ManifestApp) else ()
     collected: list[Manifest] = []
     for construct in tree:
         if isinstance(construct, Component):

@@ -62,6 +62,8 @@ class MpiRuntime(Component):
         ValueError: the app is a plain `cdk8s.App`, and `platform` is None.
     """
 
+    is_replaceable = True
+
     def __init__(self, scope: Construct, id: str, *, runtime: Runtime, platform: Platform | None = None) -> None:  # noqa: A002
         platform = platform or platform_of(scope)
         pool = platform.pool(runtime.pool)

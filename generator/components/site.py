@@ -15,7 +15,7 @@ from generator.documents.messages import format_path
 from generator.documents.python import shorten_path
 from generator.errors import Problem
 from generator.manifests import Body, Manifest
-from generator.patches.apply import Patch, Patching
+from generator.patches.apply import Patch, Patching, describe_function
 
 _FOLDER = "extra"
 
@@ -83,3 +83,28 @@ def patching_of(platform: Platform, app: ManifestApp) -> Patching:
     patches += [replace(patch, file=shorten_path(patch.file, app.file)) for patch in app.patches]
     namespaces = {home.name: tenant.name for tenant in platform.tenants for home in tenant.homes} if patches else {}
     return Patching(patches, namespaces)
+
+
+def find_late(app: ManifestApp, patching: Patching, constructs: int) -> Iterator[Problem]:
+    """Yield a problem for each patch and for constructs that a function adds while mpigen applies the patches.
+
+    Args:
+        app: the app, after the patches.
+        patching: the patches that mpigen has applied.
+        constructs: the number of constructs before the patches.
+    """
+    fix = "add it before mpigen applies the patches, outside of the function"
+    late = app.patches[len(patching.patches) - len(app.platform.patches) :]
+    for patch in {(patch.file, patch.line): patch for patch in late}.values():
+        yield patch.problem("`app.patch` in the function of a patch has no effect", fix)
+    if constructs and count_constructs(app, patching) != constructs:
+        functions = ", ".join(
+            describe_function(patch.change, patch.file) for patch in patching.patches if callable(patch.change)
+        )
+        message = f"the function of a patch adds or removes a construct, which has no effect: {functions}"
+        yield Problem(message, fix, app.file)
+
+
+def count_constructs(app: ManifestApp, patching: Patching) -> int:
+    """Return the number of constructs of an app; 0 if no patch has a function, which could add constructs."""
+    return len(app.node.find_all()) if any(callable(patch.change) for patch in patching.patches) else 0

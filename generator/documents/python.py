@@ -94,6 +94,21 @@ def _run(file: Path, name: str, fix: str, passed: type[Exception]) -> dict[str, 
 
 
 @contextmanager
+def watch_function(file: str) -> Iterator[None]:
+    """Apply the rules of `run_python` to the body, which calls a function of a file that has run.
+
+    Raises:
+        ConfigError: the function changes a file or the working folder, starts a thread, or reads standard input.
+    """
+    with forbid_side_effects(Path(file).resolve().parent) as refused, redirect_stdout(sys.stderr):  # noqa: TID251
+        try:
+            yield
+        finally:
+            if refused:
+                raise ConfigError(tuple(refused)) from None
+
+
+@contextmanager
 def _siblings_importable(folder: Path) -> Iterator[None]:
     """Append the file's folder to the import path while the file runs.
 

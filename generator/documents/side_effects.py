@@ -76,6 +76,11 @@ class _Watch:
         return (frame.f_code.co_filename, frame.f_lineno) if frame and is_of_user else None
 
 
+def is_python_running() -> bool:
+    """Return True while a Python file of the user runs."""
+    return bool(_WATCHES)
+
+
 def is_standard(file: str) -> bool:
     """Return True if a source file is of the standard library."""
     return file.startswith(_STANDARD) and _INSTALLED.isdisjoint(Path(file).parts)

@@ -57,13 +57,12 @@ def weakened_protection(effects: Effects) -> Iterator[tuple[Effect, str, str, Fi
 
     A patch can set every field of a generated object, also the fields that isolate tenants and protect the cluster: the
     Pod Security level of a namespace, rules of NetworkPolicies, actions of admission policies, RBAC rules and subjects,
-    quotas and priorities, networks and secrets of a team, owner references, and the fields and annotations that tell
-    Argo CD and Flux which objects to apply, restore and delete. The check compares each of these fields before the
+    quotas and priorities, networks and secrets of a team, owner references, and the fields and annotations by which
+    Argo CD and Flux select the objects to apply, restore and delete. The check compares each of these fields before the
     patch and after it. For expressions and selectors, it reports every change, because it cannot prove that the new
     value protects as well as the old one.
 
-    The check does not read containers, volumes and schedules of a runtime. Other checks judge the pods of a runtime, such
-    as `runtime/pod-security`.
+    The check does not read the pods of a runtime. Other checks judge them, such as `runtime/pod-security`.
 
     Use the field of the platform file that sets the value: the platform file has a field for most relaxations, with a
     reason and a last day. If there is no such field, accept the finding with a waiver in `mpigen.toml`.

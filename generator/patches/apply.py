@@ -10,7 +10,7 @@ from typing import Any
 
 from generator.documents.load import Path
 from generator.documents.messages import format_path, format_value
-from generator.documents.python import shorten_path
+from generator.documents.python import shorten_path, watch_function
 from generator.errors import ConfigError, MpigenError, Problem
 from generator.manifests import Body, Manifest
 from generator.objects.fields import mapping
@@ -81,15 +81,33 @@ def describe_function(function: Function, file: str) -> str:
 def _call(function: Function, body: Body, file: str) -> Body:
     """Call a function with a copy of an object, and return its result as plain data.
 
+    A second call gets an equal copy. Its result must be equal too: otherwise each run would write another release.
+
     Raises:
-        PatchError: the function raises an exception, or returns no object of plain data.
+        PatchError: the function raises an exception, returns no object of plain data, or returns another object in the
+            second call.
+        ConfigError: the function changes a file or the working folder, starts a thread, or reads standard input.
     """
+    plain, again = (_call_once(function, body, file) for _ in range(2))
+    if plain != again:
+        path = format_path(next(find_changes(plain, again)))
+        message = (
+            f"{describe_function(function, file)} returns another `{path}` each time mpigen calls it with this object"
+        )
+        raise PatchError(
+            message, "compute the same values for the same object, without random values, dates or counters"
+        )
+    return plain
+
+
+def _call_once(function: Function, body: Body, file: str) -> Body:
     name = describe_function(function, file)
     try:
-        result: Any = function(copy.deepcopy(body))
+        with watch_function(file):
+            result: Any = function(copy.deepcopy(body))
     except MpigenError:
         raise
-    except Exception as error:  # noqa: BLE001 - the user's code may raise anything
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code may raise anything
         line = _find_line(error, function)
         at = f" in line {line}" if line else ""
         text = f"{type(error).__name__}: {error}".splitlines()[0].removesuffix(": ")
@@ -105,7 +123,7 @@ def _call(function: Function, body: Body, file: str) -> Body:
     return plain
 
 
-def _find_line(error: Exception, function: Function) -> int:
+def _find_line(error: BaseException, function: Function) -> int:
     """Return the last line of the function's file that was running; 0 if there is none."""
     code, trace, line = getattr(function, "__code__", None), error.__traceback__, 0
     while code and trace:

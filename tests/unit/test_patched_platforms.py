@@ -420,3 +420,65 @@ def test_a_change_in_python_is_plain_data_or_a_function(change: Any, message: st
         app.patch(select(kind="Namespace"), change)
     with pytest.raises(ConfigError, match="the target is not a selection"):
         app.patch("Namespace", {"a": 1})  # type: ignore[arg-type]
+
+
+def run(folder: Path, *lines: str) -> list[str]:
+    """Return the problems of a platform file in Python with these lines after `app`."""
+    (folder / "base.yaml").write_text(yaml.safe_dump(BASE))
+    file = folder / "mpigen_platform.py"
+    first = ("import random", "import sys", "import cdk8s", "from generator import App, load_platform, select")
+    file.write_text("\n".join((*first, 'app = App(load_platform("base.yaml"))', *lines)))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.chdir(folder)
+        with pytest.raises(ConfigError) as caught:
+            synth(Path("mpigen_platform.py"))
+    assert {path.name for path in folder.iterdir()} <= {"base.yaml", file.name}
+    return [str(problem) for problem in caught.value.problems]
+
+
+LABELLED = 'b["metadata"]["labels"]["a"] = "b"'
+FUNCTIONS: dict[str, tuple[list[str], str]] = {
+    "an exit": (
+        ["    sys.exit(0)"],
+        ":7: Namespace team-sim: `f` (mpigen_platform.py:6) fails in line 7: SystemExit: 0",
+    ),
+    "a random value": (
+        ['    b["metadata"]["labels"]["a"] = str(random.random())', "    return b"],
+        "Namespace team-sim: `f` (mpigen_platform.py:6) returns another `metadata.labels.a` each time",
+    ),
+    "a changed file": (['    open("a.txt", "w")', "    return b"], ":7: this line changes `a.txt`"),
+    "standard input": (["    return input()"], ":7: this line reads standard input"),
+    "another patch": (
+        ['    app.patch(select(kind="LimitRange"), {"a": 1})', f"    {LABELLED}", "    return b"],
+        ":7: `app.patch` in the function of a patch has no effect",
+    ),
+    "a construct": (
+        ['    cdk8s.Chart(app, f"a{random.random()}")', f"    {LABELLED}", "    return b"],
+        "the function of a patch adds or removes a construct, which has no effect: `f` (mpigen_platform.py:6)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_function_of_a_patch_only_computes_its_result(name: str, tmp_path: Path) -> None:
+    body, expected = FUNCTIONS[name]
+    (found,) = run(tmp_path, "def f(b):", *body, 'app.patch(select(kind="Namespace"), f)')
+    assert expected.removeprefix(":7") in found
+
+
+def test_python_changes_components_of_mpigen_only_by_patches(tmp_path: Path) -> None:
+    (removed,) = run(tmp_path, 'app.node.try_remove_child("admission")')
+    assert "mpigen_platform.py: the file removes the component `admission` of mpigen" in removed
+    mutation = 'app.node.find_child("tenant-team-sim").manifests[0].body["metadata"]["labels"].clear()'
+    (changed,) = run(tmp_path, mutation)
+    assert "changes the objects of the component `tenant-team-sim` of mpigen without a patch" in changed
+
+
+def test_python_can_replace_a_runtime(tmp_path: Path) -> None:
+    lines = (
+        'app.node.try_remove_child("runtime-openmpi")',
+        'app.node.try_remove_child("admission")',
+        'MpiRuntime(app, "mine", runtime=app.platform.runtimes[0])',
+    )
+    (found,) = run(tmp_path, "from generator import MpiRuntime", *lines)
+    assert "removes the component `admission`" in found
