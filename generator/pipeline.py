@@ -42,6 +42,7 @@ from generator.checks.registry import Stage, Suite
 from generator.checks.run import Checked, check_rendered, check_text, judge_together
 from generator.documents.files import read_file
 from generator.errors import ConfigError, InputError, OutputError, Problem
+from generator.facts.names import DEFINITION
 from generator.report.result import reaches
 from generator.schemas.catalog import Catalog
 from generator.schemas.embedded import Engine
@@ -226,7 +227,8 @@ class _Draft:
         from generator.hazards.patched import find_weakened
         from generator.hazards.sources import Causes, point_at_platform
 
-        lock, texts, catalog = self.release.lock, self.release.files, Catalog.bundled(self.release.targets)
+        lock, texts = self.release.lock, self.release.files
+        catalog = _read_catalog(self.release.targets, texts)
         checked = check_rendered(self.tree, texts, catalog, adoption.today, adoption.suite, lock=lock.manifest)
         of_manifests = [*checked.findings, *self._compare(adoption)]
         causes = Causes(self.effects, sources_of_extras(self.platform), self.hooks)
@@ -625,7 +627,14 @@ def judge(
     """
     targets = platform.cluster.versions.model_dump()
     texts = texts or manifests.write(tree)
-    return check_rendered(tree, texts, Catalog.bundled(targets), today, suite or Suite())
+    return check_rendered(tree, texts, _read_catalog(targets, texts), today, suite or Suite())
+
+
+def _read_catalog(targets: Mapping[str, str], texts: Mapping[str, str]) -> Catalog:
+    """Return the schemas of the target versions, and of the CustomResourceDefinitions in the texts of a release."""
+    catalog, name = Catalog.bundled(targets), DEFINITION.decode()
+    definitions = {file: text.encode() for file, text in texts.items() if name in text}
+    return catalog.with_local(catalog.read_local_schemas(definitions, ())) if definitions else catalog
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ class Sources:
             command line names.
         skipped: the files that are no manifests.
         rendered: a command such as `kubectl kustomize DIR` → the kustomization, and the YAML that the command prints.
-        definitions: the files outside of releases, which can hold CustomResourceDefinitions.
+        definitions: the files that can hold CustomResourceDefinitions.
         partial: the files and commands whose objects a kustomization changes before a client applies them.
         findings: the kustomizations that cannot be rendered.
     """
@@ -41,7 +41,7 @@ class Sources:
     findings: tuple[Finding, ...] = ()
 
     def read_definitions(self) -> dict[str, bytes]:
-        """Return the text of each file with a CustomResourceDefinition, outside of releases."""
+        """Return the text of each file with a CustomResourceDefinition."""
         texts: dict[str, bytes] = {}
         for file in self.definitions:
             with suppress(InputError):
@@ -92,10 +92,25 @@ def find_sources(search: Search, *, renders: bool) -> Sources:
         strict=strict,
         skipped=tuple(item for file, item in skipped.items() if file.absolute() not in rendered.covered),
         rendered=rendered.texts,
-        definitions=tuple(file for file in outside if file not in skipped),
+        definitions=tuple(
+            file
+            for origin, members in releases.items()
+            for file in members
+            if file not in skipped and _can_define(file, origin.folder)
+        ),
         partial=frozenset({*rendered.partial, *(str(file) for file in files if file.absolute() in resources)}),
         findings=tuple(rendered.findings),
     )
+
+
+def _can_define(file: Path, release: Path | None) -> bool:
+    """Return True if a file can hold a CustomResourceDefinition.
+
+    A release has many files of tenants. Only `extra` of a tenant can define a kind.
+    """
+    path = file.absolute()
+    parts = path.relative_to(release).parts if release and path.is_relative_to(release) else ()
+    return parts[:1] != ("tenants",) or "extra" in parts
 
 
 @dataclass(frozen=True, slots=True)

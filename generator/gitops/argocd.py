@@ -31,6 +31,7 @@ from generator.facts.names import (
     SYNC_WAVE,
 )
 from generator.manifests import Body, Manifest
+from generator.objects.fields import mapping, string
 from generator.policies.access import (
     RBAC,
     READ,
@@ -282,15 +283,25 @@ def account_rules(manifests: Iterable[Manifest], catalog: Catalog) -> list[Body]
     ]
 
 
-def _rules_for_added_kinds(manifests: Iterable[Manifest], catalog: Catalog) -> list[Body]:
-    """Return RBAC rules for the kinds that admins add in Python, except kinds that are not in the catalogue."""
+def _rules_for_added_kinds(manifests: Sequence[Manifest], catalog: Catalog) -> list[Body]:
+    """Return RBAC rules for the kinds that admins add, if the catalogue or a manifest defines the kind."""
     known = {(row.group, row.kind) for row in KINDS}
+    defined = {names: plural for manifest in manifests for names, plural in _defined_kind(manifest)}
     others: dict[str, set[str]] = {}
     for manifest in manifests:
-        entry = catalog.entries.get((manifest.api_version, manifest.kind))
-        if entry and (manifest.group, manifest.kind) not in known:
-            others.setdefault(manifest.group, set()).add(entry.plural)
+        entry, names = catalog.entries.get((manifest.api_version, manifest.kind)), (manifest.group, manifest.kind)
+        plural = entry.plural if entry else defined.get(names, "")
+        if plural and names not in known:
+            others.setdefault(manifest.group, set()).add(plural)
     return [policy_rule(group, sorted(resources), [*READ, *WRITE]) for group, resources in sorted(others.items())]
+
+
+def _defined_kind(manifest: Manifest) -> Iterable[tuple[tuple[str, str], str]]:
+    """Yield (group, kind) and plural name of the kind that a CustomResourceDefinition defines."""
+    if manifest.kind == "CustomResourceDefinition":
+        spec = mapping(manifest.body, "spec")
+        names = mapping(spec, "names")
+        yield (string(spec.get("group")), string(names.get("kind"))), string(names.get("plural"))
 
 
 def _bound_role(manifest: Manifest, kind: str) -> Iterable[str]:

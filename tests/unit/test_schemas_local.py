@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
+from generator import pipeline
 from generator.errors import ConfigError, EngineError
-from generator.pipeline import Subject, validate
+from generator.pipeline import Choices, Subject, validate
 from generator.schemas.kubeconform import cache_folder
+from tests.conftest import small_platform
 
 DEFINITION = """\
 apiVersion: apiextensions.k8s.io/v1
@@ -164,3 +168,31 @@ def test_both_engines_report_a_syntax_error_once() -> None:
     write(queue="apiVersion: acme.com/v1\nkind: [Queue\n")
     assert [name for name, _ in check(engine="kubeconform")] == ["kubeconform/invalid"]
     assert [name for name, _ in check(engine="both")] == ["yaml/unreadable"]
+
+
+@pytest.mark.parametrize("owner", ["platform", "tenant"])
+def test_a_release_can_define_the_kinds_of_its_own_objects(owner: str, folder: Path) -> None:
+    """`synth` and `validate` use the definition, and the account of the GitOps engine can apply the objects."""
+    gitops = {"repository": "https://git.example.com/platform.git", "grant": True}
+    platform = {**small_platform(), "gitops": gitops, "extra": [yaml.safe_load(DEFINITION)]}
+    queue = yaml.safe_load(QUEUE.replace("SPEC", "size: 2"))
+    if owner == "platform":
+        platform["extra"].append(queue)
+    else:
+        platform["tenants"][0]["extra"] = [queue]
+    assert synth(platform) == []
+    (file,) = folder.glob("output/*/cluster/access/gitops.yaml")
+    roles = [role for role in yaml.safe_load_all(file.read_text()) if role["kind"] == "ClusterRole"]
+    granted = [rule["resources"] for role in roles for rule in role["rules"] if rule["apiGroups"] == ["acme.com"]]
+    assert granted == [["queues"]]
+    checked = validate(Subject([Path("output")]), "embedded", Path(".cache")).checked.findings
+    assert [finding.check for finding in checked if finding.check.startswith("schema/")] == []
+    queue["spec"]["size"] = "two"
+    assert synth(platform) == ["schema/wrong-type"]
+
+
+def synth(platform: dict[str, Any]) -> list[str]:
+    """Return the checks of schemas that report an object of a platform."""
+    Path("platform.yaml").write_text(yaml.safe_dump(platform))
+    findings = pipeline.synth(Path("platform.yaml"), Path("output"), Choices()).outcome.findings
+    return [finding.check for finding in findings if finding.check.startswith("schema/")]
