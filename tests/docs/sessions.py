@@ -6,6 +6,8 @@ A page is one session in an empty folder. In the order of the page:
 - a block with a title, such as ```` ```yaml title="platform.yaml" ````, writes that file;
 - a `diff` block with a title changes that file, and fails if it does not apply;
 - a comment `<!-- run: COMMAND -->` runs a command that readers do not see.
+
+tests/cluster/test_imported_classes.py runs the pages with the comment `<!-- needs: npm -->`.
 """
 
 from __future__ import annotations
@@ -18,11 +20,17 @@ from pathlib import Path
 
 from tests.conftest import NEW_YEAR
 
+NEEDS_NPM = "<!-- needs: npm -->"
 _STEP = re.compile(
     r'<!-- run: (?P<hidden>.*?) -->|^(?P<indent> *)```(?P<language>\w+)(?: title="(?P<title>[^"]+)")?\n'
     r"(?P<text>.*?)^(?P=indent)```$",
     re.MULTILINE | re.DOTALL,
 )
+
+
+def is_session(text: str) -> bool:
+    """Return True if a page has console blocks whose commands need no npm."""
+    return "```console" in text and NEEDS_NPM not in text
 
 
 class Session:

@@ -16,10 +16,10 @@ from tests.docs.api_page import BEGINNING
 from tests.docs.fields import sections
 from tests.docs.generated import generated
 from tests.docs.pages import blocks, name, pages
-from tests.docs.sessions import Session
+from tests.docs.sessions import Session, is_session
 
 GENERATED = generated()
-PLAYED = [page for page in (BEGINNING, *pages()) if "```console" in page.read_text("utf-8") and page not in GENERATED]
+PLAYED = [page for page in (BEGINNING, *pages()) if is_session(page.read_text("utf-8")) and page not in GENERATED]
 README = ROOT / "README.md"
 
 
