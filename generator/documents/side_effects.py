@@ -25,6 +25,7 @@ _CHANGE_FIX = "change files in a script of your own, and run mpigen after the sc
 _THREAD = "this line starts a thread, which could change objects after mpigen has read them"
 _FORK = "this line starts a second process, which would write the output of mpigen too"
 _FOLDER = "this line changes the working folder, so mpigen would write its output into another folder"
+_END = "this line ends the process, so mpigen would write nothing and report nothing"
 _INPUT = "this line reads standard input, but mpigen must get the same result from the same files"
 _SERIAL_FIX = "compute the values in the main thread"
 _EVENTS = {
@@ -119,11 +120,19 @@ def forbid_side_effects(folder: Path) -> Iterator[list[Problem]]:
     _WATCHES.append(watch)
     sys.stdin = _NoInput()  # noqa: TID251
     vars(threading)["Thread"].start = start_thread  # Python 3.11 reports no thread to audit hooks
+    end = os._exit
+
+    def end_process(status: int) -> NoReturn:
+        watch.refuse(_END, "raise an exception instead")
+        end(status)
+
+    vars(os)["_exit"] = end_process
     try:
         yield watch.refused
     finally:
         sys.stdin = stdin  # noqa: TID251
         vars(threading)["Thread"].start = start
+        vars(os)["_exit"] = end
         _WATCHES.remove(watch)
 
 

@@ -41,6 +41,7 @@ class _Row:
         kind: the kind of the objects; `*` for every kind.
         field: the path of the field.
         compare: the comparison of the field before a patch and after it.
+        harmless: the items that a patch may add, for the comparison `adds-none`.
         effect: the result of a weaker value.
         instead: the field of the platform file that sets the value; empty if there is none.
     """
@@ -50,6 +51,7 @@ class _Row:
     compare: str
     effect: str
     instead: str = ""
+    harmless: tuple[str, ...] = ()
 
 
 def weakened_protection(effects: Effects) -> Iterator[tuple[Effect, str, str, Field, _Row]]:
@@ -177,7 +179,7 @@ def _find_weaker(effect: Effect, row: _Row) -> Iterator[Field]:
         before, after = _value_at(effect.before, path), _value_at(effect.after, path)
         is_removed = row.compare == "limit" and _value_at(effect.after, path[:-1]) is _ABSENT
         is_changed = before is not after and not is_equal(before, after) and not is_removed
-        if is_changed and _is_weaker(row.compare, before, after):
+        if is_changed and _is_weaker(row, before, after):
             yield path
 
 
@@ -222,15 +224,16 @@ def _positions(effect: Effect, path: Field) -> Field:
     return tuple(steps)
 
 
-def _is_weaker(compare: str, before: Any, after: Any) -> bool:
+def _is_weaker(row: _Row, before: Any, after: Any) -> bool:
     """Return True if a value that differs from the value before protects less, or may protect less."""
+    compare = row.compare
     if compare in _ORDERS:
         return _rank(compare, after) < _rank(compare, before)
     if compare == "keeps-items":
         kept = _items(after)
         return not all(any(is_equal(item, other) for other in kept) for item in _items(before))
     if compare == "adds-none":
-        known = _items(before)
+        known = [*_items(before), *row.harmless]
         return not all(any(is_equal(item, other) for other in known) for item in _items(after))
     if compare == "rules":
         allowed = mappings(before)

@@ -325,6 +325,7 @@ NO_HOLES: dict[str, dict[str, Any]] = {
         {"kind": "ClusterQueue"}, merge={"spec": {"preemption": {"reclaimWithinCohort": "Never"}}}
     ),
     "an earlier rule": annotate("ValidatingAdmissionPolicy", "argocd.argoproj.io/sync-wave", "-9"),
+    "confirmed deletion": annotate("RoleBinding", SYNC, "Delete=confirm"),
     "held queue": patch({"kind": "ClusterQueue"}, merge={"spec": {"stopPolicy": "Hold"}}),
     "own subject": patch({"kind": "RoleBinding"}, json=[{"op": "remove", "path": "/subjects/0"}]),
 }

@@ -142,6 +142,9 @@ SLIPS = {
         SERIAL,
     ),
     "a copy of the process": Slip("import os\nos.fork()", 7, "this line starts a second process", SERIAL),
+    "an end of the process": Slip(
+        "import os\nos._exit(0)", 7, "this line ends the process, so mpigen", "raise an exception instead"
+    ),
     "a question": Slip("input('release? ')", 6, INPUT, "read a file beside this one instead"),
     "all of standard input": Slip("import sys\nsys.stdin.read()", 7, INPUT, "read a file beside this one instead"),
     "the bytes of standard input": Slip("import sys\nsys.stdin.buffer.read()", 7, INPUT, "read a file beside this one"),
