@@ -60,13 +60,16 @@ _OF_TREES = (
     *("ranks", "trainjob", "relaxations", "protections", "reference", "access"),
     *("quota.amounts", "quota.definitions", "quota.capacity", "quota.jobs", "quota.namespaces"),
     *("fabric.attached", "fabric.cni", "fabric.environment", "fabric.host", "fabric.networks", "fabric.operators"),
-    *("fabric.requests", "admission", "limit_ranges", "job_pods", "network"),
+    *("fabric.requests", "admission", "limit_ranges", "job_pods", "pod.admission", "network"),
     *("pod.volumes", "pod.containers", "pod.resources", "pod.probes", "pod.security", "pod.scheduling"),
     *("pod.claims", "pod.finalizers", "feature_gates", "device_claims"),
 )
 """Modules below generator.checks with the rules that `synth` and `validate` run."""
 _OF_OTHERS = frozenset(
-    {"services", "relaxations", "quota.capacity", "fabric.cni", "fabric.host", "fabric.networks", "fabric.operators"}
+    {
+        *("services", "relaxations", "quota.capacity", "pod.admission"),
+        *("fabric.cni", "fabric.host", "fabric.networks", "fabric.operators"),
+    }
 )
 """Modules of `_OF_TREES` whose rules never report a TrainJob."""
 _OF_JOBS = tuple(module for module in _OF_TREES if module not in _OF_OTHERS)

@@ -338,6 +338,16 @@ def test_a_stricter_patch_is_no_hole(change: str, tmp_path: Path) -> None:
     assert find_weakened(effects, file) == []
 
 
+def test_a_privileged_pod_in_a_namespace_of_a_team_is_an_error(tmp_path: Path) -> None:
+    container = {"name": "a", "image": "registry.example.com/a:1", "securityContext": {"privileged": True}}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "namespace": "team-sim"}}
+    tenant = {**BASE["tenants"][0], "extra": [{**pod, "spec": {"containers": [container]}}]}
+    found = synth(write(tmp_path, tenants=[tenant]))
+    (error,) = [one for one in found if one.check == "pod/pod-security"]
+    assert (error.severity, error.path) == ("error", "tenants[0].extra[0]")
+    assert "privileged (container" in error.message
+
+
 @pytest.mark.parametrize(("stop", "patched"), [("drain", "Hold"), ("hold", "None"), ("hold", None)])
 def test_a_patch_that_opens_a_closed_queue_is_a_hole(stop: str, patched: str | None, tmp_path: Path) -> None:
     tenant = {**BASE["tenants"][0], "stop": stop}
