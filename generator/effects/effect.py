@@ -20,7 +20,8 @@ class Risk(StrEnum):
             admission rule. Changed fields whose effect mpigen does not know are MEDIUM too.
         HIGH: running jobs stop, nodes restart, data or an object that jobs use is deleted, a protection is weaker, a
             network is open to others, a subject gets a dangerous permission, such as to read Secrets, every user or
-            every ServiceAccount gets a permission, the engine applies the release to another cluster, or the API server
+            every ServiceAccount gets a permission, an added object has power over requests or pods of the whole
+            cluster, the engine applies the release to another cluster, or the API server
             or `mpigen synth` rejects the update.
     """
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
 
 from generator.checks.objects import Change
 from generator.documents.load import Path
@@ -11,18 +13,43 @@ from generator.effects.explained import Finder, find_unexplained, is_known
 from generator.effects.subjects import name_subjects, plural
 from generator.effects.values import format_field
 from generator.facts.names import FLUX_KUSTOMIZATIONS
+from generator.facts.table import read_rows
 from generator.manifests import Manifest
 
 _LOCK = ("mpigen.dev", "Release")
 _LISTED = 3  # fields in a sentence
 
 
+@dataclass(frozen=True, slots=True)
+class _Added:
+    """A row of added.yaml: the consequence of added objects of a kind."""
+
+    group: str
+    kind: str
+    risk: str
+    effect: str
+    effects: str
+    field: str = ""
+    value: str | bool = ""
+
+    def explains(self, item: Manifest) -> bool:
+        """Return True if the row is about an object."""
+        is_of_kind = (item.group, item.kind) == (self.group, self.kind)
+        return is_of_kind and (not self.field or item.body.get(self.field) == self.value)
+
+
+@cache
+def _rows() -> Sequence[_Added]:
+    return read_rows("added", "rows", _Added, "generator.effects")
+
+
 def find_other_effects(change: Change, effects: Sequence[Effect], finders: Mapping[str, Finder]) -> Iterator[Effect]:
     """Yield an effect for the added and the removed objects of each kind, and for equal changed fields of a kind.
 
     The consequence of a changed field is unknown if no topic reads the field, so its risk is medium. Metadata has a low
-    risk, and so has a changed field that a topic reads without an effect. The lock of the release is omitted, and also
-    added and removed Kustomizations of Flux for folders.
+    risk, and so has a changed field that a topic reads without an effect. Added objects have a low risk, unless
+    added.yaml lists a consequence. The lock of the release is omitted, and also added and removed Kustomizations of
+    Flux for folders.
 
     Args:
         change: the manifests before and after the update.
@@ -30,16 +57,22 @@ def find_other_effects(change: Change, effects: Sequence[Effect], finders: Mappi
         finders: topic → the function that finds its effects.
     """
     explained = {cause.identity for effect in effects for cause in effect.causes}
-    for items, words, risk in (
-        (change.all_added, ("is added", "are added"), Risk.LOW),
-        (change.all_removed, ("is removed", "are removed"), Risk.MEDIUM),
+    for items, words, risk, known in (
+        (change.all_added, ("is added", "are added"), Risk.LOW, _rows()),
+        (change.all_removed, ("is removed", "are removed"), Risk.MEDIUM, ()),
     ):
-        by_kind: dict[str, list[Manifest]] = {}
+        by_kind: dict[tuple[str, int], list[Manifest]] = {}
         for item in items:
             if item.identity not in explained and not _is_lock(item) and not _is_of_folder(item):
-                by_kind.setdefault(item.kind, []).append(item)
-        for kind, objects in sorted(by_kind.items()):
-            yield _effect(kind, objects, words[len(objects) > 1], risk)
+                number = next((number for number, row in enumerate(known) if row.explains(item)), -1)
+                by_kind.setdefault((item.kind, number), []).append(item)
+        for (kind, number), objects in sorted(by_kind.items()):
+            is_one = len(objects) == 1
+            predicate, level = words[not is_one], risk
+            if number >= 0:
+                row = known[number]
+                predicate, level = f"{predicate}: {row.effect if is_one else row.effects}", Risk(row.risk)
+            yield _effect(kind, objects, predicate, level)
     changed: dict[tuple[str, tuple[tuple[Path, Risk], ...]], list[Manifest]] = {}
     for item, paths in find_unexplained(change, effects, finders):
         if not _is_lock(item):

@@ -122,6 +122,14 @@ def leaves(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
         yield path, value
 
 
+def test_the_table_of_added_objects_matches_its_schema() -> None:
+    schema = json.loads((ROOT / "generator/effects/added.schema.json").read_text("utf-8"))
+    table = read_table("added", "generator.effects")
+    jsonschema.validate(table, schema)
+    rows = [(row["group"], row["kind"], row.get("field")) for row in table["rows"]]
+    assert len(set(rows)) == len(rows)
+
+
 def test_the_table_of_fields_matches_its_schema_and_names_topics() -> None:
     schema = json.loads((ROOT / "generator/effects/explained.schema.json").read_text("utf-8"))
     table = read_table("explained", "generator.effects")
