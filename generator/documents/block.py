@@ -82,7 +82,7 @@ def read_sections(raw: bytes) -> dict[str, Any] | None:
     head, key, spec = raw.partition(b"\nspec:\n")
     if not (key and _FIRST_FIELD.match(spec) and raw.isascii()) or _ROOT_KEY.search(spec):
         return None
-    documents = read_block(head)
+    documents = read_block(head + b"\n")  # a literal block before `spec` ends with a newline
     sections = [_read_section(text) if len(text) < _LONGEST_SECTION else None for text in _SECTION.split(spec)]
     if documents is None or len(documents) != 1 or not all(sections):
         return None

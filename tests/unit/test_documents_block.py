@@ -64,6 +64,11 @@ def compare_sections(text: str) -> bool:
     return True
 
 
+def test_a_literal_block_before_the_sections_keeps_its_last_newline() -> None:
+    assert compare_sections("kind: A\nmetadata:\n  a: |\n    b\nspec:\n  c: 1\n")
+    assert compare_sections("kind: A\nmetadata:\n  a: |-\n    b\nspec:\n  c: |\n    d\n  e: 1")
+
+
 def test_sections_of_a_queue_are_shared() -> None:
     queue = "kind: ClusterQueue\nmetadata:\n  name: {}\nspec:\n  a:\n  - b: 1\n  # c\n  d: |\n    e\n"
     assert compare_sections(queue.format("x"))
