@@ -228,7 +228,7 @@ class _Draft:
         from generator.hazards.sources import Causes, point_at_platform
 
         lock, texts = self.release.lock, self.release.files
-        catalog = _read_catalog(self.release.targets, texts)
+        catalog = _read_catalog(self.release.targets, texts, adoption.settings.schema_locations)
         checked = check_rendered(self.tree, texts, catalog, adoption.today, adoption.suite, lock=lock.manifest)
         of_manifests = [*checked.findings, *self._compare(adoption)]
         causes = Causes(self.effects, sources_of_extras(self.platform), self.hooks)
@@ -630,11 +630,13 @@ def judge(
     return check_rendered(tree, texts, _read_catalog(targets, texts), today, suite or Suite())
 
 
-def _read_catalog(targets: Mapping[str, str], texts: Mapping[str, str]) -> Catalog:
-    """Return the schemas of the target versions, and of the CustomResourceDefinitions in the texts of a release."""
+def _read_catalog(targets: Mapping[str, str], texts: Mapping[str, str], locations: Sequence[str] = ()) -> Catalog:
+    """Return the schemas of the target versions, of the CustomResourceDefinitions in a release, and of folders."""
     catalog, name = Catalog.bundled(targets), DEFINITION.decode()
     definitions = {file: text.encode() for file, text in texts.items() if name in text}
-    return catalog.with_local(catalog.read_local_schemas(definitions, ())) if definitions else catalog
+    if not definitions and not locations:
+        return catalog
+    return catalog.with_local(catalog.read_local_schemas(definitions, locations))
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from generator.documents.files import read_file
+from generator.documents.messages import format_value
 from generator.errors import ConfigError, Problem, suggest
 
 if TYPE_CHECKING:
@@ -82,6 +83,8 @@ class Settings:
         ignore: the checks and families not to report.
         fail_on: the lowest severity that fails a run; empty for the default.
         baseline: the path of the baseline file, with the folder of the settings file; empty for none.
+        schema_locations: folders with JSON Schemas or CustomResourceDefinitions of the user. Each path starts with the
+            folder of the settings file.
         docs: the base URL of the published docs; empty if they are not published.
         paths: selections for some files.
         waivers: the findings that are accepted until a day.
@@ -94,6 +97,7 @@ class Settings:
     ignore: tuple[str, ...] = ()
     fail_on: str = ""
     baseline: str = ""
+    schema_locations: tuple[str, ...] = ()
     docs: str = ""
     paths: tuple[PathSettings, ...] = ()
     waivers: tuple[Waiver, ...] = ()
@@ -145,7 +149,8 @@ def load_settings(file: Path, checks: Collection[str]) -> Settings:
     places = TomlPlaces(text, prefix)
     own = _own_checks(file, data, places, checks)
     known = [*checks, *(check.id for check in own.checks)]
-    problems = [_problem(file, places, *mistake) for mistake in _mistakes(_as_json(data), known)]
+    mistakes = [*_mistakes(_as_json(data), known), *_mistakes_of_locations(file, data)]
+    problems = [_problem(file, places, *mistake) for mistake in mistakes]
     if problems:
         raise ConfigError(tuple(sorted(problems, key=lambda problem: (problem.line, problem.column))))
     return replace(_settings(file, data, places), own=own.checks, plugins=own.of_plugins)
@@ -239,6 +244,15 @@ def _mistakes_of_value(path: tuple[_Step, ...], value: Any, checks: Collection[s
         yield f"`{key}` is empty", "write why the finding is accepted" if key == "reason" else "name files or folders"
 
 
+def _mistakes_of_locations(file: Path, data: Any) -> Iterator[tuple[tuple[_Step, ...], str, str]]:
+    """Yield (path, message, fix) of each name in `schema-locations` that is no folder."""
+    for number, name in enumerate(_names(data, "schema-locations")):
+        if not os.path.isdir(file.parent / name):  # noqa: PTH112 - Path.is_dir raises for a name that is too long
+            message = f"{format_value(name)} is not a folder"
+            fix = "name a folder with JSON Schemas or CustomResourceDefinitions, relative to the folder of this file"
+            yield ("schema-locations", number), message, fix
+
+
 def _fix(expected: Any) -> str:
     if isinstance(expected, tuple):
         return f"write {' or '.join(str(value) for value in expected)}"
@@ -290,6 +304,7 @@ def _settings(file: Path, data: Mapping[str, Any], places: TomlPlaces) -> Settin
         ignore=tuple(data.get("ignore", ())),
         fail_on=data.get("fail-on", ""),
         baseline=str(file.parent / data["baseline"]) if data.get("baseline") else "",
+        schema_locations=tuple(str(file.parent / name) for name in data.get("schema-locations", ())),
         docs=data.get("docs", ""),
         paths=tuple(
             PathSettings(entry["path"], tuple(entry.get("select", ())), tuple(entry.get("ignore", ())))

@@ -98,10 +98,10 @@ def schema_breaches(manifest: Manifest, engine: Engine) -> Iterator[Breach]:
 
 def _no_schema(manifest: Manifest, engine: Engine) -> Breach:
     message = f"no schema for {manifest.kind} of {manifest.api_version}"
-    fix = "correct the `apiVersion`, or pass --ignore-missing-schemas"
+    fix = "correct the `apiVersion`, or name a folder with the kind's definition in `schema-locations` of mpigen.toml"
     if reason := engine.explain_unusable(manifest.api_version, manifest.kind):
         message += f", because mpigen cannot read its CustomResourceDefinition: {reason}"
-        fix = "pass --ignore-missing-schemas, or a folder with a JSON Schema of the kind as --schema-location"
+        fix = "name a folder with a JSON Schema of the kind in `schema-locations` of mpigen.toml"
     why = "mpigen cannot validate the object, so it may contain any mistake"
     return Breach(("kind",), message, why, fix, check="schema/no-schema")
 
@@ -243,8 +243,9 @@ declare(
     text="""Report a kind that is in none of the known upstream releases.
 
     Without a schema, mpigen cannot check the object. Often the `apiVersion` is wrong. If the files have the
-    CustomResourceDefinition of the kind, the finding names what mpigen cannot read in it.
-    `--ignore-missing-schemas` lowers the finding to an info.
+    CustomResourceDefinition of the kind, the finding names what mpigen cannot read in it. If an operator installs the
+    definition, copy it to a folder of your repository, and name the folder in `schema-locations` of `mpigen.toml`.
+    `mpigen validate --ignore-missing-schemas` lowers the finding to an info.
 
     Source: the OpenAPI schemas and CustomResourceDefinitions of the pinned releases (schemas/catalog.json)
     """,

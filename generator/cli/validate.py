@@ -134,7 +134,7 @@ def validate(
             stdin=stdin,
             ignore_missing=sources.ignore_missing_schemas,
             renders=sources.renders,
-            schema_locations=sources.schema_locations,
+            schema_locations=(*sources.schema_locations, *adoption.settings.schema_locations),
             targets=targets,
             since=since,
             today=adoption.today,

@@ -73,6 +73,7 @@ def test_every_mistake_of_the_settings_is_reported_with_its_line(tmp_path: Path)
     text = """\
 fail-on = "errors"
 selct = ["quota"]
+schema-locations = [".", "schemas"]
 ignore = [
   "schema/no-schema",
   "schema/unknwon-field",
@@ -97,13 +98,14 @@ until = "2026-02-30"
     assert [(each.line, each.column, each.path, each.message) for each in error.value.problems] == [
         (1, 1, "fail-on", '`"errors"` is not one of `error`, `warning`, `info`'),
         (2, 1, "selct", "unknown field `selct`"),
-        (5, 4, "ignore[1]", "there is no check `schema/unknwon-field`"),
-        (9, 1, "paths[0].path", "`path` is empty"),
-        (11, 1, "waivers[0]", "`reason` is missing"),
-        (12, 1, "waivers[0].check", "there is no check `schema`"),
-        (14, 1, "waivers[0].until", "`2026` is not a date"),
-        (19, 1, "waivers[1].reason", "`reason` is empty"),
-        (20, 1, "waivers[1].until", "`2026-02-30` is not a date"),
+        (3, 27, "schema-locations[1]", "`schemas` is not a folder"),
+        (6, 4, "ignore[1]", "there is no check `schema/unknwon-field`"),
+        (10, 1, "paths[0].path", "`path` is empty"),
+        (12, 1, "waivers[0]", "`reason` is missing"),
+        (13, 1, "waivers[0].check", "there is no check `schema`"),
+        (15, 1, "waivers[0].until", "`2026` is not a date"),
+        (20, 1, "waivers[1].reason", "`reason` is empty"),
+        (21, 1, "waivers[1].until", "`2026-02-30` is not a date"),
     ]
     fixes = {each.path: each.fix for each in error.value.problems}
     assert fixes["selct"] == "did you mean `select`?"

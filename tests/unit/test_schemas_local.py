@@ -11,6 +11,8 @@ import pytest
 import yaml
 
 from generator import pipeline
+from generator.adoption.adoption import Adoption
+from generator.adoption.settings import Settings, load_settings
 from generator.errors import ConfigError, EngineError
 from generator.pipeline import Choices, Subject, validate
 from generator.schemas.kubeconform import cache_folder
@@ -191,8 +193,22 @@ def test_a_release_can_define_the_kinds_of_its_own_objects(owner: str, folder: P
     assert synth(platform) == ["schema/wrong-type"]
 
 
-def synth(platform: dict[str, Any]) -> list[str]:
+def test_folders_in_the_settings_have_schemas_for_objects_of_a_platform(folder: Path) -> None:
+    (folder / "schemas").mkdir()
+    (folder / "schemas/queues.yaml").write_text(DEFINITION, "utf-8")
+    (folder / "mpigen.toml").write_text('schema-locations = ["schemas"]\n')
+    read = load_settings(folder / "mpigen.toml", ())
+    queue = yaml.safe_load(QUEUE.replace("SPEC", "size: 2"))
+    platform = {**small_platform(), "extra": [queue]}
+    assert synth(platform) == ["schema/no-schema"]
+    assert synth(platform, read) == []
+    queue["spec"]["size"] = "two"
+    assert synth(platform, read) == ["schema/wrong-type"]
+
+
+def synth(platform: dict[str, Any], settings: Settings | None = None) -> list[str]:
     """Return the checks of schemas that report an object of a platform."""
     Path("platform.yaml").write_text(yaml.safe_dump(platform))
-    findings = pipeline.synth(Path("platform.yaml"), Path("output"), Choices()).outcome.findings
+    choices = Choices(adoption=Adoption(settings or Settings()))
+    findings = pipeline.synth(Path("platform.yaml"), Path("output"), choices).outcome.findings
     return [finding.check for finding in findings if finding.check.startswith("schema/")]
