@@ -28,12 +28,13 @@ _BUILTIN = frozenset(
 )
 """Groups whose finalizers need a domain. Custom resources, webhooks and leases accept other names."""
 _KEY = re.compile(KEY)
-_READ = ("namespace", "finalizers", "ownerReferences")
+_READ = ("namespace", "finalizers", "ownerReferences", "annotations")
+_MOST_ANNOTATIONS = 256 * 1024  # bytes of all keys and values
 
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """The metadata of an object with a namespace, finalizers or owners.
+    """The metadata of an object with a namespace, annotations, finalizers or owners.
 
     Attributes:
         group: the API group of the object.
@@ -45,7 +46,7 @@ class Metadata:
 
     @classmethod
     def of_manifest(cls, manifest: Manifest, _targets: Mapping[str, str]) -> Metadata | None:
-        """Return the metadata of a manifest; None for an object without a namespace, finalizers and owners."""
+        """Return the metadata of a manifest; None for an object without any of these fields."""
         body = manifest.body.get("metadata")
         is_known = isinstance(body, dict) and not body.keys().isdisjoint(_READ)
         return cls(manifest.group, mapping(body)) if is_known else None
@@ -53,14 +54,15 @@ class Metadata:
 
 @check("object/metadata", severity=ERROR, needs=Metadata)
 def metadata(metadata: Metadata) -> Iterator[Breach]:
-    """Report a namespace, finalizers or owner references that the API server rejects.
+    """Report a namespace, annotations, finalizers or owner references that the API server rejects.
 
     The name of a namespace has at most 63 lower-case letters, digits and inner hyphens. A finalizer needs a domain,
-    such as `example.com/keep`, except for the finalizers of Kubernetes. At most one owner of an object can be its
+    such as `example.com/keep`, except for the finalizers of Kubernetes. All annotations of an object together have at
+    most 256 KiB. At most one owner of an object can be its
     controller. `orphan` and `foregroundDeletion` exclude each other.
 
     Source: k8s.io/apimachinery v0.34.2 pkg/api/validation/objectmeta.go ValidateFinalizers, ValidateOwnerReferences,
-    pkg/api/validation/generic.go ValidateNamespaceName; kubernetes v1.34.2
+    ValidateAnnotationsSize, pkg/api/validation/generic.go ValidateNamespaceName; kubernetes v1.34.2
     pkg/apis/core/validation/validation.go validateKubeFinalizerName
     """
     namespace = string(metadata.body.get("namespace"))
@@ -69,6 +71,11 @@ def metadata(metadata: Metadata) -> Iterator[Breach]:
         fix = "write at most 63 lower-case letters, digits and inner hyphens"
         why = f"no namespace can have this name, so {_REJECTED}"
         yield Breach(("metadata", "namespace"), message, why, fix, value=namespace)
+    annotations = mapping(metadata.body.get("annotations"))
+    size = sum(len(str(key).encode()) + len(string(value).encode()) for key, value in annotations.items())
+    if size > _MOST_ANNOTATIONS:
+        message = f"the annotations have {size} bytes, but an object can have {_MOST_ANNOTATIONS}"
+        yield Breach(("metadata", "annotations"), message, _REJECTED, "keep this text in a ConfigMap or a Secret")
     yield from _finalizer_breaches(metadata)
     yield from _owner_breaches(metadata)
 

@@ -102,6 +102,14 @@ def test_a_bad_fixture_has_a_location_reason_and_fix(check: str) -> None:
     assert finding.fix
 
 
+def test_annotations_have_at_most_256_kibibytes_with_their_keys() -> None:
+    name, size = "metadata:\n", 256 * 1024 - len("a")
+    assert found(GOOD.replace(name, f"{name}  annotations: {{a: '{'x' * size}'}}\n")) == []
+    (finding,) = found(GOOD.replace(name, f"{name}  annotations: {{a: '{'x' * size}y'}}\n"))
+    assert (finding.check, finding.line, finding.path) == ("object/metadata", 4, "$.metadata.annotations")
+    assert finding.message == "the annotations have 262145 bytes, but an object can have 262144"
+
+
 def test_a_similar_value_is_suggested() -> None:
     (finding,) = found(GOOD.replace("stopPolicy: None", "stopPolicy: Hould"))
     assert finding.fix == "did you mean `Hold`?"
