@@ -19,16 +19,23 @@ _REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 
 
 def deploy(admin: Client) -> Deployed:
-    """Let an admin apply the role of Argo CD's account, and Argo CD's account all of the release."""
+    """Let an admin apply the role of Argo CD's account, and Argo CD's account all of the release.
+
+    An example before it gave the same rights to the same account. The authorizer of the API server learns of their
+    deletion late, and would answer from them before it refuses the first objects.
+    """
     platform, app = pipeline.load(PLATFORM)
     tree = pipeline.render(platform, app)
+    argocd = PERSONAS["argocd"]
+    last = AccessRequest("bind", "rbac.authorization.k8s.io", "clusterroles", name="mpigen-gitops")
+    wait_until("the rights of an earlier Argo CD are gone", lambda: not may(admin, argocd, last))
     for found in tree:
         if found.file == _GRANT:
             admin.apply(found.body)
-    argocd = PERSONAS["argocd"]
-    last = AccessRequest("bind", "rbac.authorization.k8s.io", "clusterroles", name="mpigen-gitops")
     wait_until("Argo CD's rights are known", partial(may, admin, argocd, last))
-    return trees.deploy(admin, platform, in_order(by_applier(tree)[1]), admin.as_user(argocd.user))
+    deployed = trees.deploy(admin, platform, in_order(by_applier(tree)[1]), admin.as_user(argocd.user))
+    assert [outcome.refusal for outcome in deployed.outcomes if outcome.refusal] == []
+    return deployed
 
 
 def may(admin: Client, who: Requester, asked: AccessRequest) -> bool:
