@@ -25,6 +25,8 @@ _OF_JSII = "__jsii_assembly__"
 """A global name of all modules that jsii-pacmak generates, such as the classes of `cdk8s import`."""
 _REJECTION = re.compile(r"Passed to parameter \w+ of (?:new )?(?P<target>[\w@/.-]+): ")
 _STEP = re.compile(r"─ (?:Key '(?P<key>.*)'|Index (?P<index>\d+)): Unable to deserialize value as ")
+_UNREAD = re.compile(r"Command failed: .*/_loadurl\.mjs (.+)")
+"""The message of cdk8s 2.70 for a file that does not exist: src/yaml.ts loads every other name as a URL."""
 
 
 @contextmanager
@@ -148,6 +150,8 @@ def find_failure(error: BaseException, file: Path, fix: str) -> Problem:
     if isinstance(error, KeyError) and " " in text:  # a sentence, and not a key: `str` puts it in quotes
         text = str(error.args[0])
     message = f"{type(error).__name__}: {_shorten(text)}".removesuffix(": ")
+    if unread := _UNREAD.match(text):
+        message, fix = f"`cdk8s.Include` cannot read `{unread[1]}`", "write the path of an existing file"
     place, line, code = find_place(error, file)
     if code and "." in code.co_qualname and "<" not in code.co_qualname:
         message = f"`{code.co_qualname}` raises {message}"

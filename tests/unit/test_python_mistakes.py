@@ -93,6 +93,12 @@ SLIPS = {
         "RuntimeError: cannot find a parent chart",
         'create the object in a chart: `cdk8s.Chart(app, "NAME")`',
     ),
+    "an included file that does not exist": Slip(
+        "cdk8s.Include(cdk8s.Chart(app, 'a'), 'b', url='missing.yaml')",
+        6,
+        "`cdk8s.Include` cannot read `missing.yaml`",
+        "write the path of an existing file",
+    ),
     "two constructs of one name": Slip("cdk8s.Chart(app, 'site')\ncdk8s.Chart(app, 'site')", 7, "RuntimeError: "),
     "a section in the wrong place": Slip("Runtime(name='torch', pool=cpu)", 6, "", ""),
     "a field of another section": Slip(
