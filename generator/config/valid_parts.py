@@ -27,6 +27,7 @@ from generator.config.model.runtimes import Runtime
 from generator.config.model.servers import InvalidServer, ServerType, resolve_servers
 from generator.config.model.tenants import Cohort, Tenant
 from generator.config.rules.rule import UNKNOWN_NAME, PartialPlatform
+from generator.facts.devices import Device
 from generator.objects.fields import indexed_mappings, mapping
 
 LISTS: Mapping[str, type[Section]] = {
@@ -97,10 +98,10 @@ def salvage(
     sections = {section: _salvage_section(section, values, by_name=by_name) for section in SECTIONS}
     data = {key: _to_plain(value) for key, value in values.items()}
     names = {section: _names_of(section, data, aliases.values()) for section in LISTS}
-    pools, fabrics = entries["pools"], entries["fabrics"].known.values()
-    lists: dict[str, Any] = {section: kept.known for section, kept in entries.items()}
     devices = [entry.device for entry in entries["devices"].known.values()]
-    lists["pools"] = {index: pool.wired(fabrics).with_devices(devices) for index, pool in pools.known.items()}
+    is_complete = len(devices) == len(names["devices"])
+    pools = _bind(entries["pools"], entries["fabrics"].known.values(), devices, is_complete=is_complete)
+    lists: dict[str, Any] = {section: kept.known for section, kept in (entries | {"pools": pools}).items()}
     families = [entry.family for entry in entries["families"].known.values()]
     lists["runtimes"] = {index: runtime.with_family(families) for index, runtime in lists["runtimes"].items()}
     mappings: dict[str, Any] = {section: kept.section for section, kept in sections.items()}
@@ -199,6 +200,26 @@ def _salvage_entries(section: str, raw: object, *, by_name: bool) -> _Entries:
     return result._replace(known=dict(sorted(known.items(), key=lambda item: str(item[1].name))))
 
 
+def _bind(pools: _Entries, fabrics: Collection[Fabric], devices: Collection[Device], *, is_complete: bool) -> _Entries:
+    """Return the pools with their fabrics, and with the valid device types of the platform.
+
+    Args:
+        pools: the pools as declared.
+        fabrics: the valid fabrics.
+        devices: the valid device types.
+        is_complete: False if the platform has further device types. A pool without an accelerator may then have one of
+            these, so its resources are unknown.
+    """
+    bound = {index: pool.wired(fabrics).with_devices(devices) for index, pool in pools.known.items()}
+    unclear = {
+        index: pool
+        for index, pool in bound.items()
+        if not is_complete and not pool.accelerator and any("/" in name for name in pool.declared.allocatable)
+    }
+    known = {index: pool for index, pool in bound.items() if index not in unclear}
+    return pools._replace(known=known, shapeless=pools.shapeless | unclear)
+
+
 def _salvage_section(section: str, data: Mapping[str, Any], *, by_name: bool) -> _Kept:
     """Return a section that is a mapping, such as `cluster`, without its invalid fields, which get their defaults.
 
@@ -227,7 +248,10 @@ def _names_of(section: str, data: Mapping[str, Any], fields: Collection[str]) ->
 
 
 def _is_shapeless(section: str, invalid: set[str]) -> bool:
-    """Return True if an invalid field sets the resources of a pool or a fabric, or any field of a family is."""
+    """Return True if an invalid field sets the resources of a pool or a fabric.
+
+    For a device type, a family or a server type, every invalid field counts.
+    """
     if section in ("devices", "families", "servers"):
         return bool(invalid)
     if section == "fabrics":

@@ -38,10 +38,10 @@ def devices_of_pools(platform: PartialPlatform) -> Iterator[Mistake]:
     of_fabrics = {name for fabric in platform.fabrics.values() for name in fabric.requests}
     own = {device.resource for device in platform.devices.values()} - of_fabrics
     for index, pool in platform.pools.items():
-        yield from _find_mistakes(("pools", index), pool, own, is_known=all(platform.names["devices"]))
+        yield from _find_mistakes(("pools", index), pool, own)
 
 
-def _find_mistakes(path: Steps, pool: Pool, own: Collection[str], *, is_known: bool) -> Iterator[Mistake]:
+def _find_mistakes(path: Steps, pool: Pool, own: Collection[str]) -> Iterator[Mistake]:
     offered = [name for name in pool.allocatable if name in own]
     accelerators = [*offered, *(name for name in pool.allocatable if device_kind(name))]
     if offered and len(accelerators) > 1:
@@ -53,7 +53,7 @@ def _find_mistakes(path: Steps, pool: Pool, own: Collection[str], *, is_known: b
         if amount.is_binary:
             message = f"`{amount}` of {resource} is {int(amount.value)} devices"
             yield Mistake((*path, "allocatable", resource), message, "write the number of devices, such as 8")
-    if pool.device_groups and not accelerators and is_known:
+    if pool.device_groups and not accelerators:
         message = "`deviceGroups` has no effect on nodes without accelerators"
         yield Mistake((*path, "deviceGroups"), message, "remove `deviceGroups`")
 
