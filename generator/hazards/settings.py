@@ -71,10 +71,8 @@ def unknown_resource(platform: Platform) -> Iterator[Hazard]:
     own |= {device.resource for device in platform.devices}
     for pool in platform.pools:
         for resource in pool.allocatable:
-            profile, declaration = (
-                resource.removeprefix(MIG_PREFIX).removesuffix(".shared"),
-                "add it to `cluster.resources`",
-            )
+            profile = resource.removeprefix(MIG_PREFIX).removesuffix(".shared")
+            declaration = "add it to `cluster.resources`"
             if "/" not in resource or resource in own:
                 continue
             if resource.startswith(MIG_PREFIX) and profile not in known_profiles():

@@ -91,9 +91,7 @@ def _call(function: Function, body: Body, file: str) -> Body:
     plain, again = (_call_once(function, body, file) for _ in range(2))
     if plain != again:
         path = format_path(next(find_changes(plain, again)))
-        message = (
-            f"{describe_function(function, file)} returns another `{path}` each time mpigen calls it with this object"
-        )
+        message = f"{describe_function(function, file)} returns different values of `{path}` for the same object"
         raise PatchError(
             message, "compute the same values for the same object, without random values, dates or counters"
         )

@@ -455,7 +455,7 @@ FUNCTIONS: dict[str, tuple[list[str], str]] = {
     ),
     "a random value": (
         ['    b["metadata"]["labels"]["a"] = str(random.random())', "    return b"],
-        "Namespace team-sim: `f` (mpigen_platform.py:6) returns another `metadata.labels.a` each time",
+        "Namespace team-sim: `f` (mpigen_platform.py:6) returns different values of `metadata.labels.a` for the same",
     ),
     "a changed file": (['    open("a.txt", "w")', "    return b"], ":7: this line changes `a.txt`"),
     "standard input": (["    return input()"], ":7: this line reads standard input"),

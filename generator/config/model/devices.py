@@ -47,8 +47,8 @@ class DeviceType(Section):
     like: Accelerator | None = Field(default=None, examples=["nvidia"])
     """The device of mpigen that this device resembles, such as NVIDIA GPUs under a resource name of your own. It sets
     the families that run on the device, the variables of ranks, and the test of `mpigen job new --smoke`. Default:
-    none; then families for programs that call MPI themselves run on the device, and each family of `families` that
-    lists it."""
+    none. Then only families with the device `other` in `mpigen runtimes`, and entries of `families` that list this
+    device, run on it."""
     title: Line | None = Field(default=None, examples=["Acme NPU"])
     """The name of the device for users. Default: the title of `like`, else `name`."""
     most: Count | None = Field(default=None, examples=[8])
@@ -79,7 +79,7 @@ class DeviceType(Section):
             title=self.title or (like.title if like else self.name),
             resource=re.escape(self.resource),
             most=self.most or (like.most if like else 0),
-            why=f"`devices` lists {self.most} at most" if self.most else (like.why if like else ""),
+            why=f"the device type `{self.name}` has at most {self.most}" if self.most else (like.why if like else ""),
             name=self.name,
             offered=self.resource,
             environment=self.environment,
