@@ -246,8 +246,9 @@ def _mistakes_of_value(path: tuple[_Step, ...], value: Any, checks: Collection[s
 
 def _mistakes_of_locations(file: Path, data: Any) -> Iterator[tuple[tuple[_Step, ...], str, str]]:
     """Yield (path, message, fix) of each name in `schema-locations` that is no folder."""
-    for number, name in enumerate(_names(data, "schema-locations")):
-        if not os.path.isdir(file.parent / name):  # noqa: PTH112 - Path.is_dir raises for a name that is too long
+    named = data.get("schema-locations") if isinstance(data, dict) else None
+    for number, name in enumerate(named if isinstance(named, list) else ()):
+        if isinstance(name, str) and not os.path.isdir(file.parent / name):  # noqa: PTH112 - Path.is_dir raises for a name that is too long
             message = f"{format_value(name)} is not a folder"
             fix = "name a folder with JSON Schemas or CustomResourceDefinitions, relative to the folder of this file"
             yield ("schema-locations", number), message, fix

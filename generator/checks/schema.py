@@ -100,8 +100,8 @@ def _no_schema(manifest: Manifest, engine: Engine) -> Breach:
     message = f"no schema for {manifest.kind} of {manifest.api_version}"
     fix = "correct the `apiVersion`, or name a folder with the kind's definition in `schema-locations` of mpigen.toml"
     if reason := engine.explain_unusable(manifest.api_version, manifest.kind):
-        message += f", because mpigen cannot read its CustomResourceDefinition: {reason}"
-        fix = "name a folder with a JSON Schema of the kind in `schema-locations` of mpigen.toml"
+        message += f", because mpigen cannot read its definition: {reason}"
+        fix = "correct the definition, or name a folder with a JSON Schema in `schema-locations` of mpigen.toml"
     why = "mpigen cannot validate the object, so it may contain any mistake"
     return Breach(("kind",), message, why, fix, check="schema/no-schema")
 

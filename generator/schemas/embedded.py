@@ -36,6 +36,7 @@ class Engine:
     def __init__(self, catalog: Catalog) -> None:
         self.catalog = catalog
         self._judges: dict[tuple[str, str], _Judge | None] = {}
+        self._faults: dict[tuple[str, str], str] = {}
 
     @property
     def targets(self) -> Mapping[str, str]:
@@ -47,11 +48,11 @@ class Engine:
         return self.catalog.has(api_version, kind)
 
     def explain_unusable(self, api_version: str, kind: str) -> str:
-        """Return why mpigen has no schema from the CustomResourceDefinition of a kind in the files.
+        """Return why mpigen cannot use the user's CustomResourceDefinition or JSON Schema of a kind.
 
-        The result is empty if mpigen has the schema, or if the files do not define the kind.
+        The result is empty if mpigen can use it, or if the user has none.
         """
-        return self.catalog.explain_unusable(api_version, kind)
+        return self._faults.get((api_version, kind)) or self.catalog.explain_unusable(api_version, kind)
 
     def violations(self, body: dict[str, Any]) -> list[Violation] | None:
         """Return the violations of the schema of an object's kind; None if its kind has no schema.
@@ -91,8 +92,14 @@ class Engine:
     def _compile(self, api_version: Any, kind: Any) -> _Judge | None:
         if not isinstance(api_version, str) or not isinstance(kind, str):
             return None
+        from jsonschema_rs import ValidationError
+
         text = self.catalog.read(api_version, kind)
-        return _Judge(text, is_custom=self.catalog.is_custom(api_version, kind)) if text else None
+        try:
+            return _Judge(text, is_custom=self.catalog.is_custom(api_version, kind)) if text else None
+        except ValidationError as error:  # a schema of the user breaks the rules of JSON Schema
+            self._faults[api_version, kind] = error.message
+            return None
 
 
 class _Judge:

@@ -73,7 +73,7 @@ def test_every_mistake_of_the_settings_is_reported_with_its_line(tmp_path: Path)
     text = """\
 fail-on = "errors"
 selct = ["quota"]
-schema-locations = [".", "schemas"]
+schema-locations = [".", "schemas", 5]
 ignore = [
   "schema/no-schema",
   "schema/unknwon-field",
@@ -98,6 +98,7 @@ until = "2026-02-30"
     assert [(each.line, each.column, each.path, each.message) for each in error.value.problems] == [
         (1, 1, "fail-on", '`"errors"` is not one of `error`, `warning`, `info`'),
         (2, 1, "selct", "unknown field `selct`"),
+        (3, 1, "schema-locations[2]", "item [2] must be a string, not the number `5`"),
         (3, 27, "schema-locations[1]", "`schemas` is not a folder"),
         (6, 4, "ignore[1]", "there is no check `schema/unknwon-field`"),
         (10, 1, "paths[0].path", "`path` is empty"),

@@ -96,8 +96,18 @@ def test_a_definition_that_preserves_unknown_fields_accepts_every_field() -> Non
 
 def test_a_definition_that_mpigen_cannot_read_is_named() -> None:
     write(a=DEFINITION.replace("{type: integer}", "{type: string, format: email}"), b=queue("max: 5m"))
-    reason = "mpigen cannot read its CustomResourceDefinition: mpigen does not know the format `email`"
+    reason = "mpigen cannot read its definition: mpigen does not know the format `email`"
     assert check() == [("schema/no-schema", f"no schema for Queue of acme.com/v1, because {reason}")]
+
+
+def test_a_schema_that_breaks_the_rules_of_json_schema_is_named(tmp_path_factory: pytest.TempPathFactory) -> None:
+    write(definition=DEFINITION.replace("{type: integer}", "{type: 7}"), queue=queue("size: 2"))
+    (message,) = [text for name, text in check() if name == "schema/no-schema"]
+    assert message.startswith("no schema for Queue of acme.com/v1, because mpigen cannot read its definition: ")
+    schemas = tmp_path_factory.mktemp("schemas")
+    (schemas / "queue-acme-v1.json").write_text('{"type": 7}')
+    write(definition="")
+    assert check(str(schemas))[0][1].endswith("7 is not valid under any of the schemas listed in the 'anyOf' keyword")
 
 
 def test_a_definition_of_standard_input_counts_and_a_patch_of_a_definition_does_not() -> None:
