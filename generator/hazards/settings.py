@@ -118,15 +118,15 @@ def many_devices(platform: Platform) -> Iterator[Hazard]:
                 continue
             if hardware_of(pool).count and not own:
                 continue
-            right = ", or correct `most` of the device type" if own else ""
+            fix = "write the number of devices of one node"
+            sharing = f"if pods share devices, add the nodes' label `{resource}.sharing-strategy` to the pool"
             if amount.value > device.most:
                 yield Hazard(
                     ("pools", pool.name, "allocatable", resource),
                     f"`{amount}` of {resource} on one node: {device.why}",
                     f"if `{amount}` is the number of the whole pool, no node has room for a pod that requests all of "
                     "them; if pods share devices, several ranks run on one device",
-                    f"write the number of devices of one node{right}; if pods share devices, add the nodes' label "
-                    f"`{resource}.sharing-strategy` to the pool",
+                    f"{fix}, or correct `most` of the device type" if own else f"{fix}; {sharing}",
                 )
 
 
