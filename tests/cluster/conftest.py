@@ -82,7 +82,7 @@ def deployed(request: pytest.FixtureRequest, admin: Client, on_the_cluster: list
     The last one is never removed: the control plane is thrown away.
     """
     platform, tree = trees.example(request.param)
-    if not any(each.platform == platform for each in on_the_cluster):
+    if not trees.is_deployed(admin, on_the_cluster, platform):
         trees.remove_all(admin, on_the_cluster)
         on_the_cluster.append(trees.deploy(admin, platform, tree))
     return on_the_cluster[-1]
@@ -91,7 +91,7 @@ def deployed(request: pytest.FixtureRequest, admin: Client, on_the_cluster: list
 @pytest.fixture(scope="module")
 def governed(admin: Client, on_the_cluster: list[Deployed]) -> Deployed:
     """Deploy a platform with a user for each persona, in place of an example."""
-    if not any(each.platform.platform == governance.NAME for each in on_the_cluster):
+    if not trees.is_deployed(admin, on_the_cluster, governance.platform()):
         trees.remove_all(admin, on_the_cluster)
         on_the_cluster.append(governance.deploy(admin))
     return on_the_cluster[-1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from generator import pipeline
+from generator import Platform, pipeline
 from generator.simulate.access import AccessRequest, Requester
 from tests.access.rights import PERSONAS, PLATFORM
 from tests.cluster import trees
@@ -13,9 +13,13 @@ from tests.cluster.argocd_scope import by_applier
 from tests.cluster.client import Client, wait_until
 from tests.cluster.trees import Deployed
 
-NAME = "access"
 _GRANT = "cluster/access/gitops.yaml"
 _REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+
+
+def platform() -> Platform:
+    """Return the governed platform."""
+    return pipeline.load(PLATFORM)[0]
 
 
 def deploy(admin: Client) -> Deployed:
@@ -24,8 +28,8 @@ def deploy(admin: Client) -> Deployed:
     An example before it gave the same rights to the same account. The authorizer of the API server learns of their
     deletion late, and would answer from them before it refuses the first objects.
     """
-    platform, app = pipeline.load(PLATFORM)
-    tree = pipeline.render(platform, app)
+    governed, app = pipeline.load(PLATFORM)
+    tree = pipeline.render(governed, app)
     argocd = PERSONAS["argocd"]
     last = AccessRequest("bind", "rbac.authorization.k8s.io", "clusterroles", name="mpigen-gitops")
     wait_until("the rights of an earlier Argo CD are gone", lambda: not may(admin, argocd, last))
@@ -33,7 +37,7 @@ def deploy(admin: Client) -> Deployed:
         if found.file == _GRANT:
             admin.apply(found.body)
     wait_until("Argo CD's rights are known", partial(may, admin, argocd, last))
-    deployed = trees.deploy(admin, platform, in_order(by_applier(tree)[1]), admin.as_user(argocd.user))
+    deployed = trees.deploy(admin, governed, in_order(by_applier(tree)[1]), admin.as_user(argocd.user))
     assert [outcome.refusal for outcome in deployed.outcomes if outcome.refusal] == []
     return deployed
 

@@ -17,9 +17,11 @@ from generator.schemas.embedded import Engine
 from generator.simulate.policies.cases import Case, request_of, run_case
 from generator.simulate.policies.judge import Decision, judge
 from generator.simulate.policies.policy import PolicyCluster
+from tests.cluster import trees
 from tests.cluster.client import Client, RefusedError
 from tests.cluster.control_plane import Cluster
 from tests.cluster.policies import Said, installed, put, rights, type_warnings
+from tests.cluster.trees import Deployed
 from tests.policy_cases import FOLDERS, CaseFolder
 
 pytestmark = pytest.mark.cluster
@@ -34,8 +36,12 @@ That the type checker does not know: k8s.io/apiserver v0.34.2 pkg/admission/plug
 
 
 @pytest.fixture(scope="module", params=FOLDERS, ids=lambda folder: folder.name)
-def folder(request: pytest.FixtureRequest, admin: Client) -> Iterator[CaseFolder]:
-    """Install each folder of policies, with the rights for all requests of its cases."""
+def folder(request: pytest.FixtureRequest, admin: Client, on_the_cluster: list[Deployed]) -> Iterator[CaseFolder]:
+    """Install each folder of policies, with the rights for all requests of its cases.
+
+    An example goes first: it has cluster-wide objects with the names of those in the folders.
+    """
+    trees.remove_all(admin, on_the_cluster)
     read = CaseFolder.of(request.param)
     cases = list(chain(*read.files.values()))
     manifests = [each for each in read.manifests if _is_served(each, admin)]

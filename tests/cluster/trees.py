@@ -91,6 +91,12 @@ def deploy(admin: Client, platform: Platform, tree: list[Manifest], account: Cli
     return Deployed(platform, account, tuple(nodes), tuple(_apply(account, manifest) for manifest in tree))
 
 
+def is_deployed(admin: Client, on_the_cluster: list[Deployed], platform: Platform) -> bool:
+    """Return True if a platform is on the cluster with all its objects: a test in between can have deleted some."""
+    found = [each for each in on_the_cluster if each.platform == platform]
+    return bool(found) and all(admin.exists(each.body) for each in found[-1].stored)
+
+
 def remove(admin: Client, deployed: Deployed) -> None:
     """Delete a tree and its nodes, and wait for the deletion; its namespaces end by themselves.
 

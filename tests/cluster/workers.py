@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
-_OF_EXAMPLES = ("test_acceptance", "test_jobs", "test_reconciliation", "test_sdk")
+_SHARED = {
+    "examples": ("test_acceptance", "test_jobs", "test_reconciliation", "test_sdk"),
+    "governed": ("test_access", "test_audit", "test_endings", "test_personas"),
+}
+"""What modules share on one worker: the examples, or the platform with a user for each persona."""
 
 
 class Together(LoadScopeScheduling):  # type: ignore[misc]
-    """Keep all tests of the examples on one worker, because deploying them takes longest, and each module too.
+    """Keep each module on one worker, and modules that share a platform, because each deployment takes long.
 
     Tests of real MPI and of networks stay together too: their jobs are kept between modules, and would not survive a
     test that restarts Kueue with other settings.
@@ -19,4 +23,7 @@ class Together(LoadScopeScheduling):  # type: ignore[misc]
         for folder in ("mpi", "network"):
             if file.startswith(f"tests/cluster/{folder}/"):
                 return folder
-        return "examples" if file.endswith(tuple(f"tests/cluster/{name}.py" for name in _OF_EXAMPLES)) else file
+        for platform, modules in _SHARED.items():
+            if file.endswith(tuple(f"tests/cluster/{name}.py" for name in modules)):
+                return platform
+        return file
