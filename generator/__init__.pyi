@@ -32,6 +32,7 @@ from generator.checks.registry import WARNING as WARNING  # since 0.1.0
 from generator.checks.registry import INFO as INFO  # since 0.1.0
 from generator.checks.objects import Objects as Objects  # since 0.1.0
 from generator.checks.objects import Change as Change  # since 0.1.0
+from generator.adoption.settings import load_suite as load_suite  # since 0.1.0
 
 # Errors: the exceptions for invalid input. An error has all problems of the input, not only the first.
 from generator.errors import MpigenError as MpigenError  # since 0.1.0

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from generator.adoption.own_checks import OwnChecks
     from generator.adoption.plugins import Plugin
     from generator.adoption.toml_places import TomlPlaces
-    from generator.checks.registry import Check
+    from generator.checks.registry import Check, Suite
 
 OWN_FILE = "mpigen.toml"
 PROJECT_FILE = "pyproject.toml"
@@ -154,6 +154,24 @@ def load_settings(file: Path, checks: Collection[str]) -> Settings:
     if problems:
         raise ConfigError(tuple(sorted(problems, key=lambda problem: (problem.line, problem.column))))
     return replace(_settings(file, data, places), own=own.checks, plugins=own.of_plugins)
+
+
+def load_suite(file: Path) -> Suite:
+    """Return the checks of mpigen together with your own checks, so that a test can give them to `judge`.
+
+    The other settings, such as waivers, have no effect on `judge`.
+
+    Args:
+        file: a `mpigen.toml`, or a `pyproject.toml` with the table `tool.mpigen`. Your own checks are in the files and
+            plugins that its settings `checks` and `plugins` name.
+
+    Raises:
+        ConfigError: the file or one of your own checks is invalid. The error has every problem.
+        InputError: the file cannot be read.
+    """
+    from generator.checks.registry import Suite
+
+    return Suite(load_settings(file, Suite().ids()).own)
 
 
 def _own_checks(file: Path, data: Any, places: TomlPlaces, checks: Collection[str]) -> OwnChecks:

@@ -379,7 +379,7 @@ class Suite:
     """The checks of one run: the checks of mpigen, and the checks of the user's repository.
 
     Attributes:
-        own: the checks of the user's repository, from `load_own_checks` in `generator/adoption/own_checks.py`.
+        own: the checks of the user's repository, which `load_suite` reads.
         profile: measures the seconds of each check; None if they are not needed.
         of_jobs: True to leave out the modules of mpigen whose rules never report a TrainJob.
     """

@@ -148,6 +148,16 @@ def _own_of(files: tuple[Path, ...], config: Path | None) -> Sequence[Check]:
     return load_own_checks(named, Suite().ids()).checks
 
 
+def _fix(check: Check) -> list[str]:
+    """Return the lines of the page about the fix of a rule in YAML. A function gives each finding its own fix."""
+    from generator.adoption.own_rules import OwnRule
+
+    if not isinstance(check.rule, OwnRule):
+        return []
+    fix = check.rule.texts[2]
+    return ["", "## Use instead", "", f"{fix[:1].upper()}{fix[1:]}."]
+
+
 def _untested(rule: OwnRule) -> Iterator[Problem]:
     """Yield a problem if a rule has no good case, and one if it has no bad case."""
     for name, number in zip(("good", "bad"), rule.cases, strict=True):
@@ -220,7 +230,11 @@ def explain(check: str, config: Path | None) -> None:
         raise ConfigError((Problem(f"there is no check `{check}`", suggest(check, suite.ids()), path="CHECK"),))
     folders = (_PACKAGE / "data/docs", _PACKAGE.parent / "docs")
     files = [folder / registered.page for folder in folders if (folder / registered.page).is_file()]
-    page = files[0].read_text("utf-8") if files and registered not in suite.own else format_page(registered)
+    page = (
+        files[0].read_text("utf-8")
+        if files and registered not in suite.own
+        else format_page(registered, _fix(registered))
+    )
     code, with_line = (format_code(registered, has_line=has_line) for has_line in (False, True))
     with printing():
         click.echo(page.replace(f"\n{code}\n", f"\n{with_line}\n"), nl=False)

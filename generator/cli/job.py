@@ -62,7 +62,7 @@ def _pairs(context: click.Context, option: click.Parameter, texts: tuple[str, ..
     type=click.IntRange(min=1),
     metavar="NUMBER",
     help="numNodes of the TrainJob: the number of pods that run ranks. Default: `nodes` of the runtime in the "
-    "platform file, or 2, at most the limit of the tenant; with --smoke, 2 or 3.",
+    "platform file, or 2; with --smoke, 2 or 3; fewer if the tenant's limit or quota is lower.",
 )
 @click.option("--queue", default="", metavar="NAME", help="A LocalQueue. Default: the LocalQueue of the tenant.")
 @click.option(

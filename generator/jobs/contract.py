@@ -121,8 +121,10 @@ def describe_runtime(platform: Platform, runtime: Runtime) -> Topics:
     yield "runtime", f"{runtime.name}{', deprecated' if runtime.deprecated else ''}"
     yield "pool", f"{facts['pool']} ({facts['device']})"
     yield "image", facts["image"]
-    ranks = f"{facts['ranksPerNode']} ranks on each, {facts['threadsPerRank']} cores for a rank"
-    yield "hosts", f"{facts['nodes']} by default, {ranks}"
+    ranks, cores = facts["ranksPerNode"], facts["threadsPerRank"]
+    on_each = f"{ranks} {'rank' if ranks == 1 else 'ranks'} on each"
+    for_a_rank = f"{cores} {'core' if cores == 1 else 'cores'} for a rank"
+    yield "hosts", f"{facts['nodes']} by default, {on_each}, {for_a_rank}"
     yield "hosts", f"each takes {in_words(facts['resources'])}, /dev/shm {facts['sharedMemory']}"
     if runtime.has_separate_launcher:
         yield "launcher", f"separate: {in_words(facts['launcherResources'])}"
@@ -176,7 +178,7 @@ def _rank_variables(family: Family) -> tuple[str, ...]:
 def _limits(family: Family) -> Iterator[str]:
     yield from family.limits
     if "nvidia-mig" in family.devices:
-        yield "a pod has one MIG slice, because a CUDA process sees only one: add nodes for more ranks"
+        yield "on MIG slices, a pod has one slice, because a CUDA process sees only one: add nodes for more ranks"
     yield "a job keeps its size: elastic training is not supported"
     # trainer v2.3.0 pkg/runtime/framework/plugins/jobset/builder.go applies both to the job of the `trainer` step only.
     yield "trainer.image of a TrainJob would reach the launcher only: declare a runtime for each image"

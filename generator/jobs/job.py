@@ -96,8 +96,8 @@ class Request:
         runtime: the name of a runtime; may be empty if `fabric` has only one runtime.
         tenant: the team of the job. Default: the only tenant that can use the runtime.
         name: the name of the TrainJob. Default: the name of the runtime, with `-smoke` or `-bench` for a test.
-        nodes: `numNodes`. Default: `nodes` of the runtime, at most the limit of the tenant. In a smoke test: 2, or 3 if
-            the launcher runs ranks. In a benchmark: 2.
+        nodes: `numNodes`. Default: `nodes` of the runtime. In a smoke test: 2, or 3 if the launcher runs ranks. The
+            limit of the tenant and the quota of its queue can lower both. In a benchmark: 2.
         queue: a LocalQueue other than the default.
         command: the command of the launcher. Default: the test if `is_smoke`, else the example of the family.
         is_smoke: True for the smoke test of the family; with `fabric`, for the benchmark of the fabric.
@@ -148,8 +148,9 @@ def new_job(platform: Platform, request: Request) -> Job:
     tenant = tenant_for(platform, runtime, request.tenant)
     measured = _measured(platform, runtime, request)
     name = request.name or _usual_name(runtime, request)
-    nodes = measured.nodes if measured else request.nodes or _usual_nodes(runtime, tenant, request)
     far = reach(platform, tenant, runtime)
+    wanted = measured.nodes if measured else request.nodes or _usual_nodes(runtime, request)
+    nodes = wanted if measured or request.nodes else _possible_nodes(wanted, runtime, tenant, far)
     required = {key: tenant.labels[key] for key in platform.policies.labels if key in tenant.labels}
     labels = {**required, **request.labels}
     problems = [
@@ -185,6 +186,9 @@ def new_job(platform: Platform, request: Request) -> Job:
         *_notes(runtime, platform.pool(runtime.pool), request),
         *(smoke.benchmark_notes(measured) if measured else ()),
     ]
+    if nodes < wanted:
+        limit = f"`{tenant.name}` can run at most {nodes} in a job"
+        notes.append(f"the job has {nodes} nodes instead of {wanted}: {limit if far.can_have(wanted) else far.reason}")
     notes += _contention_notes(tenant, nodes, far)
     return Job(body, tenant, runtime, tuple(notes))
 
@@ -217,11 +221,14 @@ def _usual_name(runtime: Runtime, request: Request) -> str:
     return f"{runtime.name}-{'bench' if request.fabric else 'smoke'}"
 
 
-def _usual_nodes(runtime: Runtime, tenant: Tenant, request: Request) -> int:
-    """Return the default of `numNodes`, as `Request.nodes` describes, for a job that is no benchmark."""
-    if request.is_smoke:
-        return smoke_nodes(runtime)
-    return min(runtime.nodes or DEFAULT_HOSTS, tenant.limits.hosts_per_job or 2**31)
+def _usual_nodes(runtime: Runtime, request: Request) -> int:
+    return smoke_nodes(runtime) if request.is_smoke else runtime.nodes or DEFAULT_HOSTS
+
+
+def _possible_nodes(wanted: int, runtime: Runtime, tenant: Tenant, far: Reach) -> int:
+    """Return the number of wanted nodes, or fewer if the tenant's limit or the quota of its queue is lower."""
+    limits = (tenant.limits.hosts_per_job or wanted, wanted if far.idle is None else far.idle)
+    return max(min(wanted, *limits), fewest_hosts(runtime))
 
 
 def _name_problems(name: str) -> Iterator[Problem]:

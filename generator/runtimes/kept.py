@@ -140,13 +140,17 @@ def _find_container_faults(
 ) -> Iterator[Fault]:
     """Yield the faults of containers: taken names, changes of kept fields, and containers that never let a pod end."""
     spec = template["spec"]
-    names = {container["name"] for container in spec["initContainers"]}
+    own = {container["name"] for container in (*spec["initContainers"], *spec["containers"])}
+    names: set[str] = set()
     for hook in ("init_containers", "sidecars", "containers"):
         containers: Sequence[Container] = getattr(added, hook)
         for number, container in enumerate(containers):
             path = f"[{number}]"
             is_main = hook == "containers" and container.name == MAIN
-            if container.name in names or (container.name == MAIN and not is_main):
+            if container.name in own and not is_main:
+                message = f"`{container.name}` is the name of a container that mpigen adds to the {_pods(role)}"
+                yield Fault(hook, path, message, "choose another name")
+            elif container.name in names:
                 message = f"the {_pods(role)} already has a container `{container.name}`"
                 yield Fault(hook, path, message, "give each container its own name")
             names.add(container.name)

@@ -93,7 +93,9 @@ def test_the_cases_of_rules_are_counted(mpigen: Run, tmp_path: Path) -> None:
     ]
     (tmp_path / "mpigen.toml").write_text('checks = ["rules.yaml"]\n')
     assert mpigen("checks", "test").stdout.endswith("\n2 cases, 1 rule\n")
-    assert mpigen("explain", "acme/owner", "--no-python").stdout.endswith("\n`rules.yaml:2`\n")
+    explained = mpigen("explain", "acme/owner", "--no-python").stdout
+    assert "\n## Use instead\n\nAdd " in explained
+    assert explained.endswith("\n`rules.yaml:2`\n")
 
 
 def test_a_rule_without_cases_fails_the_test(mpigen: Run, tmp_path: Path) -> None:

@@ -97,6 +97,7 @@ def test_the_fields_of_a_family_replace_the_facts_of_its_like() -> None:
             "registry.example.com/acme:4, if you name none"
         ),
         "limits: a license covers 64 ranks",
+        "hosts: 2 by default, 1 rank on each, 57 cores for a rank",
         "example: mpirun acme --case wing",
     ):
         assert line in text

@@ -158,8 +158,8 @@ WRONG = {
     "a taken container": (
         "def init_containers(self, role): return [Container('prepare')]",
         [
-            "fleet.py:2: Mine.init_containers[0]: the worker pod already has a container `prepare`; give each ",
-            "fleet.py:2: Mine.init_containers[0]: the launcher pod already has a container `prepare`; give each ",
+            "fleet.py:2: Mine.init_containers[0]: `prepare` is the name of a container that mpigen adds to the worker ",
+            "fleet.py:2: Mine.init_containers[0]: `prepare` is the name of a container that mpigen adds to the l",
         ],
     ),
     "two containers of one name": (
@@ -171,7 +171,7 @@ WRONG = {
     ),
     "the main container as a sidecar": (
         "def sidecars(self, role): return [Container('node')] if role.name == 'node' else []",
-        ["fleet.py:2: Mine.sidecars[0]: the worker pod already has a container `node`"],
+        ["fleet.py:2: Mine.sidecars[0]: `node` is the name of a container that mpigen adds to the worker pod; "],
     ),
     "a taken volume": (
         "def volumes(self): return [Volume('run', {'emptyDir': {}}, '/x')]",

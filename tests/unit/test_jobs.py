@@ -124,6 +124,24 @@ def test_defaults_come_from_runtime_and_family() -> None:
     assert trainer(job().body)["numNodes"] == 2
 
 
+def test_the_default_number_of_nodes_is_possible() -> None:
+    (note,) = job(changes={"nodes": 9}, command=("mpirun", "x")).notes
+    assert note.startswith("the job has 4 nodes instead of 9: 5 nodes take 285 cpu of flavor `cpu`, and `team-a` never")
+    data = small_platform()
+    data["tenants"][0]["quota"]["cpu"] = 2
+    small = new_job(Platform.model_validate(data), Request("openmpi-cpu", "team-a", is_smoke=True))
+    assert trainer(small.body)["numNodes"] == 2
+    assert small.notes[-1].startswith("the job has 2 nodes instead of 3: 3 nodes take 171 cpu of flavor `cpu`, and ")
+
+
+def test_the_default_number_of_nodes_is_at_most_the_limit_of_the_tenant() -> None:
+    data = small_platform()
+    data["tenants"][0]["limits"] = {"hostsPerJob": 2}
+    limited = new_job(Platform.model_validate(data), Request("openmpi-cpu", "team-a", is_smoke=True))
+    assert trainer(limited.body)["numNodes"] == 2
+    assert limited.notes[-1] == "the job has 2 nodes instead of 3: admission policies accept at most `numNodes: 2`"
+
+
 def test_a_runtime_with_tenants_is_referenced_in_their_namespace() -> None:
     assert job(changes={"tenants": ["team-a"]}).body["spec"]["runtimeRef"] == {
         "name": "openmpi-cpu",

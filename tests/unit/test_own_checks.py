@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from generator.adoption.adoption import Adoption, Run
-from generator.adoption.settings import Settings, load_settings
+from generator.adoption.settings import Settings, load_settings, load_suite
 from generator.checks.finding import Finding
 from generator.checks.registry import Suite, checks
 from generator.checks.run import check_rendered, check_text, check_together, compare
@@ -110,6 +110,13 @@ def job(job):
     train_job = "apiVersion: trainer.kubeflow.org/v1alpha1\nkind: TrainJob\nmetadata: {name: a}\n"
     assert "acme/job" in {finding.check for finding in judge(train_job, suite)}
     assert "acme/job" not in {finding.check for finding in judge(CONFIG_MAP, suite)}
+
+
+def test_a_suite_has_own_checks_and_those_of_mpigen(tmp_path: Path) -> None:
+    load(tmp_path, HEAD + RULE)
+    suite = load_suite(tmp_path / "mpigen.toml")
+    assert {*suite.ids()} == {*KNOWN, "acme/owner"}
+    assert [finding.check for finding in judge(CONFIG_MAP, suite)] == ["acme/owner"]
 
 
 def test_waivers_and_selections_accept_own_checks(tmp_path: Path) -> None:
