@@ -122,9 +122,9 @@ def describe_runtime(platform: Platform, runtime: Runtime) -> Topics:
     yield "pool", f"{facts['pool']} ({facts['device']})"
     yield "image", facts["image"]
     ranks, cores = facts["ranksPerNode"], facts["threadsPerRank"]
-    on_each = f"{ranks} {'rank' if ranks == 1 else 'ranks'} on each"
-    for_a_rank = f"{cores} {'core' if cores == 1 else 'cores'} for a rank"
-    yield "hosts", f"{facts['nodes']} by default, {on_each}, {for_a_rank}"
+    host_ranks = f"{ranks} {'rank' if ranks == 1 else 'ranks'} on each"
+    rank_cores = f"{cores} {'core' if cores == 1 else 'cores'} for a rank"
+    yield "hosts", f"{facts['nodes']} by default, {host_ranks}, {rank_cores}"
     yield "hosts", f"each takes {in_words(facts['resources'])}, /dev/shm {facts['sharedMemory']}"
     if runtime.has_separate_launcher:
         yield "launcher", f"separate: {in_words(facts['launcherResources'])}"

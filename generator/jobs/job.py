@@ -149,8 +149,9 @@ def new_job(platform: Platform, request: Request) -> Job:
     measured = _measured(platform, runtime, request)
     name = request.name or _usual_name(runtime, request)
     far = reach(platform, tenant, runtime)
-    wanted = measured.nodes if measured else request.nodes or _usual_nodes(runtime, request)
-    nodes = wanted if measured or request.nodes else _possible_nodes(wanted, runtime, tenant, far)
+    chosen = measured.nodes if measured else request.nodes
+    usual = chosen or _usual_nodes(runtime, request)
+    nodes = chosen or _possible_nodes(usual, runtime, tenant, far)
     required = {key: tenant.labels[key] for key in platform.policies.labels if key in tenant.labels}
     labels = {**required, **request.labels}
     problems = [
@@ -186,9 +187,9 @@ def new_job(platform: Platform, request: Request) -> Job:
         *_notes(runtime, platform.pool(runtime.pool), request),
         *(smoke.benchmark_notes(measured) if measured else ()),
     ]
-    if nodes < wanted:
+    if nodes < usual:
         limit = f"`{tenant.name}` can run at most {nodes} in a job"
-        notes.append(f"the job has {nodes} nodes instead of {wanted}: {limit if far.can_have(wanted) else far.reason}")
+        notes.append(f"the job has {nodes} nodes instead of {usual}: {limit if far.can_have(usual) else far.reason}")
     notes += _contention_notes(tenant, nodes, far)
     return Job(body, tenant, runtime, tuple(notes))
 
@@ -225,10 +226,10 @@ def _usual_nodes(runtime: Runtime, request: Request) -> int:
     return smoke_nodes(runtime) if request.is_smoke else runtime.nodes or DEFAULT_HOSTS
 
 
-def _possible_nodes(wanted: int, runtime: Runtime, tenant: Tenant, far: Reach) -> int:
-    """Return the number of wanted nodes, or fewer if the tenant's limit or the quota of its queue is lower."""
-    limits = (tenant.limits.hosts_per_job or wanted, wanted if far.idle is None else far.idle)
-    return max(min(wanted, *limits), fewest_hosts(runtime))
+def _possible_nodes(usual: int, runtime: Runtime, tenant: Tenant, far: Reach) -> int:
+    """Return the usual number of nodes, or fewer if the tenant's limit or the quota of its queue is lower."""
+    limits = (tenant.limits.hosts_per_job or usual, usual if far.idle is None else far.idle)
+    return max(min(usual, *limits), fewest_hosts(runtime))
 
 
 def _name_problems(name: str) -> Iterator[Problem]:

@@ -8,7 +8,7 @@ _SHARED = {
     "examples": ("test_acceptance", "test_jobs", "test_reconciliation", "test_sdk"),
     "governed": ("test_access", "test_audit", "test_endings", "test_personas"),
 }
-"""What modules share on one worker: the examples, or the platform with a user for each persona."""
+"""Platform → the modules that share it on one worker: an example, or the platform with a user for each persona."""
 
 
 class Together(LoadScopeScheduling):  # type: ignore[misc]

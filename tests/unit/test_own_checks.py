@@ -112,7 +112,7 @@ def job(job):
     assert "acme/job" not in {finding.check for finding in judge(CONFIG_MAP, suite)}
 
 
-def test_a_suite_has_own_checks_and_those_of_mpigen(tmp_path: Path) -> None:
+def test_a_suite_has_own_checks_and_all_checks_of_mpigen(tmp_path: Path) -> None:
     load(tmp_path, HEAD + RULE)
     suite = load_suite(tmp_path / "mpigen.toml")
     assert {*suite.ids()} == {*KNOWN, "acme/owner"}
