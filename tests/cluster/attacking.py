@@ -235,7 +235,7 @@ def _named(name: str, namespace: str) -> Body:
 
 def attempt(stage: Stage, attack: Attack, values: dict[str, Any]) -> Result:
     """Make an attack, remove what it created, and return what stopped it."""
-    created = [stage.admin.create(fill(body, values)).body | _kind(body) for body in attack.given]
+    created = [_create(stage.admin, fill(body, values)) for body in attack.given]
     try:
         for step in attack.steps:
             result = _result(stage, step, values, created)
@@ -245,6 +245,12 @@ def attempt(stage: Stage, attack: Attack, values: dict[str, Any]) -> Result:
     finally:
         for body in created:
             _remove(stage.admin, body)
+
+
+def _create(admin: Client, body: Body) -> Body:
+    """Create an object, after the end of one with the same name: the finalizer of a claim lets go of it later."""
+    wait_until(f"{body['kind']} {body['metadata']['name']} is gone", partial(trees.is_gone, admin, body))
+    return admin.create(body).body | _kind(body)
 
 
 def _kind(body: Body) -> Body:
