@@ -110,6 +110,8 @@ def read_json(raw: bytes) -> Document | None:
     return Document(data, 0, raw[: raw.index(b"{")].count(b"\n") + 1)
 
 
+_LONGEST_KEY = 1024
+"""The most characters of a key that is not after `?` (YAML 1.2.2, section 7.4.2)."""
 _NOT_JSON = re.compile(rb"[\t\x7f]|\\u[dD]")
 """Characters and escapes that libyaml reads in another way than JSON."""
 
@@ -118,11 +120,13 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return a mapping.
 
     Raises:
-        ValueError: a key appears twice.
+        ValueError: a key appears twice, or may be too long for YAML: JSON can write a character as up to 6.
     """
     result = dict(pairs)
     if len(result) != len(pairs):
         raise ValueError("a key appears twice")
+    if pairs and max(map(len, result)) > _LONGEST_KEY // 6:
+        raise ValueError("a long key")
     return result
 
 
@@ -419,6 +423,14 @@ def error_at(message: str, fix: str, mark: Any) -> DocumentError:
     return DocumentError((Problem(message, fix, line=mark.line + 1, column=mark.column + 1),))
 
 
+def _length_before(text: str, mark: Any) -> int:
+    """Return the number of characters of the key before a `:`, with its quotes."""
+    line = text[mark.index - mark.column : mark.index]
+    if line.endswith('"'):
+        return len(line) - line.rfind('"', 0, -1)
+    return len(line) - max(line.rfind(before) for before in " {,") - 1
+
+
 def not_yaml(error: yaml.MarkedYAMLError, raw: bytes) -> DocumentError:
     """Return the error for a text that libyaml cannot scan or parse."""
     mark: Any = error.problem_mark or error.context_mark
@@ -428,6 +440,9 @@ def not_yaml(error: yaml.MarkedYAMLError, raw: bytes) -> DocumentError:
     character = text[mark.index : mark.index + 1]
     if character == "\t" or "tab character" in problem:
         return error_at("a tab is not allowed here, because YAML indents with spaces", "indent with spaces", mark)
+    if character == ":" and (length := _length_before(text, mark)) > _LONGEST_KEY:
+        message = f"the key before this `:` has {length} characters, and YAML allows {_LONGEST_KEY}"
+        return error_at(message, "shorten the key", mark)
     written = text.rstrip()
     end = yaml.Mark("", len(written), written.count("\n"), len(written.rpartition("\n")[2]), text, len(written))
     message, fix = read_problems()[0].get(problem) or _rare_problem(problem, str(error.context or ""))

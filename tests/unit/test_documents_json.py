@@ -12,13 +12,14 @@ from generator.documents.load import MAX_DEPTH, Document, load, read_events, rea
 from generator.errors import DocumentError
 
 _SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
+_KEYS = st.text() | st.text("a\x00", min_size=160, max_size=180)
 _VALUES = st.recursive(
-    _SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3), max_leaves=8
+    _SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_KEYS, inner, max_size=3), max_leaves=8
 )
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.dictionaries(st.text(), _VALUES, max_size=4), st.sampled_from([None, 2, 4]))
+@given(st.dictionaries(_KEYS, _VALUES, max_size=4), st.sampled_from([None, 2, 4]))
 def test_a_json_text_has_the_document_of_the_complete_parser(data: object, indent: int | None) -> None:
     raw = json.dumps(data, indent=indent).encode()
     document = read_json(raw)
@@ -28,6 +29,16 @@ def test_a_json_text_has_the_document_of_the_complete_parser(data: object, inden
 
 def test_the_line_of_the_document_counts_empty_lines() -> None:
     assert read_json(b'\n\n{"a": 1.5, "b": [true, null, "x"]}\n') == Document({"a": 1.5, "b": [True, None, "x"]}, 0, 3)
+
+
+@pytest.mark.parametrize("text", ['{{"a": {{"{}": 1}}}}', "{{a: {{{}: 1}}}}", "b: 2\n{}: 1\n", '"{}": 1\n'])
+def test_a_key_that_is_too_long_for_yaml_is_named(text: str) -> None:
+    (document,) = load(text.format("x" * 900))
+    assert document.data
+    with pytest.raises(
+        DocumentError, match=r": the key before this `:` has 110[02] characters, and YAML allows 1024; s"
+    ):
+        list(load(text.format("x" * 1100)))
 
 
 @pytest.mark.parametrize(
