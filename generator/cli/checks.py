@@ -230,11 +230,8 @@ def explain(check: str, config: Path | None) -> None:
         raise ConfigError((Problem(f"there is no check `{check}`", suggest(check, suite.ids()), path="CHECK"),))
     folders = (_PACKAGE / "data/docs", _PACKAGE.parent / "docs")
     files = [folder / registered.page for folder in folders if (folder / registered.page).is_file()]
-    page = (
-        files[0].read_text("utf-8")
-        if files and registered not in suite.own
-        else format_page(registered, _fix(registered))
-    )
+    has_page = files and registered not in suite.own
+    page = files[0].read_text("utf-8") if has_page else format_page(registered, _fix(registered))
     code, with_line = (format_code(registered, has_line=has_line) for has_line in (False, True))
     with printing():
         click.echo(page.replace(f"\n{code}\n", f"\n{with_line}\n"), nl=False)

@@ -423,12 +423,14 @@ def error_at(message: str, fix: str, mark: Any) -> DocumentError:
     return DocumentError((Problem(message, fix, line=mark.line + 1, column=mark.column + 1),))
 
 
-def _length_before(text: str, mark: Any) -> int:
-    """Return the number of characters of the key before a `:`, with its quotes."""
-    line = text[mark.index - mark.column : mark.index]
-    if line.endswith('"'):
-        return len(line) - line.rfind('"', 0, -1)
-    return len(line) - max(line.rfind(before) for before in " {,") - 1
+_QUOTED = r"""(?P<key>"(?:[^"\\]|\\.)*"|'[^']*'|[^\s,{}"']+)\s*$"""
+_KEY_IN_BRACES, _KEY_OF_LINE = re.compile(rf"[{{,]\s*{_QUOTED}"), re.compile(rf"^\s*(?:- +)*{_QUOTED}")
+
+
+def _length_before(text: str, mark: Any, *, is_flow: bool) -> int:
+    """Return the number of characters of the key before a `:`, with its quotes; 0 if no key can be there."""
+    match = (_KEY_IN_BRACES if is_flow else _KEY_OF_LINE).search(text[mark.index - mark.column : mark.index])
+    return len(match["key"]) if match else 0
 
 
 def not_yaml(error: yaml.MarkedYAMLError, raw: bytes) -> DocumentError:
@@ -440,7 +442,8 @@ def not_yaml(error: yaml.MarkedYAMLError, raw: bytes) -> DocumentError:
     character = text[mark.index : mark.index + 1]
     if character == "\t" or "tab character" in problem:
         return error_at("a tab is not allowed here, because YAML indents with spaces", "indent with spaces", mark)
-    if character == ":" and (length := _length_before(text, mark)) > _LONGEST_KEY:
+    length = _length_before(text, mark, is_flow="',' or" in problem) if character == ":" else 0
+    if length > _LONGEST_KEY:
         message = f"the key before this `:` has {length} characters, and YAML allows {_LONGEST_KEY}"
         return error_at(message, "shorten the key", mark)
     written = text.rstrip()

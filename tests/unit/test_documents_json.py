@@ -27,6 +27,12 @@ def test_a_json_text_has_the_document_of_the_complete_parser(data: object, inden
         assert [document] == list(read_events(raw))
 
 
+@pytest.mark.parametrize("text", ["a: {}: 1\n", 'a: "{}": 1\n', "a: b,{}: 1\n", "a: b {}: 1\n"])
+def test_a_long_value_before_a_colon_is_not_a_long_key(text: str) -> None:
+    with pytest.raises(DocumentError, match="unexpected `:`"):
+        list(load(text.format("x" * 1100)))
+
+
 def test_the_line_of_the_document_counts_empty_lines() -> None:
     assert read_json(b'\n\n{"a": 1.5, "b": [true, null, "x"]}\n') == Document({"a": 1.5, "b": [True, None, "x"]}, 0, 3)
 
