@@ -146,7 +146,7 @@ def _null(emptied: tuple[Path, Any]) -> Breach:
         path,
         f"`{field}` changes from {written(value)} to an empty mapping",
         f"server-side apply sets `{field}` to null, which the API server rejects, so the sync fails",
-        f"remove `{field}` instead of leaving it empty",
+        f"set a field of `{field}`, or remove `{field}`",
         value={},
     )
 
