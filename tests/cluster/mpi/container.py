@@ -1,6 +1,7 @@
 """`python -m tests.cluster.mpi.container ENTRY`: become a container, as process 1 of fresh mount and PID namespaces.
 
-ENTRY is a JSON file, see `Entry`. Runs inside a room.
+ENTRY is a JSON file, see `Entry`. Runs inside a room. `ENTRY COMMAND`, with a command as a JSON list, runs the command
+in the namespaces of a container that runs already.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TypedDict
+from typing import NoReturn, TypedDict
 
 from tests.cluster.mpi.plans import Container, Mount, Process
 from tests.cluster.mpi.privileges import become
@@ -44,18 +45,36 @@ def main() -> None:
     entry: Entry = json.loads(Path(sys.argv[1]).read_text())
     container = entry["container"]
     process, scratch = container["process"], Path(entry["scratch"])
+    if len(sys.argv) > 2:
+        _enter(scratch / "root", {**process, "arguments": json.loads(sys.argv[2])})
     root = _overlay(container["layers"], scratch)
     group = process["group"] if process["group"] is not None else _group(root, process["user"])
     _kernel(root, entry["shared_memory"])
     if process["named"]:
         _name_user(root, scratch, container)
     _bind(Path(entry["hosts"]), root / "etc/hosts")
+    _message(root, scratch, container["message_path"])
     _volumes(root, Path(entry["volumes"]), container["mounts"])
     if container["read_only"]:
         _mount("-o", "remount,bind,ro", root)
     os.chroot(root)
     os.chdir(process["folder"])
     _run(process, group)
+
+
+def _enter(root: Path, process: Process) -> NoReturn:
+    """Become a command in the root filesystem of this container, as its user and with its variables."""
+    group = process["group"] if process["group"] is not None else _group(root, process["user"])
+    os.chroot(root)
+    os.chdir(process["folder"])
+    _run(process, group)
+
+
+def _message(root: Path, scratch: Path, path: str) -> None:
+    """Mount a file for the termination message, writable for all (kuberuntime_container.go, makeMounts)."""
+    (scratch / "termination-log").touch()
+    (scratch / "termination-log").chmod(0o666)
+    _bind(scratch / "termination-log", root / path.lstrip("/"))
 
 
 def _overlay(layers: list[str], scratch: Path) -> Path:
@@ -109,7 +128,7 @@ def _name_user(root: Path, scratch: Path, container: Container) -> None:
     _bind(scratch / "passwd", passwd)
 
 
-def _run(process: Process, group: int) -> None:
+def _run(process: Process, group: int) -> NoReturn:
     """Become the program; 127 if there is none, as shells have it."""
     environment = {"HOME": _home(process["user"]), **process["environment"]}
     locked = min([_LOCKED, *(limit for limit in resource.getrlimit(resource.RLIMIT_MEMLOCK) if limit >= 0)])

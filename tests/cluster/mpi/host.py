@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +18,8 @@ from tests.cluster.mpi.container import Entry
 from tests.cluster.mpi.plans import Container, Ended, Pod, Target
 
 _SANDBOX = ["--net", "--uts", "--ipc"]
+_MESSAGE, _MESSAGE_OF_LOG, _LINES = 4096, 2048, 80  # bytes and lines: pkg/kubelet/container/runtime.go
+_SHORTEST_STOP = 2  # seconds: kuberuntime_manager.go, minimumGracePeriodInSeconds
 _HOLD = 'hostname "$0" && echo && exec sleep infinity'
 
 
@@ -39,6 +45,9 @@ class Host:
     _sandbox: int = 0
     _running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     _ready: set[int] = field(default_factory=set)
+    _deleted_at: float | None = None
+    _ended_at: dict[str, float] = field(default_factory=dict)
+    _killed: set[str] = field(default_factory=set)
 
     def start(self) -> None:
         """Connect it, run the init containers, one after another, then all containers at once.
@@ -81,6 +90,60 @@ class Host:
         command = [sys.executable, "-m", "tests.cluster.mpi.attempts", json.dumps(targets)]
         return subprocess.Popen([*inside, *command], stdout=subprocess.PIPE, text=True)
 
+    def has_logged(self, text: str) -> bool:
+        """Return True if the log of a container has a text."""
+        logs = [self._log(container) for container in self.plan["containers"]]
+        return any(text in log.read_text(errors="replace") for log in logs if log.exists())
+
+    def delete(self) -> None:
+        """Stop all running containers at once, each as the kubelet does, without waiting for them."""
+        if self._deleted_at is None:
+            self._deleted_at = time.monotonic()
+            for container in self.plan["containers"]:
+                threading.Thread(target=self._stop, args=(container,), daemon=True).start()
+
+    def _stop(self, container: Container) -> None:
+        """Run the preStop hook, then end process 1 with TERM, and with KILL once the grace period is over.
+
+        Sources: kubernetes v1.34.2 pkg/kubelet/kuberuntime/kuberuntime_container.go killContainer, executePreStopHook;
+        containerd internal/cri/server/container_stop.go.
+        """
+        process, grace = self._running[container["name"]], float(self.plan["grace"])
+        inside = self._first_process(process)
+        if container["pre_stop"] and grace > 0 and process.poll() is None:
+            started = time.monotonic()
+            hook = self._execute(container, inside, container["pre_stop"])
+            _wait_for([hook, process], grace)
+            grace -= int(time.monotonic() - started)
+        _signal(inside, signal.SIGTERM)
+        _wait_for([process], max(grace, _SHORTEST_STOP))
+        if process.poll() is None:
+            self._killed.add(container["name"])
+            _signal(inside, signal.SIGKILL)
+
+    def _execute(self, container: Container, inside: int, command: list[str]) -> subprocess.Popen[bytes]:
+        """Run a command in a running container, as its user and with its variables, as `exec` of a runtime does."""
+        entry = self.folder / "containers" / container["name"] / "entry.json"
+        enter = ["nsenter", f"--target={inside}", "--mount", "--pid", *_SANDBOX]
+        run = [sys.executable, "-m", "tests.cluster.mpi.container", str(entry), json.dumps(command)]
+        with (self.logs / f"{self.plan['name']}.{container['name']}.preStop.log").open("wb") as log:
+            return subprocess.Popen(
+                [*enter, *run],
+                env={**os.environ, "PYTHONPATH": str(Path.cwd())},  # nsenter leaves the folder
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+
+    @staticmethod
+    def _first_process(process: subprocess.Popen[bytes]) -> int:
+        """Return process 1 of a container: the child of the `unshare` that nsenter became; 0 if it has ended."""
+        try:
+            children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        except OSError:
+            return 0
+        return int(children[0]) if children else 0
+
     def has_ended(self) -> bool:
         """Return True if no container runs."""
         return all(self._code(container) is not None for container in self.plan["containers"])
@@ -89,10 +152,44 @@ class Host:
         """Return the outcome of each started container."""
         planned = [*self.plan["init"], *self.plan["containers"]]
         started = [container for container in planned if container["name"] in self._running]
-        return [{"pod": self.plan["name"], "container": one["name"], "code": self._code(one)} for one in started]
+        return [
+            {
+                "pod": self.plan["name"],
+                "container": one["name"],
+                "code": (code := self._code(one)),
+                "message": self._message(one, code),
+                "stopped_in": self._stopped_in(one),
+            }
+            for one in started
+        ]
 
     def _code(self, container: Container) -> int | None:
-        return self._running[container["name"]].poll()
+        """The exit code; 128 and the signal if a signal ended it, as runtimes have it; None while it runs."""
+        code = self._running[container["name"]].poll()
+        if code is None:
+            return None
+        self._ended_at.setdefault(container["name"], time.monotonic())
+        if container["name"] in self._killed:  # unshare fails with a code of its own then
+            return 128 + signal.SIGKILL
+        return code if code >= 0 else 128 - code
+
+    def _stopped_in(self, container: Container) -> float | None:
+        ended = self._ended_at.get(container["name"])
+        return None if self._deleted_at is None or ended is None else ended - self._deleted_at
+
+    def _message(self, container: Container, code: int | None) -> str:
+        """Source: kubernetes v1.34.2 pkg/kubelet/kuberuntime/kuberuntime_container.go, getTerminationMessage."""
+        if code is None:
+            return ""
+        written = self.folder / "containers" / container["name"] / "termination-log"
+        message = written.read_bytes()[:_MESSAGE] if written.exists() else b""
+        if not message and container["message_from_log"] and code:
+            lines = self._log(container).read_bytes().splitlines(keepends=True)
+            message = b"".join(lines[-_LINES:])[-_MESSAGE_OF_LOG:]
+        return message.decode(errors="replace")
+
+    def _log(self, container: Container) -> Path:
+        return self.logs / f"{self.plan['name']}.{container['name']}.log"
 
     def _start(self, container: Container) -> subprocess.Popen[bytes]:
         folder = self.folder / "containers" / container["name"]
@@ -108,9 +205,24 @@ class Host:
         inside = ["nsenter", f"--target={self._sandbox}", *_SANDBOX]
         fresh = ["unshare", "--mount", "--pid", "--fork", "--kill-child"]
         command = [sys.executable, "-m", "tests.cluster.mpi.container", str(folder / "entry.json")]
-        with (self.logs / f"{self.plan['name']}.{container['name']}.log").open("wb") as log:
+        with self._log(container).open("wb") as log:
             process = subprocess.Popen(
                 [*inside, *fresh, *command], stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
             )
         self._running[container["name"]] = process
         return process
+
+
+def _wait_for(processes: list[subprocess.Popen[bytes]], seconds: float) -> None:
+    """Wait until one of the processes ends, or the time is over."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline and all(process.poll() is None for process in processes):
+        time.sleep(0.02)
+
+
+def _signal(process: int, number: signal.Signals) -> None:
+    try:
+        if process:
+            os.kill(process, number)
+    except ProcessLookupError:
+        pass

@@ -35,7 +35,9 @@ class Mount(TypedDict):
 class Container(TypedDict):
     """A program on its own root filesystem: `layers`, the uppermost first.
 
-    `port` is the probed port, or 0 without a probe.
+    `port` is the probed port, or 0 without a probe. `pre_stop` is the command of its preStop hook, empty without one.
+    `message_path` is the file of its termination message. With `message_from_log`, the end of the log of a failed
+    container replaces an empty message.
     """
 
     name: str
@@ -44,6 +46,9 @@ class Container(TypedDict):
     mounts: list[Mount]
     process: Process
     port: int
+    pre_stop: list[str]
+    message_path: str
+    message_from_log: bool
 
 
 class File(TypedDict):
@@ -56,19 +61,20 @@ class File(TypedDict):
 class Volume(TypedDict):
     """A folder that the containers of a pod share. `files` is None for an emptyDir, `size` for all that are not memory.
 
-    `size` is in bytes, 0 without a limit.
+    `size` is in bytes, 0 without a limit. `claimed` is the folder of a claim, which pods share; else empty.
     """
 
     files: dict[str, File] | None
     size: int | None
     group: int | None
+    claimed: str
 
 
 class Pod(TypedDict):
     """A host with its own network and names.
 
     `firewall` is for nftables, in the host's network; empty where everything passes. `networks` is how many secondary
-    networks it is attached to.
+    networks it is attached to. `grace` is its terminationGracePeriodSeconds.
     """
 
     name: str
@@ -80,6 +86,7 @@ class Pod(TypedDict):
     containers: list[Container]
     firewall: str
     networks: int
+    grace: int
 
 
 class Target(TypedDict):
@@ -97,24 +104,40 @@ class Attempt(TypedDict):
     target: Target
 
 
+class Deletion(TypedDict):
+    """The deletion of pods at once, as soon as the log of a container of `of` has `text`."""
+
+    pods: list[str]
+    of: str
+    text: str
+
+
 class Room(TypedDict):
     """Hosts in waves. A wave starts when the previous wave is ready.
 
-    `outside` answers from beyond the hosts. `seconds` is how long all of it may take.
+    `deletions` happen in turn after all waves have started. `outside` answers from beyond the hosts. `seconds` is how
+    long all of it may take.
     """
 
     waves: list[list[Pod]]
     outside: list[Target]
     attempts: list[Attempt]
+    deletions: list[Deletion]
     seconds: float
 
 
 class Ended(TypedDict):
-    """The end of a container; `code` is None if it still ran when the room was closed."""
+    """The end of a container; `code` is None if it still ran when the room was closed.
+
+    `message` is its termination message. `stopped_in` is how many seconds after its deletion the container had ended;
+    None if its pod was not deleted.
+    """
 
     pod: str
     container: str
     code: int | None
+    message: str
+    stopped_in: float | None
 
 
 class Result(TypedDict):

@@ -20,22 +20,26 @@ from tests.cluster.mpi.volumes import volume
 _NOT_FOR_LINUX = {
     *("activeDeadlineSeconds", "affinity", "automountServiceAccountToken", "dnsPolicy", "enableServiceLinks"),
     *("nodeName", "nodeSelector", "preemptionPolicy", "priority", "priorityClassName", "restartPolicy"),
-    *("schedulerName", "schedulingGates", "serviceAccount", "serviceAccountName", "terminationGracePeriodSeconds"),
+    *("schedulerName", "schedulingGates", "serviceAccount", "serviceAccountName"),
     *("tolerations", "topologySpreadConstraints"),
 }
 _POD = {"containers", "hostname", "initContainers", "securityContext", "subdomain", "volumes"}
+_POD |= {"terminationGracePeriodSeconds"}
 _CONTAINER = {
     "args",
     "command",
     "env",
     "image",
+    "lifecycle",
     "name",
     "readinessProbe",
     "securityContext",
+    "terminationMessagePath",
+    "terminationMessagePolicy",
     "volumeMounts",
     "workingDir",
 }
-_CONTAINER_IGNORED = {"imagePullPolicy", "ports", "resources", "terminationMessagePath", "terminationMessagePolicy"}
+_CONTAINER_IGNORED = {"imagePullPolicy", "ports", "resources"}
 _RIGHTS = {"fsGroup", "runAsGroup", "runAsNonRoot", "runAsUser", "supplementalGroups"}
 _RIGHTS |= {"allowPrivilegeEscalation", "capabilities", "readOnlyRootFilesystem"}
 _RIGHTS_IGNORED = {"fsGroupChangePolicy", "seccompProfile", "seLinuxOptions"}  # no seccomp or SELinux here
@@ -80,6 +84,7 @@ def planned(pod: Body, place: Place) -> Pod:
         "containers": [_container(pod, one, place) for one in spec["containers"]],
         "firewall": place.firewall,
         "networks": _networks(pod),
+        "grace": spec.get("terminationGracePeriodSeconds", 30),  # pkg/apis/core/v1/defaults.go, SetDefaults_PodSpec
     }
 
 
@@ -115,6 +120,9 @@ def _container(pod: Body, container: Body, place: Place) -> Container:
         "mounts": [_mount(mount) for mount in container.get("volumeMounts", [])],
         "process": _process(pod, container, image, place),
         "port": _port(container),
+        "pre_stop": _pre_stop(container),
+        "message_path": container.get("terminationMessagePath", "/dev/termination-log"),
+        "message_from_log": container.get("terminationMessagePolicy") == "FallbackToLogsOnError",
     }
 
 
@@ -165,6 +173,16 @@ def _port(container: Body) -> int:
         case {"tcpSocket": {"port": int(port)}}:
             return port
     raise UnsupportedError(f"the readinessProbe of {container['name']}")
+
+
+def _pre_stop(container: Body) -> list[str]:
+    """The command of the hook, whose variables the kubelet does not expand (pkg/kubelet/lifecycle/handlers.go, Run)."""
+    match container.get("lifecycle"):
+        case None:
+            return []
+        case {"preStop": {"exec": {"command": [*command]}}, **others} if not others:
+            return [str(word) for word in command]
+    raise UnsupportedError(f"the lifecycle of {container['name']}")
 
 
 def _refuse_others(what: str, given: Body, known: Iterable[str]) -> None:

@@ -11,12 +11,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from tests.cluster.mpi import network
 from tests.cluster.mpi.host import ClosedError, Host
 from tests.cluster.mpi.outside import serve
-from tests.cluster.mpi.plans import Attempt, Result, Room
+from tests.cluster.mpi.plans import Attempt, Deletion, Result, Room
 from tests.cluster.mpi.storage import furnish
 
 
@@ -34,7 +35,8 @@ def main() -> None:
     waves = [[Host(pod, scratch / pod["name"], folder, outside) for pod in wave] for wave in room["waves"]]
     problem, answers = "", list[str]()
     try:
-        _run(waves, time.monotonic() + room["seconds"], lambda: answers.extend(_attempt(waves, room["attempts"])))
+        deadline = time.monotonic() + room["seconds"]
+        _run(waves, room["deletions"], deadline, lambda: answers.extend(_attempt(waves, room["attempts"])))
     except ClosedError as error:
         problem = str(error)
     ended = [each for wave in waves for host in wave for each in host.ended()]
@@ -42,7 +44,7 @@ def main() -> None:
     (folder / "result.json").write_text(json.dumps(result))
 
 
-def _run(waves: list[list[Host]], deadline: float, meanwhile: Callable[[], None]) -> None:
+def _run(waves: list[list[Host]], deletions: list[Deletion], deadline: float, meanwhile: Callable[[], None]) -> None:
     pods = [host.plan for wave in waves for host in wave]
     for wave in waves:
         for host in wave:
@@ -51,7 +53,14 @@ def _run(waves: list[list[Host]], deadline: float, meanwhile: Callable[[], None]
         if wave is not waves[-1]:
             _wait(wave, Host.is_ready, deadline, "ready")
     meanwhile()
-    _wait(waves[-1], Host.has_ended, deadline, "done")
+    hosts = {host.plan["name"]: host for wave in waves for host in wave}
+    deleted = list[Host]()
+    for deletion in deletions:
+        _wait([hosts[deletion["of"]]], partial(Host.has_logged, text=deletion["text"]), deadline, "there yet")
+        for name in deletion["pods"]:
+            hosts[name].delete()
+            deleted.append(hosts[name])
+    _wait([*waves[-1], *deleted], Host.has_ended, deadline, "done")
 
 
 def _attempt(waves: list[list[Host]], attempts: list[Attempt]) -> list[str]:

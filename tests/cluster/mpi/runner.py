@@ -14,7 +14,7 @@ from tests.cluster.client import Body
 from tests.cluster.mpi import network
 from tests.cluster.mpi.images import Image
 from tests.cluster.mpi.namespaces import guarded
-from tests.cluster.mpi.plans import Attempt, Pod, Result, Room, Target
+from tests.cluster.mpi.plans import Attempt, Deletion, Pod, Result, Room, Target
 from tests.cluster.mpi.pods import Place, planned
 from tests.conftest import ROOT
 
@@ -30,12 +30,16 @@ class Outcome:
         codes: pod and container → its exit code; None if it ran until the end.
         problem: why the pods were not run to their end; else empty.
         attempts: what came of each of the surroundings', as attempts.py says.
+        messages: pod and container → its termination message.
+        stopped_in: pod and container → how many seconds after the deletion of its pod the container had ended.
     """
 
     folder: Path
     codes: dict[tuple[str, str], int | None]
     problem: str
     attempts: list[str]
+    messages: dict[tuple[str, str], str] = field(default_factory=dict)
+    stopped_in: dict[tuple[str, str], float] = field(default_factory=dict)
 
     def log(self, pod: Body, container: str) -> str:
         """Return the output of a container."""
@@ -57,11 +61,13 @@ class Surroundings:
         firewalls: name of a pod → its rules, for nftables.
         outside: what answers beyond the pods.
         attempts: what pods try while the last wave runs.
+        deletions: which pods are deleted while the last wave runs. The room then also waits for the end of these pods.
     """
 
     firewalls: Mapping[str, str] = field(default_factory=dict)
     outside: Sequence[Target] = ()
     attempts: Sequence[Attempt] = ()
+    deletions: Sequence[Deletion] = ()
 
 
 class RoomError(RuntimeError):
@@ -76,11 +82,13 @@ class Runner:
         lookup: namespace, kind and name → the object that pods refer to.
         image: what the images of the pods are.
         names_users: see `Place`.
+        claims: name of a PersistentVolumeClaim → the folder that all its pods share.
     """
 
     lookup: Callable[[str, str, str], Body]
     image: Callable[[str], Image]
     names_users: bool = False
+    claims: Mapping[str, Path] = field(default_factory=dict)
 
     def run(
         self,
@@ -106,6 +114,7 @@ class Runner:
             "waves": [[self._plan(pod, placed[pod["metadata"]["name"]], around) for pod in wave] for wave in waves],
             "outside": [*around.outside],
             "attempts": [*around.attempts],
+            "deletions": [*around.deletions],
             "seconds": seconds,
         }
         (folder / "room.json").write_text(json.dumps(room))
@@ -123,11 +132,20 @@ class Runner:
         if done.returncode:
             raise RoomError(done.stdout)
         result: Result = json.loads((folder / "result.json").read_text())
-        codes = {(ended["pod"], ended["container"]): ended["code"] for ended in result["containers"]}
-        return Outcome(folder, codes, result["problem"], result["attempts"])
+        ended = {(one["pod"], one["container"]): one for one in result["containers"]}
+        return Outcome(
+            folder,
+            codes={key: one["code"] for key, one in ended.items()},
+            problem=result["problem"],
+            attempts=result["attempts"],
+            messages={key: one["message"] for key, one in ended.items()},
+            stopped_in={key: one["stopped_in"] for key, one in ended.items() if one["stopped_in"] is not None},
+        )
 
     def _plan(self, pod: Body, address: str, around: Surroundings) -> Pod:
         def lookup(kind: str, name: str) -> Body:
+            if kind == "PersistentVolumeClaim" and name in self.claims:
+                return {"spec": {"volumeName": str(self.claims[name])}}
             return self.lookup(pod["metadata"]["namespace"], kind, name)
 
         firewall = around.firewalls.get(pod["metadata"]["name"], "")

@@ -36,6 +36,8 @@ def _hosts(pod: Pod, pods: Iterable[Pod]) -> str:
 def _fill(volume: Volume, folder: Path) -> None:
     """A volume with the owner and mode that the kubelet gives it (pkg/volume/volume_linux.go, changeFilePermission)."""
     folder.mkdir(parents=True)
+    if volume["claimed"]:
+        _mount("--bind", volume["claimed"], folder)
     if volume["size"] is not None:
         _mount("-t", "tmpfs", "-o", f"size={volume['size']}", "tmpfs", folder)
     for path, file in (volume["files"] or {}).items():

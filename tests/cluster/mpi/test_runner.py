@@ -7,8 +7,9 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ import pytest
 from tests.cluster.client import Body, wait_until
 from tests.cluster.mpi import openshift
 from tests.cluster.mpi.images import Image
-from tests.cluster.mpi.runner import Outcome, Runner
+from tests.cluster.mpi.runner import Outcome, Runner, Surroundings
 from tests.conftest import ROOT
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
@@ -49,14 +50,22 @@ def pod(name: str, script: str, *, init: str = "", mounts: Any = (), volumes: An
 def run(images: Callable[[str], Image], tmp_path: Path) -> Run:
     """Run pods, all at once or in waves."""
 
-    def run(*waves: Body | list[Body], seconds: float = 30, names_users: bool = False) -> Outcome:
-        runner = Runner(lambda *_: SECRET, images, names_users=names_users)
-        return runner.run([wave if isinstance(wave, list) else [wave] for wave in waves], tmp_path, seconds)
+    def run(
+        *waves: Body | list[Body],
+        seconds: float = 30,
+        names_users: bool = False,
+        delete: Body | None = None,
+        claims: Mapping[str, Path] = MappingProxyType({}),
+    ) -> Outcome:
+        runner = Runner(lambda *_: SECRET, images, names_users=names_users, claims=claims)
+        name = delete["metadata"]["name"] if delete else ""
+        around = Surroundings(deletions=[{"pods": [name], "of": name, "text": "ready"}] if delete else [])
+        return runner.run([wave if isinstance(wave, list) else [wave] for wave in waves], tmp_path, seconds, around)
 
     return run
 
 
-def printed(run: Run, one: Body, **options: bool) -> list[str]:
+def printed(run: Run, one: Body, **options: Any) -> list[str]:
     """The lines that a pod printed."""
     outcome = run(one, **options)
     assert set(outcome.codes.values()) == {0}, str(outcome)
@@ -174,6 +183,89 @@ def test_cri_o_gives_an_unknown_user_a_name_without_a_shell(run: Run) -> None:
     user = str(openshift.USER)
     one = pod("one", "getent passwd $(id -u); echo $HOME", runAsUser=openshift.USER)
     assert printed(run, one, names_users=True) == [f"{user}:x:{user}:0:{user} user:/:/sbin/nologin", "/"]
+
+
+SLOW = "import signal, sys, time; signal.signal(signal.SIGTERM, lambda *_: (time.sleep({}), sys.exit(5)));"
+SLOW += " print('ready', flush=True); time.sleep(60)"
+
+
+def stopping(name: str, *, takes: float, grace: int, hook: str = "") -> Body:
+    """A pod whose process 1 takes some seconds to end after TERM, and ends with 5."""
+    one = pod(name, "exec python3 -c '" + SLOW.format(takes).replace("'", '"') + "'")
+    one["spec"]["terminationGracePeriodSeconds"] = grace
+    if hook:
+        one["spec"]["containers"][0]["lifecycle"] = {"preStop": {"exec": {"command": ["sh", "-c", hook]}}}
+    return one
+
+
+def test_a_deleted_pod_gets_term_and_its_grace(run: Run) -> None:
+    one = stopping("one", takes=1.5, grace=10)
+    outcome = run(one, delete=one)
+    assert outcome.codes == {("one", "main"): 5}, str(outcome)
+    assert 1.5 <= outcome.stopped_in["one", "main"] < 5
+
+
+def test_a_deleted_pod_is_killed_after_its_grace(run: Run) -> None:
+    one = stopping("one", takes=50, grace=3)
+    outcome = run(one, delete=one)
+    assert outcome.codes == {("one", "main"): 137}, str(outcome)
+    assert 3 <= outcome.stopped_in["one", "main"] < 6
+
+
+def test_a_process_1_without_a_handler_ignores_term(run: Run) -> None:
+    one = pod("one", "echo ready; exec sleep 50")
+    one["spec"]["terminationGracePeriodSeconds"] = 2
+    outcome = run(one, delete=one)
+    assert outcome.codes == {("one", "main"): 137}, str(outcome)
+
+
+def test_a_hook_runs_in_the_container_before_term(run: Run) -> None:
+    hook = "echo of the hook; id -u; hostname; tr '\\0' ' ' < /proc/1/cmdline | cut -c 1-7; sleep 2; echo done"
+    one = stopping("one", takes=0, grace=10, hook=hook)
+    outcome = run(one, delete=one)
+    assert outcome.codes == {("one", "main"): 5}, str(outcome)
+    assert 2 <= outcome.stopped_in["one", "main"] < 5
+    assert outcome.log(one, "main.preStop").splitlines() == ["of the hook", "1000", "one", "python3", "done"]
+
+
+def test_the_time_of_a_hook_counts_and_two_seconds_remain(run: Run) -> None:
+    one = stopping("one", takes=50, grace=3, hook="sleep 40")
+    outcome = run(one, delete=one)
+    assert outcome.codes == {("one", "main"): 137}, str(outcome)
+    assert 5 <= outcome.stopped_in["one", "main"] < 8
+
+
+def test_a_container_that_ends_ends_its_hook(run: Run) -> None:
+    one = stopping("one", takes=0, grace=20, hook="sleep 1; kill 1; sleep 40")
+    outcome = run(one, delete=one)
+    assert outcome.codes == {("one", "main"): 5}, str(outcome)
+    assert 1 <= outcome.stopped_in["one", "main"] < 5
+
+
+def test_a_termination_message_is_read_from_its_file_or_the_log(run: Run) -> None:
+    written, logged, fine = (
+        pod("one", "echo why > /dev/termination-log"),
+        pod("two", "echo why; exit 1"),
+        pod("three", ""),
+    )
+    for each in (logged, fine):
+        each["spec"]["containers"][0]["terminationMessagePolicy"] = "FallbackToLogsOnError"
+    outcome = run([written, logged, fine])
+    assert outcome.messages == {("one", "main"): "why\n", ("two", "main"): "why\n", ("three", "main"): ""}
+
+
+def test_pods_share_the_folder_of_a_claim(run: Run, tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("claim")
+    mount, volume = (
+        {"name": "kept", "mountPath": "/kept"},
+        {"name": "kept", "persistentVolumeClaim": {"claimName": "c"}},
+    )
+    options: Any = {"mounts": [mount], "volumes": [volume]}
+    one = pod("one", "umask 002; echo kept > /kept/file; stat -c '%g' /kept/file", **options)
+    other = pod("other", "until cat /kept/file; do sleep 0.1; done 2> /dev/null", **options)
+    outcome = run([one, other], claims={"c": folder})
+    assert (outcome.log(one, "main"), outcome.log(other, "main")) == ("2000\n", "kept\n"), str(outcome)
+    assert (folder / "file").read_text() == "kept\n"
 
 
 def alive(seconds: int) -> bool:

@@ -20,7 +20,10 @@ def volume(source: Body, group: int | None, lookup: Lookup) -> Volume:
     """
     match source:
         case {"emptyDir": empty}:
-            return {"files": None, "size": _size(empty or {}), "group": group}
+            return {"files": None, "size": _size(empty or {}), "group": group, "claimed": ""}
+        case {"persistentVolumeClaim": {"claimName": name}}:
+            claimed = lookup("PersistentVolumeClaim", name)["spec"]["volumeName"]  # of this machine: see Runner.claims
+            return {"files": None, "size": None, "group": group, "claimed": claimed}
         case {"secret": wanted}:
             found = _files("Secret", wanted["secretName"], wanted, lookup)
         case {"configMap": wanted}:
@@ -29,7 +32,7 @@ def volume(source: Body, group: int | None, lookup: Lookup) -> Volume:
             raise UnsupportedError(f"volume {source}")
     extra = 0 if group is None else _READABLE
     files = {path: File(content=file["content"], mode=file["mode"] | extra) for path, file in found.items()}
-    return {"files": files, "size": 0, "group": group}
+    return {"files": files, "size": 0, "group": group, "claimed": ""}
 
 
 def _size(empty: Body) -> int | None:
