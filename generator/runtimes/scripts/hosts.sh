@@ -6,7 +6,7 @@ me=$(uname -n)
 deadline=$(($(date +%s) + ${patience:?}))
 while read -r host _; do
   case $host in "$me".*) continue ;; esac
-  until answer=$(ssh -n -o BatchMode=yes -o "ProxyCommand=/run/mpi/bin/connect $once -p %p %h" "$host" true 2>&1); do
+  until answer=$(ssh -n -o BatchMode=yes -o "ProxyCommand=/run/mpi/bin/connect %h $once -p %p" "$host" true 2>&1); do
     if [ "$(date +%s)" -ge "$deadline" ]; then
       echo "ssh did not connect to \`$host\` within $patience s: $(printf %s "$answer" | tr '\n' ' '). mpirun would start no" \
         "rank on this host, so the launcher stops and the job fails. Read the log of the pod whose name starts with" \

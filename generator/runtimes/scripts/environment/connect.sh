@@ -3,6 +3,14 @@
 # the ssh that runs it. Then it connects this ssh to an sshd that gives the environment to its sessions.
 # `SendEnv` cannot do that: sshd accepts 128 variables and drops all others silently (OpenSSH 9.2 session.c).
 . /run/mpi/environment.sh
+# Daemons of Open MPI 5 that start further daemons know only the first label of a name (prrte v3.0.11 src/util/nidmap.c). In
+# DNS, a pod also has the subdomain of its job, which the kubelet writes to /etc/hosts of all pods of the job.
+host=$1 me=$(uname -n)
+shift
+case $host in
+  *[.:]*) ;;
+  *) host=$host$(sed -n "s/^[^#]*[[:space:]]$me\(\.[^.[:space:]]*\).*/\1/p" /etc/hosts | head -n 1) ;;
+esac
 variables=$(list < "/proc/$PPID/environ" | base64)
 if [ -z "$variables" ]; then
   echo "cannot read the environment of ssh from \`/proc/$PPID/environ\`. Ranks on other hosts would lack all variables, so" \
@@ -21,4 +29,4 @@ trap '' HUP
   cat <&3 || true
 } > "$folder/pipe" &
 ssh=$(readlink "/proc/$PPID/exe")
-exec "$ssh" -o ProxyCommand=none -T -a -x "$@" environment 3<&- < "$folder/pipe"
+exec "$ssh" -o ProxyCommand=none -T -a -x "$@" "$host" environment 3<&- < "$folder/pipe"
