@@ -1,21 +1,25 @@
 """The shell scripts that the containers of a runtime run as their `command`, and the files that the scripts write.
 
 Trainer v2.3.0 mounts an ssh key and a hostfile, and sets the variables of Open MPI 4. The init container `prepare`
-writes all other files to /run/mpi. So an image needs only a shell, OpenSSH and the MPI, and `setpriv` if ranks lock
-memory, and runs as any user with a read-only root filesystem. The files for Hydra, the launcher of MPICH and Intel MPI,
-are needed until Trainer supports `mpiImplementation: Intel` and `MPICH` (kubeflow/trainer#3712). The init container
-`fabric` reads files of Linux (Documentation/ABI/stable/sysfs-class-infiniband and testing/sysfs-class-net).
+writes all other files to /run/mpi. So an image needs only the programs of facts/programs.yaml, such as a shell, OpenSSH
+and the MPI, and runs as any user with a read-only root filesystem. The files for Hydra, the launcher of MPICH and Intel
+MPI, are needed until Trainer supports `mpiImplementation: Intel` and `MPICH` (kubeflow/trainer#3712). The init
+container `fabric` reads files of Linux (Documentation/ABI/stable/sysfs-class-infiniband and
+testing/sysfs-class-net).
 """
 
 from __future__ import annotations
 
 import math
+import shlex
+from collections.abc import Iterator
 
 from generator.config.model.fabrics import Fabric
 from generator.config.model.pools import Pool
 from generator.config.model.runtimes import RUN, Runtime
 from generator.facts.env import host_variable_patterns
 from generator.facts.names import SSH_PORT
+from generator.facts.programs import Pods, Software, mpi_folders, needed_software
 from generator.facts.table import read_text
 from generator.quantities import ZERO
 from generator.runtimes.hosts import NodeSize, fabric_interfaces
@@ -24,6 +28,10 @@ RANK = f"{RUN}/bin/rank"
 """The program with which Open MPI starts each rank, to set the variables from which frameworks read the rank."""
 LOCK = f"{RUN}/bin/lock"
 """The program with which Open MPI starts each rank, to give the rank the capability to lock memory."""
+SSHD = "/usr/sbin/sshd"
+"""The sshd of the image."""
+OPENSSH = f"{RUN}/openssh"
+"""The folder of ssh and sshd of the image that `sshImage` of a runtime names."""
 HOSTFILE = "/etc/mpi/hostfile"
 """The hostfile that Trainer mounts into the launcher pod."""
 HYDRA_HOSTFILE = f"{RUN}/hostfile"
@@ -38,10 +46,59 @@ def script(name: str) -> str:
     return read_text("generator.runtimes", "scripts", name)
 
 
-def prepare_script(runtime: Runtime, *, is_launcher: bool) -> str:
-    """Return the script of the init container `prepare`, which writes the files in /run/mpi."""
+def prepare_script(runtime: Runtime, path: str, *, is_launcher: bool) -> str:
+    """Return the script of the init container `prepare`, which checks the image and writes the files in /run/mpi.
+
+    Args:
+        runtime: the runtime.
+        path: the PATH of the launcher; empty for the PATH of the image.
+        is_launcher: True for the launcher pod, False for a worker pod.
+    """
+    check = check_script(runtime, path, is_launcher=is_launcher)
+    return f"{check}\n{files_script(runtime, is_launcher=is_launcher)}"
+
+
+def check_script(runtime: Runtime, path: str, *, is_launcher: bool) -> str:
+    """Return the part of the script of `prepare` that fails if the image lacks programs.
+
+    The arguments are as in `prepare_script`.
+    """
+    software = [*runtime_software(runtime, "launcher" if is_launcher else "hosts")]
+    lines = [
+        f"runtime={runtime.name}",
+        script("check.sh"),
+        "path=$PATH folders=",
+        *(_need(row) for row in software if not row.mpi),
+        *([f"path={shlex.quote(own_path(path))}"] if path else []),
+        f"folders={shlex.quote(' '.join(mpi_folders()))}",
+        *(_need(row) for row in software if row.mpi),
+        f"report {shlex.quote(next(row.software for row in software if row.mpi))}",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def own_path(path: str) -> str:
+    """Return a PATH of the launcher without the folder of mpigen's wrappers."""
+    return path.removeprefix(f"{RUN}/bin:")
+
+
+def runtime_software(runtime: Runtime, pods: Pods) -> Iterator[Software]:
+    """Yield the software that the image of a runtime needs in the pods of one job."""
+    for row in needed_software(runtime.family.mpi, pods, locks_memory=runtime.locks_memory):
+        if not (row.openssh and runtime.ssh_image):
+            yield row
+
+
+def _need(row: Software) -> str:
+    return " ".join(["need", *map(shlex.quote, (row.software, *row.programs))])
+
+
+def files_script(runtime: Runtime, *, is_launcher: bool) -> str:
+    """Return the part of the script of `prepare` that writes the files in /run/mpi."""
     parts = [
         script("prepare.sh"),
+        _written("shell.sh", "sh"),
         _written("ssh_config"),
         _file("environment.sh", f"{_host_patterns()}\n{script('environment/environment.sh')}"),
         _written("environment/connect.sh", "bin/connect"),
@@ -49,7 +106,7 @@ def prepare_script(runtime: Runtime, *, is_launcher: bool) -> str:
     if not is_launcher:
         parts += [
             _written("sshd_config"),
-            _written("environment/receive.sh", "bin/receive"),
+            _written("environment/receive.sh", "bin/receive", runtime_sshd(runtime)),
             _written("environment/session.sh", "bin/session"),
         ]
     if runtime.family.rank_variables:
@@ -61,14 +118,24 @@ def prepare_script(runtime: Runtime, *, is_launcher: bool) -> str:
     return "\n".join(parts)
 
 
-def _written(name: str, target: str = "") -> str:
-    return _file(target or name, script(name).replace("SSH_PORT", str(SSH_PORT)))
+def sshd_script(runtime: Runtime) -> str:
+    """Return the script of the main container of a worker pod, which runs sshd."""
+    return script("sshd.sh").replace(SSHD, runtime_sshd(runtime))
+
+
+def runtime_sshd(runtime: Runtime) -> str:
+    """Return the path of sshd in the pods: that of the image, or of the image that `sshImage` names."""
+    return f"{OPENSSH}/sshd" if runtime.ssh_image else SSHD
+
+
+def _written(name: str, target: str = "", sshd: str = SSHD) -> str:
+    return _file(target or name, script(name).replace("SSH_PORT", str(SSH_PORT)).replace(SSHD, sshd))
 
 
 def _file(target: str, content: str) -> str:
-    """Return the shell command that writes a file, and makes a file in `bin/` executable."""
+    """Return the shell command that writes a file, and makes a script with `#!` executable."""
     text = f"cat > {target} <<'EOF'\n{content}EOF\n"
-    return f"{text}chmod 755 {target}\n" if target.startswith("bin/") else text
+    return f"{text}chmod 755 {target}\n" if content.startswith("#!") else text
 
 
 def _host_patterns() -> str:
@@ -76,9 +143,10 @@ def _host_patterns() -> str:
     return "\n".join(f"of_{keeps}='{pattern}'" for keeps, pattern in host_variable_patterns().items())
 
 
-def hosts_script(patience: int) -> str:
+def hosts_script(runtime: Runtime, patience: int) -> str:
     """Return the script of the init container `hosts`: it waits up to `patience` seconds for ssh to all worker pods."""
-    return f"patience={patience}\n{script('hosts.sh')}"
+    path = f"PATH={OPENSSH}:$PATH\n" if runtime.ssh_image else ""
+    return f"patience={patience}\n{path}{script('hosts.sh')}"
 
 
 def devices_script(pool: Pool) -> str:

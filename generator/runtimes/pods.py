@@ -16,6 +16,7 @@ from generator.config.model.pools import Pool
 from generator.config.model.runtimes import HOME, RUN, Placement, Runtime, RuntimeVolume
 from generator.config.model.scheduling import NodeAffinity, NodeRequirement, Toleration
 from generator.facts.devices import DeviceKind
+from generator.facts.images import is_below
 from generator.facts.names import (
     FABRIC,
     IPC_LOCK,
@@ -52,11 +53,12 @@ from generator.runtimes.hosts import (
     launcher_resources,
 )
 from generator.runtimes.pod_scripts import (
+    OPENSSH,
     devices_script,
     fabric_script,
     hosts_script,
     prepare_script,
-    script,
+    sshd_script,
 )
 
 
@@ -133,12 +135,12 @@ def roles_of(runtime: Runtime) -> tuple[Role, Role]:
 def node_pod(parts: PodParts) -> Body:
     """Return the pod template of the job `node`, whose main container runs sshd.
 
-    If init containers check the pod, its restartPolicy is Never, as a pod failure policy requires (batch/v1 JobSpec).
+    Its restartPolicy is Never, as a pod failure policy requires (batch/v1 JobSpec).
     """
-    checks, added = host_checks(parts), parts.additions.get("node", NONE)
+    added = parts.additions.get("node", NONE)
     container = {
         **_main_container(parts, parts.size.resources, {"HOME": HOME}, is_host=True),
-        "command": ["/bin/sh", "-c", script("sshd.sh")],
+        "command": ["/bin/sh", "-c", sshd_script(parts.runtime)],
         # Without a probe, the pod would be Ready before sshd accepts connections of the launcher.
         "readinessProbe": {"tcpSocket": {"port": SSH_PORT}, "initialDelaySeconds": 2, "periodSeconds": 5},
     }
@@ -147,12 +149,10 @@ def node_pod(parts: PodParts) -> Body:
         is_host=True,
         selector=parts.pool.labels,
         init_containers=[
-            _prepare(parts, is_launcher=False),
-            *checks,
+            *own_checks(parts, is_launcher=False),
             *added_init_containers(added, parts.defaults),
         ],
         container=container,
-        restart_policy="Never" if checks else None,
     )
     return extend_pod(pod, added, parts.defaults)
 
@@ -170,13 +170,11 @@ def launcher_pod(parts: PodParts) -> Body:
         # Kueue may admit a separate launcher with the flavor of another pool: only the residency label selects its node
         selector={key: value for key, value in parts.pool.labels.items() if is_host or key == parts.residency},
         init_containers=[
-            _prepare(parts, is_launcher=True),
-            *(host_checks(parts) if is_host else []),
+            *own_checks(parts, is_launcher=True),
             *added_init_containers(added, parts.defaults),
             *([_wait_for_hosts(parts)] if is_in_gang else []),
         ],
         container=_main_container(parts, resources, parts.environment, is_host=is_host),
-        restart_policy="Never",
     )
     return extend_pod(pod, added, parts.defaults)
 
@@ -188,7 +186,6 @@ def _pod(
     selector: Mapping[str, str],
     init_containers: Sequence[Body],
     container: Body,
-    restart_policy: str | None,
 ) -> Body:
     """Return a pod template: everything that both pods have in common, in the order of a pod."""
     return {
@@ -207,7 +204,7 @@ def _pod(
             "initContainers": list(init_containers),
             "containers": [container],
             "volumes": _volumes(parts, is_host=is_host),
-            "restartPolicy": restart_policy,
+            "restartPolicy": "Never",
         },
     }
 
@@ -391,19 +388,51 @@ def _init_container(parts: PodParts, name: str, text: str, requested: Mapping[st
     }
 
 
-def _prepare(parts: PodParts, *, is_launcher: bool) -> Body:
-    """Return the container that writes the files in /run/mpi."""
-    reads_hostfile = is_launcher and parts.runtime.family.mpi != "openmpi"
+def own_checks(parts: PodParts, *, is_launcher: bool) -> list[Body]:
+    """Return the first init containers of a pod, in their order. If one of them fails, the job fails at once."""
+    is_host = not is_launcher or not parts.runtime.has_separate_launcher
+    openssh = [_copy_openssh(parts)] if parts.runtime.ssh_image else []
+    return [*openssh, _prepare(parts, is_launcher=is_launcher), *(host_checks(parts) if is_host else [])]
+
+
+def _copy_openssh(parts: PodParts) -> Body:
+    """Return the container that copies ssh and sshd from the image of `sshImage`, which has no shell."""
+    image = parts.runtime.ssh_image
     return {
-        **_init_container(parts, "prepare", prepare_script(parts.runtime, is_launcher=is_launcher)),
-        "volumeMounts": [{"name": "run", "mountPath": RUN}, *([_HOSTFILE_MOUNT] if reads_hostfile else [])],
+        **_init_container(parts, "openssh", ""),
+        "image": image,
+        "command": ["/copy", OPENSSH],
+        "volumeMounts": [{"name": "run", "mountPath": RUN}],
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+    }
+
+
+def _prepare(parts: PodParts, *, is_launcher: bool) -> Body:
+    """Return the container that checks the image and writes the files in /run/mpi.
+
+    It mounts a volume only if PATH has a folder of the volume, in which it looks for the MPI.
+    """
+    reads_hostfile = is_launcher and parts.runtime.family.mpi != "openmpi"
+    path = parts.environment.get("PATH", "")
+    path = path if isinstance(path, str) else ""
+    folders = path.split(":")
+    volumes = [
+        volume.to_mount()
+        for volume in parts.volumes
+        if any(is_below(f"{folder}/", volume.mount_path) for folder in folders)
+    ]
+    script = prepare_script(parts.runtime, path, is_launcher=is_launcher)
+    return {
+        **_init_container(parts, "prepare", script),
+        "volumeMounts": [{"name": "run", "mountPath": RUN}, *([_HOSTFILE_MOUNT] if reads_hostfile else []), *volumes],
+        "terminationMessagePolicy": "FallbackToLogsOnError",
     }
 
 
 def _wait_for_hosts(parts: PodParts) -> Body:
     """Return the container that waits for ssh to every worker pod, because a gang scheduler starts all pods at once."""
     return {
-        **_init_container(parts, "hosts", hosts_script(parts.patience)),
+        **_init_container(parts, "hosts", hosts_script(parts.runtime, parts.patience)),
         "volumeMounts": [*_RUN_MOUNTS, _HOSTFILE_MOUNT, _KEY_MOUNT],
     }
 

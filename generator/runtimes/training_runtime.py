@@ -28,8 +28,8 @@ from generator.facts.names import FRAMEWORK, STEP, SUPPORT
 from generator.manifests import Body, omit_none
 from generator.runtimes.additions import NONE, EnvValue, Volume, extend_job
 from generator.runtimes.hosts import DEFAULT_HOSTS, DEFAULT_PATIENCE, NodeSize, fabric_interfaces, node_size
-from generator.runtimes.pod_scripts import HOSTFILE, HYDRA_HOSTFILE, LOCK, PATH, RANK
-from generator.runtimes.pods import PodParts, declared_volume, host_checks, launcher_pod, node_pod
+from generator.runtimes.pod_scripts import HOSTFILE, HYDRA_HOSTFILE, LOCK, OPENSSH, PATH, RANK
+from generator.runtimes.pods import PodParts, declared_volume, launcher_pod, node_pod, own_checks
 
 
 def training_runtimes(  # noqa: PLR0913 - parts of several sections of the platform file
@@ -111,6 +111,7 @@ def launcher_environment(
         "gpuDirect": bool(fabric and fabric.gpu_direct),
         "binding": runtime.binding,
         "agents": bool(agents),
+        "ownSsh": bool(runtime.ssh_image),
     }
     values = {
         "interface": runtime.interface,
@@ -123,6 +124,7 @@ def launcher_environment(
         "home": HOME,
         "path": PATH,
         "binding": runtime.binding,
+        "ssh": f"{OPENSSH}/ssh",
         "agents": " ".join(agents),  # each program starts the next, and the last starts the rank
     }
     return {**job_environment(case, values), **(of_device or {}), **family.environment, **runtime.environment}
@@ -174,9 +176,21 @@ def _training_runtime(parts: PodParts, namespace: str | None) -> Body:
 
 
 def _failure_policy(runtime: Runtime) -> Body | None:
-    """Return the JobSet policy that restarts a failed job, but not after its deadline; None for no restarts."""
+    """Return the JobSet policy that restarts a failed job; None for no restarts.
+
+    A restart does not help a job after its deadline, or a job with an unsuitable image. The Job controller writes the
+    message with the name of the init container (kubernetes v1.34.2 pkg/controller/job/pod_failure_policy.go
+    matchPodFailurePolicy), and JobSet compares it with the pattern (jobset v0.12.0 and v0.11.1
+    pkg/controllers/failure_policy.go ruleIsApplicable).
+    """
     at_deadline = {"name": "deadline", "action": "FailJobSet", "onJobFailureReasons": ["DeadlineExceeded"]}
-    return {"maxRestarts": runtime.restarts, "rules": [at_deadline]} if runtime.restarts else None
+    for_image = {
+        "name": "image",
+        "action": "FailJobSet",
+        "onJobFailureReasons": ["PodFailurePolicy"],
+        "onJobFailureMessagePatterns": ["^Container (openssh|prepare) for pod "],
+    }
+    return {"maxRestarts": runtime.restarts, "rules": [at_deadline, for_image]} if runtime.restarts else None
 
 
 def _node_job(parts: PodParts) -> Body:
@@ -191,7 +205,7 @@ def _node_job(parts: PodParts) -> Body:
         "spec": {
             "parallelism": pods if pods > 1 else None,
             "completions": pods if pods > 1 else None,
-            "podFailurePolicy": _pod_failure_policy(parts),
+            "podFailurePolicy": _pod_failure_policy(parts, is_launcher=False),
             "template": node_pod(parts),
         },
     }
@@ -199,14 +213,15 @@ def _node_job(parts: PodParts) -> Body:
     return {"name": "node", "groupName": "default", "replicas": 1, "template": extend_job(job, added)}
 
 
-def _pod_failure_policy(parts: PodParts) -> Body | None:
-    """Return the policy that fails the Job at once if a check in an init container fails; None without checks.
+def _pod_failure_policy(parts: PodParts, *, is_launcher: bool) -> Body:
+    """Return the policy that fails the Job at once if an init container of mpigen fails.
 
     Retries would block the nodes of the other pods. The rules of a policy also match init containers (kubernetes
     v1.34.2 pkg/controller/job/pod_failure_policy.go).
     """
-    failed = [{"containerName": check["name"], "operator": "NotIn", "values": [0]} for check in host_checks(parts)]
-    return {"rules": [{"action": "FailJob", "onExitCodes": codes} for codes in failed]} if failed else None
+    names = [check["name"] for check in own_checks(parts, is_launcher=is_launcher)]
+    failed = [{"containerName": name, "operator": "NotIn", "values": [0]} for name in names]
+    return {"rules": [{"action": "FailJob", "onExitCodes": codes} for codes in failed]}
 
 
 def _launcher_job(parts: PodParts) -> Body:
@@ -217,6 +232,7 @@ def _launcher_job(parts: PodParts) -> Body:
         "spec": {
             "backoffLimit": 0,
             "activeDeadlineSeconds": runtime.active_deadline_seconds,
+            "podFailurePolicy": _pod_failure_policy(parts, is_launcher=True),
             "template": launcher_pod(parts),
         },
     }

@@ -41,7 +41,7 @@ def cases() -> Iterator[Case]:
     """
     for family in FAMILIES.values():
         devices = dict.fromkeys([*family.devices, OTHER])
-        for device, fabric, binding, agents in product(devices, fabrics(), BINDINGS, (False, True)):
+        for device, fabric, binding, agents, ssh in product(devices, fabrics(), BINDINGS, (False, True), (False, True)):
             yield {
                 "mpi": family.mpi,
                 "framework": family.framework,
@@ -50,6 +50,7 @@ def cases() -> Iterator[Case]:
                 "device": device,
                 "binding": binding,
                 "agents": agents,
+                "ownSsh": ssh,
                 **fabric,
             }
 

@@ -45,6 +45,7 @@ TABLES = (
     "kinds",
     "kueue",
     "launchers",
+    "programs",
     "machines",
     "metadata",
     "mig",

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from generator import Runtime
 from generator.facts.env import host_variables
 from generator.facts.families import FAMILIES
-from generator.runtimes.pod_scripts import prepare_script, script
+from generator.runtimes.pod_scripts import files_script, script
 from tests.cluster.mpi.environment import expanded
 from tests.conftest import ROOT
 
@@ -48,7 +48,7 @@ class Host:
     def install(self) -> None:
         """Write the scripts as the init container does, with its absolute paths moved into the folder."""
         runtime = Runtime.model_validate({"name": "r", "use": "openmpi", "pool": "p"})
-        text = self._moved(prepare_script(runtime, is_launcher=False))
+        text = self._moved(files_script(runtime, is_launcher=False))
         subprocess.run([*self.shell, "-c", text], check=True, env={"PATH": self.tools})
         if not self.is_bash:
             (self.folder / "sh").unlink()
@@ -228,7 +228,7 @@ def test_an_ssh_that_sends_no_environment_is_rejected(host: Host) -> None:
 def test_the_kubelet_expands_no_text_of_the_scripts(family: str, *, is_launcher: bool) -> None:
     """The kubelet replaces `$(NAME)` of declared variables, and `$$`."""
     runtime = Runtime.model_validate({"name": "r", "use": family, "pool": "p", "memlock": "capability"})
-    text = prepare_script(runtime, is_launcher=is_launcher)
+    text = files_script(runtime, is_launcher=is_launcher)
     assert expanded(text, dict.fromkeys(os.environ, "x")) == text
 
 

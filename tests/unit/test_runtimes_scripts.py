@@ -6,12 +6,15 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from generator import Runtime
 from generator.facts.families import FAMILIES
-from generator.runtimes.pod_scripts import prepare_script, script
+from generator.facts.programs import Software
+from generator.facts.table import read_rows
+from generator.runtimes.pod_scripts import check_script, files_script, script
 
 SHELLS = [shell for shell in ("dash", "bash --posix", "busybox sh") if shutil.which(shell.split()[0])]
 HOSTFILE = f"job-node-0-0.job slots=8\njob-node-0-1.job slots=8\n{os.uname().nodename}.job slots=8\n"
@@ -26,13 +29,13 @@ def sh(request: pytest.FixtureRequest) -> list[str]:
 def prepare(folder: Path, sh: list[str], family: str, *, is_launcher: bool) -> Path:
     """Run the init container's script with its absolute paths moved into a folder."""
     run, mpi, passwd = folder / "run", folder / "mpi", folder / "passwd"
-    run.mkdir()
-    mpi.mkdir()
+    run.mkdir(exist_ok=True)
+    mpi.mkdir(exist_ok=True)
     (mpi / "hostfile").write_text(HOSTFILE)
     passwd.write_text(
         f"root:x:0:0::/root:/bin/bash\nmpiuser:x:4711:4711::/somewhere:/bin/bash\nme:x:{os.getuid()}:0::/:/no\n"
     )
-    text = prepare_script(Runtime.model_validate({"name": "r", "use": family, "pool": "p"}), is_launcher=is_launcher)
+    text = files_script(Runtime.model_validate({"name": "r", "use": family, "pool": "p"}), is_launcher=is_launcher)
     for path, here in (("/run/mpi", run), ("/etc/mpi", mpi), ("/etc/passwd", passwd)):
         text = text.replace(path, str(here))
     subprocess.run([*sh, text], check=True)
@@ -40,7 +43,7 @@ def prepare(folder: Path, sh: list[str], family: str, *, is_launcher: bool) -> P
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_every_family_has_a_prepare_script(tmp_path: Path, sh: list[str], family: str) -> None:
+def test_every_family_has_a_files_script(tmp_path: Path, sh: list[str], family: str) -> None:
     run = prepare(tmp_path, sh, family, is_launcher=False)
     assert {"passwd", "ssh_config", "sshd_config", "environment.sh", "sh", "bin"} == {
         each.name for each in run.iterdir()
@@ -54,6 +57,87 @@ def test_any_user_has_exactly_one_passwd_entry(tmp_path: Path, sh: list[str]) ->
     mine = f"mpiuser:x:{os.getuid()}:{os.getgid()}:MPI:/home/mpiuser:/bin/sh"
     assert users[-1] == mine
     assert [user for user in users if user.startswith("mpiuser:") or user.split(":")[2] == str(os.getuid())] == [mine]
+
+
+def test_the_files_can_be_written_again(tmp_path: Path, sh: list[str]) -> None:
+    """The kubelet runs init containers again after a restart of the node, on the same volume."""
+    run = prepare(tmp_path, sh, "mpich", is_launcher=True)
+    first = {path: path.read_text() for path in run.rglob("*") if path.is_file()}
+    assert prepare(tmp_path, sh, "mpich", is_launcher=True) == run
+    assert {path: path.read_text() for path in run.rglob("*") if path.is_file()} == first
+
+
+def image(folder: Path, *missing: str, extra: str = "") -> str:
+    """Make a folder with empty programs, without those that are missing, and return its path."""
+    programs = {program for row in read_rows("programs", "programs", Software) for program in row.programs}
+    folder.mkdir()
+    for program in {*programs, "orted", *filter(None, [extra])} - {*missing}:
+        if "/" not in program and "|" not in program:
+            (folder / program).write_text("")
+            (folder / program).chmod(0o755)
+    return str(folder)
+
+
+def check(sh: list[str], path: str, *, path_of_launcher: str = "", is_launcher: bool = True, **runtime: Any) -> str:
+    """Run the check of the init container with a PATH; return its message."""
+    declared = Runtime.model_validate({"name": "r", "use": "openmpi", "pool": "p", **runtime})
+    text = check_script(declared, path_of_launcher, is_launcher=is_launcher).replace("/opt/*", f"{path}/opt/*")
+    program = [shutil.which(sh[0]) or "", *sh[1:]]
+    ran = subprocess.run([*program, text], env={"PATH": path}, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout) == (1 if ran.stderr else 0, "")
+    return ran.stderr
+
+
+def test_an_image_with_all_programs_passes_the_check(tmp_path: Path, sh: list[str]) -> None:
+    path = image(tmp_path / "bin")
+    for use in ("openmpi", "intel-mpi", "mpich", "deepspeed"):
+        assert check(sh, path, use=use) == ""
+
+
+def test_one_message_names_all_missing_programs(tmp_path: Path, sh: list[str]) -> None:
+    if sh[0] == "busybox":
+        pytest.skip("this busybox may find its own applets without PATH")
+    path = image(tmp_path / "bin", "ssh", "base64", "sed", "orted")
+    assert check(sh, path) == (
+        "prepare: the image lacks `ssh` (OpenSSH client), `base64` (coreutils), `sed` (sed), `orted` or `prted` (Open "
+        "MPI). The job would start no ranks, so it fails now. Install them in the image of runtime `r`, or use another "
+        "image. For OpenSSH, you can set `sshImage` of the runtime in platform.yaml instead. If the image has Open MPI "
+        "in another folder, add this folder to PATH in `environment` of the runtime.\n"
+    )
+
+
+def test_only_pods_with_sshd_need_it(tmp_path: Path, sh: list[str]) -> None:
+    path = image(tmp_path / "bin")
+    needed = "need 'OpenSSH server' /usr/sbin/sshd"
+    runtime = Runtime(name="r", pool="p")
+    assert needed in check_script(runtime, "", is_launcher=False)
+    assert needed not in check_script(runtime, "", is_launcher=True)
+    brought = Runtime.model_validate({"name": "r", "pool": "p", "sshImage": "quay.io/acme/openssh:1"})
+    assert needed not in check_script(brought, "", is_launcher=False)
+    (tmp_path / "bin" / "ssh").unlink()
+    assert "`ssh` (OpenSSH client)" in check(sh, path)
+    assert check(sh, path, sshImage="quay.io/acme/openssh:1") == ""
+
+
+def test_a_job_can_add_a_folder_of_the_mpi_to_path_itself(tmp_path: Path, sh: list[str]) -> None:
+    path = image(tmp_path / "bin", "mpirun", "orted")
+    assert "`mpirun` (Open MPI), `orted` or `prted` (Open MPI)" in check(sh, path)
+    other = tmp_path / "other"
+    image(other)
+    assert check(sh, path, path_of_launcher=f"/run/mpi/bin:{other}") == ""
+    for program in ("mpirun", "prted"):
+        place = tmp_path / "bin" / "opt" / "openmpi-5" / "bin" / program
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text("")
+        place.chmod(0o755)
+    assert check(sh, path) == ""
+
+
+def test_ranks_with_locked_memory_need_setpriv(tmp_path: Path, sh: list[str]) -> None:
+    path = image(tmp_path / "bin", "setpriv")
+    assert check(sh, path) == ""
+    if sh[0] != "busybox":
+        assert "lacks `setpriv` (util-linux). The job" in check(sh, path, memlock="capability")
 
 
 @pytest.mark.parametrize("family", ["intel-mpi", "mpich"])

@@ -223,6 +223,9 @@ class Runtime(Section):
     image_pull_policy: Literal["Always", "IfNotPresent", "Never"] | None = None
     """The time at which nodes pull `image` for a container: at each start, only if the node has no such image, or
     never. Default: `Always` for an image with the tag `latest` or without a tag, else `IfNotPresent`."""
+    ssh_image: Image | None = None
+    """An image with static `ssh` and `sshd`, for an `image` without OpenSSH. An init container copies these programs
+    into each pod. `examples/images/openssh` builds the image. Default: the pods use OpenSSH of `image`."""
     nodes: Annotated[int, Field(strict=True, ge=2, le=2**31 - 1)] | None = None
     """The number of worker pods of a TrainJob without `numNodes`. Default: 2."""
     processes_per_node: Count | None = None

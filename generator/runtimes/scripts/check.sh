@@ -1,0 +1,42 @@
+# Checks that the image has the programs that the pods of the job run. It uses only builtins of the shell.
+set -eu
+runtime=${runtime:?} missing=
+
+# Add the missing programs to `missing`: `need SOFTWARE PROGRAM...`. `|` separates alternatives.
+need() {
+  software=$1 absent=
+  shift
+  for program; do
+    has "$program" || absent="$absent${absent:+, }$names"
+  done
+  [ -z "$absent" ] || missing="$missing${missing:+, }$absent ($software)"
+}
+
+# Return true if one of the alternatives is on `path` or in one of `folders`. Set `names` for the message.
+has() {
+  IFS='|'
+  set -- $1
+  unset IFS
+  names=
+  for name; do
+    names="$names${names:+ or }\`$name\`"
+    (PATH=$path && command -v "$name") > /dev/null && return
+    for folder in $folders; do
+      [ ! -x "$folder/$name" ] || return 0
+    done
+  done
+  return 1
+}
+
+# Fail if programs are missing, with one message for all of them. The argument is the name of the MPI.
+report() {
+  [ -n "$missing" ] || return 0
+  fix="Install them in the image of runtime \`$runtime\`, or use another image."
+  case $missing in *OpenSSH*) fix="$fix For OpenSSH, you can set \`sshImage\` of the runtime in platform.yaml instead." ;; esac
+  case $missing in *"($1)"*)
+    fix="$fix If the image has $1 in another folder, add this folder to PATH in \`environment\` of the runtime." ;;
+  esac
+  echo "prepare: the image lacks $missing. The job would start no ranks, so it fails now. $fix" >&2
+  exit 1
+}
+
