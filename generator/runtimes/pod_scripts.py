@@ -67,10 +67,9 @@ def check_script(runtime: Runtime, path: str, *, is_launcher: bool) -> str:
     lines = [
         f"runtime={runtime.name}",
         script("check.sh"),
-        "path=$PATH folders=",
         *(_need(row) for row in software if not row.mpi),
         *([f"path={shlex.quote(own_path(path))}"] if path else []),
-        f"folders={shlex.quote(' '.join(mpi_folders()))}",
+        f"folders={shlex.quote('|'.join(mpi_folders()))}",
         *(_need(row) for row in software if row.mpi),
         f"report {shlex.quote(next(row.software for row in software if row.mpi))}",
         "",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -311,6 +312,48 @@ def test_a_deadline_does_not_restart_a_job() -> None:
     assert policy["maxRestarts"] == 3
     assert policy["rules"][0]["onJobFailureReasons"] == ["DeadlineExceeded"]
     assert jobs(body)[1]["template"]["spec"]["activeDeadlineSeconds"] == 60
+
+
+def test_a_job_whose_image_lacks_a_program_does_not_restart() -> None:
+    body = build(Runtime.model_validate({"name": "r", "pool": "cpu", "restarts": 3, "sshImage": "quay.io/a/b:1"}), CPU)
+    rule = body["spec"]["template"]["spec"]["failurePolicy"]["rules"][1]
+    (pattern,) = rule["onJobFailureMessagePatterns"]
+    assert (rule["action"], rule["onJobFailureReasons"]) == ("FailJobSet", ["PodFailurePolicy"])
+    for job in jobs(body):
+        policy = job["template"]["spec"]["podFailurePolicy"]["rules"]
+        assert [each["onExitCodes"]["containerName"] for each in policy] == ["openssh", "prepare"]
+        for name in ("openssh", "prepare"):
+            # kubernetes v1.34.2 pkg/controller/job/pod_failure_policy.go matchPodFailurePolicy
+            assert re.search(
+                pattern, f"Container {name} for pod team/x failed with exit code 1 matching FailJob rule at"
+            )
+    for other in ("Container fabric for pod team/prepare failed", "Pod team/prepare has condition DisruptionTarget"):
+        assert not re.search(pattern, other)
+
+
+def test_an_init_container_copies_openssh_of_the_runtime() -> None:
+    body = build(Runtime.model_validate({"name": "r", "pool": "cpu", "sshImage": "quay.io/a/b:1"}), CPU)
+    for pod in pods(body):
+        first = pod["spec"]["initContainers"][0]
+        assert (first["image"], first["command"]) == ("quay.io/a/b:1", ["/copy", "/run/mpi/openssh"])
+        assert first["volumeMounts"] == [{"name": "run", "mountPath": "/run/mpi"}]
+    assert "exec /run/mpi/openssh/sshd -D" in containers(body)[0]["command"][2]
+    assert variables(body)["OMPI_MCA_plm_rsh_agent"] == "/run/mpi/openssh/ssh"
+
+
+def test_prepare_mounts_a_volume_only_if_path_has_a_folder_of_it() -> None:
+    declared = {
+        "name": "r",
+        "pool": "cpu",
+        "volumes": [
+            {"name": "data", "mountPath": "/data", "claim": "d"},
+            {"name": "sw", "mountPath": "/sw", "claim": "s"},
+        ],
+        "environment": {"PATH": "/sw/openmpi/bin:/usr/bin"},
+    }
+    for container in init_containers(build(Runtime.model_validate(declared), CPU)):
+        assert [mount["mountPath"] for mount in container["volumeMounts"]] == ["/run/mpi", "/sw"]
+        assert "\npath=/sw/openmpi/bin:/usr/bin\n" in container["command"][2]
 
 
 def test_an_unknown_pool_gets_a_suggestion(platform: Platform) -> None:

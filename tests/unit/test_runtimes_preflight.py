@@ -185,6 +185,8 @@ def test_a_failed_fabric_check_ends_the_job() -> None:
     pool = wired(POOLS["nvidia"], "ib")
     (body,) = training_runtimes(Runtime(name="r", pool=pool.name, image="i"), pool, Cluster())
     node, launcher = (job["template"]["spec"] for job in body["spec"]["template"]["spec"]["replicatedJobs"])
-    assert node["podFailurePolicy"]["rules"][0]["onExitCodes"]["containerName"] == "fabric"
+    for job in (node, launcher):
+        rules = job["podFailurePolicy"]["rules"]
+        assert [rule["onExitCodes"]["containerName"] for rule in rules] == ["prepare", "fabric"]
     assert {node["template"]["spec"]["restartPolicy"], launcher["template"]["spec"]["restartPolicy"]} == {"Never"}
     assert launcher["backoffLimit"] == 0

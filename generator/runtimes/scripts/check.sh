@@ -1,24 +1,22 @@
 # Checks that the image has the programs that the pods of the job run. It uses only builtins of the shell.
 set -eu
-runtime=${runtime:?} missing=
+runtime=${runtime:?} path=$PATH folders='' missing=''
 
 # Add the missing programs to `missing`: `need SOFTWARE PROGRAM...`. `|` separates alternatives.
 need() {
-  software=$1 absent=
+  software=$1 absent='' IFS='|'
   shift
   for program; do
     has "$program" || absent="$absent${absent:+, }$names"
   done
+  unset IFS
   [ -z "$absent" ] || missing="$missing${missing:+, }$absent ($software)"
 }
 
 # Return true if one of the alternatives is on `path` or in one of `folders`. Set `names` for the message.
 has() {
-  IFS='|'
-  set -- $1
-  unset IFS
-  names=
-  for name; do
+  names=''
+  for name in $1; do
     names="$names${names:+ or }\`$name\`"
     (PATH=$path && command -v "$name") > /dev/null && return
     for folder in $folders; do
@@ -39,4 +37,3 @@ report() {
   echo "prepare: the image lacks $missing. The job would start no ranks, so it fails now. $fix" >&2
   exit 1
 }
-

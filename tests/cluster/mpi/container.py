@@ -160,7 +160,8 @@ def _home(user: int) -> str:
 
 
 def _users(root: Path, user: int) -> Iterator[list[str]]:
-    lines = (root / "etc/passwd").read_text().splitlines()
+    passwd = root / "etc/passwd"  # images without a shell may lack it
+    lines = passwd.read_text().splitlines() if passwd.exists() else []
     return (fields for fields in (line.split(":") for line in lines) if fields[2] == str(user))
 
 

@@ -47,6 +47,7 @@ class _Recipe:
     wheel: str = ""
     package: str = ""
     locks_memory: bool = False
+    openssh: bool = True
 
 
 _WITH_PREFIX = {"PATH": f"{_PREFIX}/bin:{_PATH}", "LD_LIBRARY_PATH": f"{_PREFIX}/lib"}
@@ -57,7 +58,15 @@ _RECIPES = {
     "openmpi-5-locking": _Recipe(_WITH_PREFIX, "openmpi", locks_memory=True),
     "mpich": _Recipe(_WITH_PREFIX, "mpich"),
     "intel-mpi": _Recipe({**_WITH_PREFIX, "I_MPI_ROOT": _PREFIX}, "intel-mpi"),
+    "openmpi-4-bare": _Recipe({"PATH": _PATH}, package="openmpi-bin", openssh=False),
+    "openmpi-5-bare": _Recipe(_WITH_PREFIX, "openmpi", openssh=False),
+    "mpich-bare": _Recipe(_WITH_PREFIX, "mpich", openssh=False),
+    "intel-mpi-bare": _Recipe({**_WITH_PREFIX, "I_MPI_ROOT": _PREFIX}, "intel-mpi", openssh=False),
 }
+OPENSSH = "mpi.test/openssh"
+"""The image of `examples/images/openssh`, with static programs and nothing else."""
+_OF_OPENSSH = ("openssh-client", "openssh-server")
+_OPENSSH_FILES = ("/etc/ssh", "/usr/bin/ssh", "/usr/bin/slogin", "/usr/lib/openssh", "/usr/sbin/sshd")
 
 
 @cache
@@ -67,12 +76,18 @@ def image(reference: str) -> Image:
     Raises:
         LayerError: it cannot be made.
     """
+    if reference == OPENSSH:
+        return Image((layers.openssh(),), {"PATH": _PATH})
     recipe = _RECIPES[reference.removeprefix(_REGISTRY).removesuffix(RICH)]
     environment = {**recipe.environment, **(OF_RICH if reference.endswith(RICH) else {})}
     mpi = (layers.wheel(recipe.wheel, _PREFIX),) if recipe.wheel else ()
-    debian = layers.debian([*_PACKAGES, *filter(None, [recipe.package])], "mpiuser")
+    packages = [name for name in _PACKAGES if recipe.openssh or name not in _OF_OPENSSH]
+    debian = layers.debian([*packages, *filter(None, [recipe.package])], "mpiuser")
+    removed = (layers.without(*_OPENSSH_FILES),) if not recipe.openssh else ()  # openmpi-bin depends on openssh-client
     locking = (layers.locking(debian),) if recipe.locks_memory else ()
-    return Image((layers.files("smoke"), *locking, *mpi, layers.python_package("mpi4py"), debian), environment)
+    return Image(
+        (layers.files("smoke"), *locking, *mpi, layers.python_package("mpi4py"), *removed, debian), environment
+    )
 
 
 def make_all() -> None:

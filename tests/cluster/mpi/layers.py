@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import shutil
+import stat
 import struct
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from pathlib import Path
 
 from generator.schemas.kubeconform import cache_folder
 from tests.cluster.mpi.namespaces import guarded
+from tests.conftest import ROOT
 
 HERE = Path(__file__).parent
 _SCRATCH, _ROOT, _TEMPORARY = ".build-", "root", "temporary"
@@ -91,6 +93,38 @@ def files(name: str) -> Path:
     found = sorted(path for path in source.rglob("*") if path.is_file())
     content = [f"{path.relative_to(source)}\n{path.read_text()}" for path in found]
     return _layer(name, content, lambda root: _copy(source, found, root))
+
+
+def without(*paths: str) -> Path:
+    """Return a layer that removes files and folders of the layers below (overlayfs, "whiteouts")."""
+
+    def make(root: Path) -> None:
+        for path in paths:
+            place = root / path.lstrip("/")
+            place.parent.mkdir(parents=True, exist_ok=True)
+            os.mknod(place, stat.S_IFCHR, os.makedev(0, 0))
+
+    return _layer("without", sorted(paths), make)
+
+
+def openssh() -> Path:
+    """Return a layer with static OpenSSH, built in Debian as `examples/images/openssh` describes.
+
+    Raises:
+        LayerError: mmdebstrap or the build failed.
+    """
+    recipe = ROOT / "examples/images/openssh"
+    content = [f"{path.name}\n{path.read_text()}" for path in sorted(recipe.iterdir())]
+
+    def make(root: Path) -> None:
+        system = root.with_name(_TEMPORARY) / "system"
+        hooks = [f'copy-in "{recipe}" /recipe', 'chroot "$1" /recipe/openssh/build.sh']
+        options = ["--variant=essential", _MERGED, "--include=apt,ca-certificates", "--setup-hook=mkdir $1/recipe"]
+        options += [f"--customize-hook={hook}" for hook in hooks]
+        _run(["mmdebstrap", "--quiet", *options, _SUITE, system], root)
+        shutil.copytree(system / "image", root, dirs_exist_ok=True)
+
+    return _layer("openssh", content, make)
 
 
 def _copy(source: Path, found: list[Path], root: Path) -> None:
