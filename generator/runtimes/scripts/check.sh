@@ -4,7 +4,7 @@ runtime=${runtime:?} path=$PATH folders='' missing=''
 
 # Add the missing programs to `missing`: `need SOFTWARE PROGRAM...`. `|` separates alternatives.
 need() {
-  software=$1 absent='' IFS='|'
+  software=$1 absent='' IFS='|:'
   shift
   for program; do
     has "$program" || absent="$absent${absent:+, }$names"
@@ -18,9 +18,10 @@ has() {
   names=''
   for name in $1; do
     names="$names${names:+ or }\`$name\`"
-    (PATH=$path && command -v "$name") > /dev/null && return
-    for folder in $folders; do
-      [ ! -x "$folder/$name" ] || return 0
+    for folder in $path $folders; do
+      program=$folder/$name
+      case $name in /*) program=$name ;; esac
+      if [ -f "$program" ] && [ -x "$program" ]; then return 0; fi
     done
   done
   return 1
