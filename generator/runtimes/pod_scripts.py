@@ -40,6 +40,10 @@ PATH = f"{RUN}/bin:/opt/mpi/bin:/opt/intel/oneapi/mpi/latest/bin:/usr/local/bin:
 """PATH of a launcher pod with Hydra: `mpirun` in /run/mpi/bin precedes the `mpirun` of the image."""
 _LAUNCHERS = ("mpirun", "mpiexec", "mpiexec.hydra")
 
+DNS_PATIENCE = 120
+"""Seconds that a launcher waits for the names of pods that are ready. DNS has a name seconds after the pod is ready, but a
+resolver between them may remember that it was missing."""
+
 
 def script(name: str) -> str:
     """Return the text of a file in the folder `scripts`."""
@@ -104,6 +108,7 @@ def files_script(runtime: Runtime, *, is_launcher: bool) -> str:
     ]
     if not is_launcher:
         parts += [
+            "[ -p reports ] || mkfifo reports\n",
             _written("sshd_config"),
             _written("environment/receive.sh", "bin/receive", runtime_sshd(runtime)),
             _written("environment/session.sh", "bin/session"),
@@ -143,9 +148,16 @@ def _host_patterns() -> str:
 
 
 def hosts_script(runtime: Runtime, patience: int) -> str:
-    """Return the script of the init container `hosts`: it waits up to `patience` seconds for ssh to all worker pods."""
-    path = f"PATH={OPENSSH}:$PATH\n" if runtime.ssh_image else ""
-    return f"patience={patience}\n{path}{script('hosts.sh')}"
+    """Return the script of the init container `hosts`: it waits for all hosts of the hostfile.
+
+    Args:
+        runtime: the runtime.
+        patience: seconds to wait for ssh to all worker pods if a gang scheduler starts the pods.
+    """
+    is_in_gang = runtime.gang != "kueue"
+    path = f"PATH={OPENSSH}:$PATH\n" if runtime.ssh_image and is_in_gang else ""
+    numbers = f"patience={patience if is_in_gang else DNS_PATIENCE} gang={'yes' if is_in_gang else ''}\n"
+    return f"{numbers}{path}{script('hosts.sh')}"
 
 
 def devices_script(pool: Pool) -> str:

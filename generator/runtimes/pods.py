@@ -162,7 +162,7 @@ def launcher_pod(parts: PodParts) -> Body:
 
     A failed pod does not restart, so that its log remains.
     """
-    is_host, is_in_gang = not parts.runtime.has_separate_launcher, parts.runtime.gang != "kueue"
+    is_host = not parts.runtime.has_separate_launcher
     resources, added = launcher_resources(parts.runtime, parts.size), parts.additions.get("launcher", NONE)
     pod = _pod(
         parts,
@@ -172,7 +172,7 @@ def launcher_pod(parts: PodParts) -> Body:
         init_containers=[
             *own_checks(parts, is_launcher=True),
             *added_init_containers(added, parts.defaults),
-            *([_wait_for_hosts(parts)] if is_in_gang else []),
+            _wait_for_hosts(parts),
         ],
         container=_main_container(parts, resources, parts.environment, is_host=is_host),
     )
@@ -303,6 +303,9 @@ def _fabric_annotations(parts: PodParts) -> Body:
 def _pod_security(parts: PodParts, *, is_host: bool) -> Body:
     """Return the pod's security context. Pod Security `restricted` and SCC restricted-v2 allow its supplemental groups.
 
+    Without `OnRootMismatch`, the kubelet changes the group of each file of a volume at each start, which takes minutes for
+    a data set of millions of files (kubernetes v1.34.2 pkg/volume/volume_linux.go, skipPermissionChange).
+
     Source: cluster-kube-apiserver-operator bindata/bootkube/scc-manifests/…scc-restricted-v2.yaml.
     """
     user = None if parts.cluster.is_openshift else DEFAULT_USER
@@ -310,6 +313,7 @@ def _pod_security(parts: PodParts, *, is_host: bool) -> Body:
         "runAsNonRoot": True,
         "runAsUser": user,
         "fsGroup": user,
+        "fsGroupChangePolicy": "OnRootMismatch",
         "supplementalGroups": list(parts.pool.device_groups) or None if is_host else None,
         "seccompProfile": {"type": "RuntimeDefault"},
     }
@@ -430,10 +434,12 @@ def _prepare(parts: PodParts, *, is_launcher: bool) -> Body:
 
 
 def _wait_for_hosts(parts: PodParts) -> Body:
-    """Return the container that waits for ssh to every worker pod, because a gang scheduler starts all pods at once."""
+    """Return the container that waits until DNS has the names of all hosts, and in a gang until ssh reaches the hosts."""
+    ssh = [*_RUN_MOUNTS, _KEY_MOUNT] if parts.runtime.gang != "kueue" else []
     return {
         **_init_container(parts, "hosts", hosts_script(parts.runtime, parts.patience)),
-        "volumeMounts": [*_RUN_MOUNTS, _HOSTFILE_MOUNT, _KEY_MOUNT],
+        "volumeMounts": [*ssh, _HOSTFILE_MOUNT],
+        "terminationMessagePolicy": "FallbackToLogsOnError",
     }
 
 

@@ -75,7 +75,7 @@ def test_the_node_job_precedes_the_launcher_that_depends_on_it(body: dict[str, A
 
 def test_every_container_is_named_node(body: dict[str, Any]) -> None:
     assert {container["name"] for container in containers(body)} == {"node"}
-    assert {container["name"] for container in init_containers(body)} <= {"prepare", "devices"}
+    assert {container["name"] for container in init_containers(body)} <= {"prepare", "devices", "hosts"}
 
 
 def test_the_trainer_step_labels_only_the_job_of_the_launcher(body: dict[str, Any]) -> None:
@@ -186,12 +186,13 @@ def test_rank_variables_require_a_fork_agent_and_a_separate_launcher() -> None:
     told = {"OMPI_MCA_orte_fork_agent": "/run/mpi/bin/rank", "PRTE_MCA_odls_base_exec_agent": "/run/mpi/bin/rank"}
     assert told.items() <= variables(body).items()
     assert body["spec"]["mlPolicy"]["mpi"]["runLauncherAsNode"] is False
-    assert all("> bin/rank" in container["command"][2] for container in init_containers(body))
+    prepare = [container for container in init_containers(body) if container["name"] == "prepare"]
+    assert all("> bin/rank" in container["command"][2] for container in prepare)
 
 
 @pytest.mark.parametrize("use", ["intel-mpi", "mpich"])
 def test_hydra_has_its_own_hostfile_in_the_launcher(use: Any) -> None:
-    node, launcher = init_containers(build(Runtime(name="r", use=use, pool="cpu", image="i"), CPU))
+    node, launcher, _ = init_containers(build(Runtime(name="r", use=use, pool="cpu", image="i"), CPU))
     assert {"name": "mpi-hostfile", "mountPath": "/etc/mpi"} in launcher["volumeMounts"]
     assert "> hostfile" in launcher["command"][2]
     assert "hostfile" not in node["command"][2]
@@ -351,7 +352,7 @@ def test_prepare_mounts_a_volume_only_if_path_has_a_folder_of_it() -> None:
         ],
         "environment": {"PATH": "/sw/openmpi/bin:/usr/bin"},
     }
-    for container in init_containers(build(Runtime.model_validate(declared), CPU)):
+    for container in init_containers(build(Runtime.model_validate(declared), CPU))[:2]:
         assert [mount["mountPath"] for mount in container["volumeMounts"]] == ["/run/mpi", "/sw"]
         assert "\npath=/sw/openmpi/bin:/usr/bin\n" in container["command"][2]
 

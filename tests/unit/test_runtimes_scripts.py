@@ -139,76 +139,54 @@ def test_ranks_with_locked_memory_need_setpriv(tmp_path: Path, sh: list[str]) ->
 
 @pytest.mark.parametrize("family", ["intel-mpi", "mpich"])
 def test_hydra_reads_the_hosts_of_trainer(tmp_path: Path, sh: list[str], family: str) -> None:
-    """The launcher is listed by its own hostname."""
+    """The launcher is listed first, by its own hostname."""
     run = prepare(tmp_path, sh, family, is_launcher=True)
-    assert (run / "hostfile").read_text() == f"job-node-0-0.job:8\njob-node-0-1.job:8\n{os.uname().nodename}:8\n"
+    assert (run / "hostfile").read_text() == f"{os.uname().nodename}:8\njob-node-0-0.job:8\njob-node-0-1.job:8\n"
 
 
-def wait_for_hosts(folder: Path, sh: list[str], ssh: str, patience: int) -> tuple[int, str]:
-    """Run the waiting script with a replaced `ssh`; return its exit code and output."""
-    for name, text in (("ssh", ssh), ("sleep", "")):
+def wait_for_hosts(folder: Path, sh: list[str], patience: int, *, gang: bool = True, **programs: str) -> tuple[int, list[str]]:
+    """Run the waiting script with replaced programs; return its exit code and the sorted lines of its output."""
+    for name, text in {"ssh": "", "getent": "", **programs, "sleep": ""}.items():
         (folder / name).write_text(f"#!/bin/sh\n{text}\n")
         (folder / name).chmod(0o755)
     (folder / "hostfile").write_text(HOSTFILE)
+    numbers = f"patience={patience} gang={'yes' if gang else ''}\n"
     text = script("hosts.sh").replace("/etc/mpi", str(folder))
     environment = {"PATH": f"{folder}:{os.environ['PATH']}", "FOLDER": str(folder)}
-    ran = subprocess.run(
-        [*sh, f"patience={patience}\n{text}"], env=environment, capture_output=True, text=True, check=False
-    )
+    ran = subprocess.run([*sh, f"{numbers}{text}"], env=environment, capture_output=True, text=True, check=False)
     assert ran.stdout == ""
-    return ran.returncode, ran.stderr
+    return ran.returncode, sorted(ran.stderr.splitlines())
 
 
-def test_a_launcher_waits_until_ssh_connects_to_every_other_host(tmp_path: Path, sh: list[str]) -> None:
-    late = 'echo "$*" >> $FOLDER/asked; [ "$(wc -l < $FOLDER/asked)" -gt 3 ]'
-    assert wait_for_hosts(tmp_path, sh, late, 60) == (0, "")
-    asked = [line.rpartition(" ")[0].rpartition(" ")[2] for line in (tmp_path / "asked").read_text().splitlines()]
-    assert asked == ["job-node-0-0.job"] * 4 + ["job-node-0-1.job"]
+LATE = 'host={}; echo x >> $FOLDER/$host; [ "$(wc -l < $FOLDER/$host)" -gt {} ]'
+"""A program that succeeds at the fourth attempt for a host, or at another number."""
 
 
-def test_a_launcher_that_times_out_reports_the_host_and_the_reason(tmp_path: Path, sh: list[str]) -> None:
+def test_a_launcher_in_a_gang_waits_until_ssh_connects_to_every_other_host(tmp_path: Path, sh: list[str]) -> None:
+    late = LATE.format("$(expr $# - 1); eval host=\\$$host", 3)
+    assert wait_for_hosts(tmp_path, sh, 60, ssh=late) == (0, [])
+    for host in ("job-node-0-0.job", "job-node-0-1.job"):
+        assert (tmp_path / host).read_text() == "x\n" * 4
+    assert not (tmp_path / f"{os.uname().nodename}.job").exists()
+
+
+def test_a_launcher_waits_until_dns_has_the_names_of_all_hosts_and_its_own(tmp_path: Path, sh: list[str]) -> None:
+    assert wait_for_hosts(tmp_path, sh, 60, gang=False, ssh="exit 1", getent=LATE.format("$2", 2)) == (0, [])
+    for host in ("job-node-0-0", "job-node-0-1", os.uname().nodename):
+        assert (tmp_path / f"{host}.job").read_text() == "x\n" * 3
+
+
+def test_a_launcher_that_times_out_reports_each_host_and_the_reason(tmp_path: Path, sh: list[str]) -> None:
     refused = 'case "$*" in *node-0-0*) ;; *) echo "Connection refused"; exit 255;; esac'
-    code, said = wait_for_hosts(tmp_path, sh, refused, 0)
-    assert (code, len(said.splitlines())) == (1, 1)
-    assert said.startswith(
-        "ssh did not connect to `job-node-0-1.job` within 0 s: Connection refused. mpirun would start"
+    code, lines = wait_for_hosts(tmp_path, sh, 0, ssh=refused, getent="exit 2")
+    me = os.uname().nodename
+    reasons = {"job-node-0-1.job": "Connection refused", f"{me}.job": "DNS has no address for this name"}
+    assert (code, lines) == (
+        1,
+        sorted(
+            f"the launcher did not reach `{host}` within 0 s: {reason}. mpirun would start no rank on this host, so the "
+            "launcher stops and the job fails. Read the log of the pod whose name starts with "
+            f"`{host.partition('.')[0]}`, and check that NetworkPolicies allow DNS, and ssh between the pods of the job."
+            for host, reason in reasons.items()
+        ),
     )
-    assert "Read the log of the pod whose name starts with `job-node-0-1`, and check" in said
-
-
-@pytest.mark.parametrize(
-    ("variables", "options"), [({"I_MPI_HYDRA_HOST_FILE": "/run/mpi/hostfile"}, ["-genvnone"]), ({}, [])]
-)
-@pytest.mark.parametrize("name", ["mpirun", "mpiexec", "mpiexec.hydra"])
-def test_mpirun_replaces_the_hostfile_of_trainer_and_keeps_other_arguments(
-    tmp_path: Path, sh: list[str], name: str, variables: dict[str, str], options: list[str]
-) -> None:
-    real = tmp_path / name
-    real.write_text('#!/bin/sh\nfor argument do echo "<$argument>"; done\n')
-    real.chmod(0o755)
-    asked = ["--hostfile", "/etc/mpi/hostfile", "-n", "4", "bash", "-c", 'echo "a  b" $HOME']
-    ran = subprocess.run(
-        [*sh, script("mpirun.sh"), f"/run/mpi/bin/{name}", *asked],
-        env={"PATH": f"/run/mpi/bin:{tmp_path}:{os.environ['PATH']}", **variables},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    passed = [*options, "-f", "/run/mpi/hostfile", *asked[2:]]
-    assert ran.stdout.splitlines() == [f"<{argument}>" for argument in passed]
-
-
-def test_a_rank_gets_its_number_and_the_address_of_rank_0(tmp_path: Path, sh: list[str]) -> None:
-    (tmp_path / "uname").write_text("#!/bin/sh\necho my-job-1-node-0-3\n")
-    (tmp_path / "uname").chmod(0o755)
-    told = {"RANK": "5", "SIZE": "8", "LOCAL_RANK": "1", "LOCAL_SIZE": "4"}
-    ran = subprocess.run(
-        [*sh, script("rank.sh"), "rank", "env"],
-        env={"PATH": f"{tmp_path}:{os.environ['PATH']}", **{f"OMPI_COMM_WORLD_{name}": v for name, v in told.items()}},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    seen = dict(line.split("=", 1) for line in ran.stdout.splitlines())
-    assert (seen["RANK"], seen["WORLD_SIZE"], seen["LOCAL_RANK"], seen["LOCAL_WORLD_SIZE"]) == ("5", "8", "1", "4")
-    assert (seen["MASTER_ADDR"], seen["MASTER_PORT"]) == ("my-job-1-node-0-0.my-job-1", "29500")

@@ -9,6 +9,15 @@ for argument do
   esac
   set -- "$@" "$argument"
 done
+if [ "${I_MPI_HYDRA_HOST_FILE-}" = /run/mpi/hostfile ] && [ -z "${I_MPI_PERHOST-}" ]; then
+  # Intel MPI 2021.19 starts as many ranks on a host as it has cores, whatever slots the hostfile has. It reads slots only from
+  # a machine file, with which it ignores `-ppn`. So it gets a machine file only for hosts with different slots.
+  slots=$(sed 's/.*://' /run/mpi/hostfile | sort -u)
+  case $slots in
+    *[!0-9]*) set -- -machinefile /run/mpi/hostfile "$@" ;;
+    *) export I_MPI_PERHOST="$slots" ;;
+  esac
+fi
 PATH=${PATH#/run/mpi/bin:}
 # Every pod already has the environment. Intel MPI would overwrite variables of a pod; MPICH reads HYDRA_ENV.
 exec "${0##*/}" ${I_MPI_HYDRA_HOST_FILE:+-genvnone} "$@"

@@ -94,7 +94,7 @@ def test_a_launcher_that_times_out_reports_the_missing_host(play: Play, gangs: d
     world = play(gangs["openmpi-5-gang"], change)
     assert "init container hosts of" in world.outcome.problem
     said = world.outcome.log(world.launcher, "hosts")
-    assert re.search(r"ssh did not connect to `openmpi-5-gang-node-0-0\..* within 2 s: .*refused", said), said
+    assert re.search(r"the launcher did not reach `openmpi-5-gang-node-0-0\..* within 2 s: .*refused", said), said
 
 
 def test_a_failing_program_fails_the_trainjob(play: Play, gangs: dict[str, Gang], admin: Client) -> None:

@@ -29,4 +29,10 @@ trap '' HUP
   cat <&3 || true
 } > "$folder/pipe" &
 ssh=$(readlink "/proc/$PPID/exe")
-exec "$ssh" -o ProxyCommand=none -T -a -x "$@" "$host" environment 3<&- < "$folder/pipe"
+# Daemons of Open MPI 5 close their standard error: a host reports through `receive`, and has time for it before mpirun ends.
+[ ! -p /run/mpi/reports ] || exec 2<> /run/mpi/reports
+# Options of the caller precede, because ssh uses the first value. It waits 30 s for a host that drops packets.
+"$ssh" -o ProxyCommand=none -T -a -x "$@" -o ConnectTimeout=30 "$host" environment 3<&- < "$folder/pipe"
+code=$?
+[ "$code" -ne 255 ] || [ ! -p /run/mpi/reports ] || sleep 1
+exit "$code"

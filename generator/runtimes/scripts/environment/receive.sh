@@ -36,5 +36,8 @@ if [ "$(digest < arrived)" != "$sum" ]; then
     "would run with different settings, so this host starts none and the job fails. Find out what changes these variables" \
     "on this host. If the runtime was changed while the job was starting, submit the job again."
 fi
+# Print what `connect` reports on this host, such as the failure to start a further host.
+cat <> /run/mpi/reports >&2 &
 /usr/sbin/sshd -i -e -f /run/mpi/sshd_config -o LogLevel=ERROR -o "ForceCommand=/run/mpi/bin/session $session/assignments"
+kill "$!"
 cd / && rm -rf "$session"
