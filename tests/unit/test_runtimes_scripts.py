@@ -45,7 +45,7 @@ def prepare(folder: Path, sh: list[str], family: str, *, is_launcher: bool) -> P
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_family_has_a_files_script(tmp_path: Path, sh: list[str], family: str) -> None:
     run = prepare(tmp_path, sh, family, is_launcher=False)
-    assert {"passwd", "ssh_config", "sshd_config", "environment.sh", "sh", "bin"} == {
+    assert {"passwd", "ssh_config", "sshd_config", "environment.sh", "reports", "sh", "bin"} == {
         each.name for each in run.iterdir()
     }
     assert {"connect", "receive", "session"} <= {each.name for each in (run / "bin").iterdir()}
