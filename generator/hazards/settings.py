@@ -173,7 +173,7 @@ def _requests_of_default_job(runtime: Runtime, size: NodeSize, hosts: int, platf
     """Return the requests of the default job as Kueue counts them: resource → amount (`cpu` in millicores)."""
     requests = {resource: amount * hosts for resource, amount in size.resources.items()}
     if runtime.has_separate_launcher:
-        for resource, amount in launcher_resources(runtime, size).items():
+        for resource, amount in launcher_resources(runtime, platform.pool(runtime.pool), size).items():
             requests[resource] = requests.get(resource, ZERO) + amount
     amounts = {resource: str(amount) for resource, amount in requests.items()}
     return platform.queues.counting.of(parse_amounts(amounts, runtime.name))

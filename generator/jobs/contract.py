@@ -72,7 +72,7 @@ def runtime_facts(platform: Platform, runtime: Runtime) -> Facts:
         "resources": {name: str(amount) for name, amount in size.resources.items()},
         "sharedMemory": str(size.shared_memory),
         "launcher": "separate" if runtime.has_separate_launcher else "node",
-        "launcherResources": {name: str(amount) for name, amount in launcher_resources(runtime, size).items()},
+        "launcherResources": {name: str(amount) for name, amount in launcher_resources(runtime, pool, size).items()},
         "environment": launcher_environment(runtime, size, pool.device, fabric_of(runtime, pool), pool.own_environment),
         "volumes": {volume.mount_path: volume.claim or str(volume.scratch) for volume in runtime.volumes},
         "tenants": list(runtime.tenants),

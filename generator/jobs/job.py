@@ -256,7 +256,18 @@ def _node_problems(nodes: int, platform: Platform, tenant: Tenant, runtime: Runt
         )
         yield Problem(message, f"pass {tenant.limits.hosts_per_job} or less", path="--nodes")
     elif not far.can_have(nodes):
-        yield Problem(f"Kueue never admits `{nodes}` nodes: {far.reason}", f"pass {far.idle} or less", path="--nodes")
+        fix = f"pass {far.idle} or less{_share_nics(platform, runtime, far)}"
+        yield Problem(f"Kueue never admits `{nodes}` nodes: {far.reason}", fix, path="--nodes")
+
+
+def _share_nics(platform: Platform, runtime: Runtime, far: Reach) -> str:
+    """Return the end of the fix if NICs of the fabric limit the job; else an empty string."""
+    fabric = fabric_of(runtime, platform.pool(runtime.pool))
+    if fabric is None or not any(resource in far.reason for resource in fabric.requests):
+        return ""
+    field = f"`podsPerNode` of fabric `{fabric.name}`" if fabric.can_share_nics else f"`resources` of runtime `{runtime.name}`"
+    how = "let more pods use a NIC with" if fabric.can_share_nics else "request fewer NICs in"
+    return f", or ask a platform admin to {how} {field}"
 
 
 def _word_problems(request: Request) -> Iterator[Problem]:

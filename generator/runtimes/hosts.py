@@ -30,7 +30,12 @@ SHARED_MEMORY_SHARE = Fraction(1, 8)
 """The size of /dev/shm as a part of a pod's memory. The kubelet counts files in /dev/shm as memory of the container."""
 
 LAUNCHER_REQUESTS = {"cpu": parse("1"), "memory": parse("2Gi")}
-"""Requests of a separate launcher pod, which runs `mpirun` and one ssh for each worker pod, but no rank."""
+"""Requests of a separate launcher pod that starts up to 64 daemons itself. It runs `mpirun`, and for each daemon two ssh
+and two shells, which take 0.4 s of a core to start and 4 MiB of memory. It runs no rank."""
+_FLAT = ("mpich",)
+"""MPIs whose launcher starts the daemons of all hosts. Open MPI starts 64, which start the others (prrte v3.0.11
+src/rml/rml.c, `radix`)."""
+_STARTED_BY_CORE, _MOST_CORES, _MEMORY_OF_DAEMON = 64, 8, parse("4Mi")
 INIT_CONTAINER_REQUESTS = {"cpu": parse("100m"), "memory": parse("64Mi")}
 """Requests of an init container, without which the pod is not Guaranteed. They do not add to the pod's requests, which
 are the larger of the largest init container and the sum of the other containers."""
@@ -65,7 +70,8 @@ class NodeSize:
 
 def node_size(runtime: Runtime, pool: Pool) -> NodeSize:
     """Return the size of a pod that runs ranks: the defaults for a node of the pool, overridden by the runtime."""
-    amounts = {**_default_resources(pool), **_fabric_resources(runtime, pool), **runtime.resources}
+    defaults = _default_resources(pool)
+    amounts = {**defaults, **_fabric_resources(runtime, pool, {**defaults, **runtime.resources}), **runtime.resources}
     resources = {resource: amount for resource, amount in amounts.items() if amount.value}
     slots = runtime.processes_per_node or _ranks(runtime, resources, pool)
     shared = (resources.get("memory", ZERO) * SHARED_MEMORY_SHARE).floor(1024**2)
@@ -77,9 +83,20 @@ def node_size(runtime: Runtime, pool: Pool) -> NodeSize:
     )
 
 
-def launcher_resources(runtime: Runtime, size: NodeSize) -> dict[str, Quantity]:
+def launcher_resources(runtime: Runtime, pool: Pool, size: NodeSize) -> dict[str, Quantity]:
     """Return the resources of the launcher pod: small if it is separate, else equal to the other pods with ranks."""
-    return {**LAUNCHER_REQUESTS, **runtime.launcher_resources} if runtime.has_separate_launcher else size.resources
+    if not runtime.has_separate_launcher:
+        return size.resources
+    return {**LAUNCHER_REQUESTS, **_more_for_daemons(runtime, pool), **runtime.launcher_resources}
+
+
+def _more_for_daemons(runtime: Runtime, pool: Pool) -> dict[str, Quantity]:
+    """Return larger requests of a launcher that may have to start more daemons: one for each node of the pool."""
+    if runtime.family.mpi not in _FLAT or pool.nodes <= _STARTED_BY_CORE:
+        return {}
+    cores = min(-(-pool.nodes // _STARTED_BY_CORE), _MOST_CORES)
+    memory = (LAUNCHER_REQUESTS["memory"] + _MEMORY_OF_DAEMON * Fraction(pool.nodes - _STARTED_BY_CORE)).floor(1024**2)
+    return {"cpu": Quantity(Fraction(cores)), "memory": memory}
 
 
 def _default_resources(pool: Pool) -> dict[str, Quantity]:
@@ -98,12 +115,21 @@ def _default_resources(pool: Pool) -> dict[str, Quantity]:
     return {**resources, **({pool.accelerator: pool.devices_per_host} if pool.accelerator else {})}
 
 
-def _fabric_resources(runtime: Runtime, pool: Pool) -> dict[str, Quantity]:
-    """Return the NIC resources of a pod; with MIG, one of each resource, because a node has more slices than NICs."""
+def _fabric_resources(runtime: Runtime, pool: Pool, others: Mapping[str, Quantity]) -> dict[str, Quantity]:
+    """Return the NIC resources of a pod, whose other resources are given.
+
+    A pod with a part of the node's accelerators gets the same part of the NICs, so that pods with all accelerators of a
+    node fit on it. The kubelet's Topology Manager aligns them. A NIC with a resource of its own cannot be shared so,
+    because all pods would request the same one. With MIG, a pod gets one of each resource.
+    """
     fabric = fabric_of(runtime, pool)
     requests = fabric.requests if fabric else {}
-    is_slice = pool.device == "nvidia-mig"
-    return {name: _ONE if is_slice else Quantity(Fraction(count)) for name, count in requests.items()}
+    share = Fraction(1)
+    if pool.accelerator in others:
+        share = min(share, others[pool.accelerator].value / pool.offered[pool.accelerator].value)
+    if pool.device == "nvidia-mig":
+        share = Fraction(0)
+    return {name: Quantity(Fraction(max(1, int(count * share)))) for name, count in requests.items()}
 
 
 def _ranks(runtime: Runtime, resources: dict[str, Quantity], pool: Pool) -> int:

@@ -163,7 +163,7 @@ def launcher_pod(parts: PodParts) -> Body:
     A failed pod does not restart, so that its log remains.
     """
     is_host = not parts.runtime.has_separate_launcher
-    resources, added = launcher_resources(parts.runtime, parts.size), parts.additions.get("launcher", NONE)
+    resources, added = launcher_resources(parts.runtime, parts.pool, parts.size), parts.additions.get("launcher", NONE)
     pod = _pod(
         parts,
         is_host=is_host,

@@ -197,8 +197,9 @@ class Fabric(Section):
     appends the rail, such as `_rail0`. mpigen rejects this field for macvlan on Ethernet, whose interfaces are no
     resource."""
     per_node: Count = 1
-    """The number of NICs of one node. By default, each worker pod gets all of these NICs. On a pool with MIG, a worker
-    pod gets one device of each extended resource of the fabric (`resource`). Default: the number of `server`, else
+    """The number of NICs of one node. By default, a worker pod with all accelerators of a node gets all of these NICs. A
+    pod with a part of the accelerators gets the same part of the NICs, rounded down, but at least one of each extended
+    resource of the fabric (`resource`). On a pool with MIG, it gets one of each. Default: the number of `server`, else
     1."""
     pods_per_node: Count = 1
     """The number of pods on one node that can use the fabric at the same time: the number of virtual functions of each
@@ -366,7 +367,7 @@ class Fabric(Section):
         if is_nvidia and self.shares_device and self.nics.addresses:
             message = "NVIDIA's device plugin selects shared NICs by interface name only"
             yield Fault(message, "list them in `nics.ports`", ("nics", "addresses"))
-        if self.pods_per_node > 1 and self.attached in ("host-device", "efa", "dra"):
+        if self.pods_per_node > 1 and not self.can_share_nics:
             message = (
                 f"`podsPerNode: {self.pods_per_node}` contradicts `attach: {self.attached}`: each NIC serves one pod"
             )
@@ -463,6 +464,11 @@ class Fabric(Section):
     def claimed(self) -> str:
         """Return the DeviceClass of the NICs, for `attach: dra`."""
         return self.device_class or self.name
+
+    @property
+    def can_share_nics(self) -> bool:
+        """Return True if several pods can use one NIC at the same time (`podsPerNode`)."""
+        return self.attached not in ("host-device", "efa", "dra")
 
     @property
     def shares_device(self) -> bool:

@@ -242,7 +242,9 @@ class Runtime(Section):
     Default: `separate` for families that must know the pod of rank 0 in advance, else `node`. mpigen rejects `node` for
     such families."""
     launcher_resources: Resources = Field(default={}, validate_default=True)
-    """The requests of a separate launcher pod that differ from the default. Default: 1 cpu and 2Gi of memory."""
+    """The requests of a separate launcher pod that differ from the default. Default: 1 cpu and 2Gi of memory. The launcher
+    of MPICH connects to all nodes itself: on a pool of more than 64 nodes, it requests 1 cpu for 64 nodes, at most 8,
+    and 4Mi more memory for each further node."""
     binding: Literal["none", "core", "numa", "socket"] = "none"
     """The set of cores that each rank is bound to. Bind ranks only if the pod has exclusive cores. Default: ranks may
     use all cores of the pod."""

@@ -147,8 +147,16 @@ class Started:
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """The hosts of the hostfile in their order, or without MPI the hosts of all pods that run the command."""
-        return self.compiled.hosts if self.is_mpi else tuple(host_of(pod) for _, pod in self.pods)
+        """The hosts in the order of their ranks.
+
+        They are the hosts of the hostfile, or without MPI the hosts of all pods that run the command. If the launcher pod
+        runs ranks, it has the first ones: Open MPI makes its own host the first (Open MPI 4.1.4 and 5.0.11 were run),
+        and mpigen's hostfile for Hydra begins with it.
+        """
+        running = tuple(host_of(pod) for _, pod in self.pods)
+        if not self.is_mpi:
+            return running
+        return tuple(sorted(self.compiled.hosts, key=lambda host: host not in running))
 
     @property
     def slots(self) -> int:

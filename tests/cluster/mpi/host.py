@@ -36,12 +36,14 @@ class Host:
         folder: the folder from `furnish`.
         logs: folder of the output of its containers.
         outside: reachable addresses outside the hosts.
+        pods: the number of pods of the room.
     """
 
     plan: Pod
     folder: Path
     logs: Path
     outside: Iterable[str] = ()
+    pods: int = 1
     _sandbox: int = 0
     _running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     _ready: set[int] = field(default_factory=set)
@@ -61,7 +63,7 @@ class Host:
         assert holder.stdout
         holder.stdout.readline()
         self._sandbox = holder.pid
-        network.connect(self._sandbox, self.plan["address"], self.outside, self.plan["networks"])
+        network.connect(self._sandbox, self.plan["address"], self.outside, self.plan["networks"], self.pods)
         if self.plan["firewall"]:
             network.guard(self._sandbox, self.plan["firewall"])
         for container in self.plan["init"]:

@@ -32,7 +32,8 @@ def main() -> None:
     outside = sorted({target["address"] for target in room["outside"]})
     network.open_bridge(outside)
     serve(room["outside"])
-    waves = [[Host(pod, scratch / pod["name"], folder, outside) for pod in wave] for wave in room["waves"]]
+    size = sum(map(len, room["waves"]))
+    waves = [[Host(pod, scratch / pod["name"], folder, outside, size) for pod in wave] for wave in room["waves"]]
     problem, answers = "", list[str]()
     try:
         deadline = time.monotonic() + room["seconds"]
