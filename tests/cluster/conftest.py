@@ -23,12 +23,12 @@ _RUNNING = pytest.StashKey[Cluster]()
 
 @pytest.fixture(scope="session")
 def control_plane_versions(request: pytest.FixtureRequest, pytestconfig: pytest.Config) -> Versions:
-    """The chosen set, with everything built; the progress is shown while it happens."""
+    """Return the chosen set, after the build of its control plane. Tests that need another program build it."""
     chosen = versions(request.config.getoption("--control-plane"))
     capture = pytestconfig.pluginmanager.getplugin("capturemanager")
     try:
         with capture.global_and_fixture_disabled():
-            for program in chosen.programs.values():
+            for program in chosen.control_plane:
                 build(program)
     except EngineError as error:
         reason = f"the control plane cannot be built here: {error}"
