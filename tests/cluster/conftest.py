@@ -123,7 +123,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Print the seconds of each module, for modules.yaml."""
     outcomes = terminalreporter.stats.values()
     reports = [report for found in outcomes for report in found if isinstance(report, pytest.TestReport)]
-    if seconds := seconds_of_modules(reports):
+    if seconds := {path: total for path, total in seconds_of_modules(reports).items() if total}:
         terminalreporter.section("seconds of each module")
         for path, total in seconds.items():
             terminalreporter.line(f"{total:6}  {path}")
