@@ -6,7 +6,8 @@ export MPIGEN_CACHE := $(CURDIR)/.cache
 export PYTHONDONTWRITEBYTECODE :=
 EXAMPLES := $(sort $(wildcard examples/*/platform.yaml examples/*/mpigen_platform.py))
 
-.PHONY: demo test quick coverage fuzz lint format types layers cluster cluster-all cluster-previous bench schemas lock golden docs clean
+.PHONY: demo test quick coverage fuzz lint format types layers cluster cluster-build cluster-images cluster-core cluster-attacks \
+  cluster-rest cluster-all cluster-previous records nightly bench schemas lock golden docs clean
 
 demo: .venv/.ready
 	@set -e; for platform in $(EXAMPLES); do $(BIN)/mpigen synth "$$platform"; done
@@ -26,8 +27,10 @@ coverage: .venv/.ready
 	$(BIN)/coverage report --fail-under=98 --include="generator/config/*,generator/checks/*,generator/simulate/*"
 
 # 20,000 mutated platform files and manifests: no bug, no hang over 2 s of a processor, no more than 500 MB of memory.
+# `make fuzz FUZZ=1000` runs the first 1,000 of each kind.
+FUZZ := 10000
 fuzz: .venv/.ready
-	$(BIN)/python -m tests.fuzz
+	$(BIN)/python -m tests.fuzz --platforms $(FUZZ) --manifests $(FUZZ) --synth $$(($(FUZZ) / 100))
 
 .venv/.ready: requirements/dev.lock requirements/go.lock pyproject.toml
 	$(PYTHON) -m venv --clear .venv
@@ -53,19 +56,54 @@ layers: .venv/.ready
 
 # Real control planes, two side by side, judge the examples; building takes minutes the first time. See
 # docs/contributing/control-plane.md.
+ON_CLUSTER := -n 2 --dist loadscope tests/cluster
+
 cluster: .venv/.cluster
 	$(BIN)/python -m tests.cluster.build default
-	$(BIN)/pytest -n 2 --dist loadscope -m "cluster and not slow"
+	$(BIN)/pytest $(ON_CLUSTER) -m "cluster and not slow"
+
+# Only Kubernetes, Trainer, JobSet, Kueue and kwok: all programs that `make cluster-core` needs.
+cluster-build: .venv/.cluster
+	$(BIN)/python -m tests.cluster.build core
+
+# The images of pods that run real MPI; pytest makes them too if they are missing.
+cluster-images: .venv/.cluster
+	$(BIN)/python -m tests.cluster.mpi.images
+
+# The tests that each change must pass: see tests/cluster/modules.yaml.
+cluster-core: cluster-build
+	$(BIN)/python -m tests.attacks.record
+	$(BIN)/pytest $(ON_CLUSTER) -m "cluster and core" --durations=25
+
+# Every attack of the corpus, and a record of its inputs. Commit the record.
+cluster-attacks: cluster-build
+	$(BIN)/pytest $(ON_CLUSTER) -m "cluster and attacks"
+	$(BIN)/python -m tests.attacks.record --write
+
+# All tests that are in neither of the two.
+cluster-rest: .venv/.cluster
+	$(BIN)/python -m tests.cluster.build default
+	$(BIN)/pytest $(ON_CLUSTER) -m "cluster and not core and not attacks" --durations=25
 
 # Also every family of the catalogue on every device, and real MPI in pods that really run.
 cluster-all: .venv/.cluster
 	$(BIN)/python -m tests.cluster.build default
-	$(BIN)/pytest -n 2 --dist loadscope -m cluster --durations=10
+	$(BIN)/pytest $(ON_CLUSTER) -m cluster --durations=25
 
 # The same with the releases before.
 cluster-previous: .venv/.cluster
 	$(BIN)/python -m tests.cluster.build previous
-	$(BIN)/pytest -n 2 --dist loadscope -m cluster --control-plane=previous
+	$(BIN)/pytest $(ON_CLUSTER) -m cluster --control-plane=previous --durations=25
+
+# Ask Kueue's own code again, and fail if an answer differs from the committed record.
+records: .venv/.cluster
+	$(BIN)/python -m tests.update_placements
+	$(BIN)/python -m tests.update_scenarios
+	git diff --exit-code --stat -- tests/fixtures
+
+# Everything, in steps. After a failure, the same command goes on with the failed step; FRESH=1 runs all steps again.
+nightly: .venv/.cluster
+	$(BIN)/python -m tests.nightly $(if $(FRESH),--fresh)
 
 .venv/.cluster: .venv/.ready requirements/cluster.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/cluster.lock

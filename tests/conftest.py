@@ -43,6 +43,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
     """Keep modules with an expensive fixture on one worker, whatever scope xdist would use."""
     if config.getvalue("dist") != "loadscope":
         return None
+    config.option.loadscopereorder = False  # tests/cluster/conftest.py puts long modules first
     from tests.cluster.workers import Together
 
     return Together(config, log)

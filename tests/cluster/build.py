@@ -1,4 +1,7 @@
-"""Build the programs of a control plane, once per content: `python -m tests.cluster.build [default|previous]`."""
+"""Build the programs of a control plane, once per content: `python -m tests.cluster.build [core|default|previous]`.
+
+`core` is the control plane of the set `default`, without the programs that only some tests need.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -21,6 +25,7 @@ from generator.schemas.kubeconform import cache_folder
 from tests.cluster.modules import module_folder
 from tests.cluster.versions import Program, versions
 
+_AT_ONCE = 2
 SCRATCH = ".build-"
 """The prefix of temporary folders of a build."""
 
@@ -124,11 +129,12 @@ def _report(line: str) -> None:
 
 
 def main() -> None:
-    """Build a whole set."""
+    """Build a set. Two programs at once, because the linker uses one processor and the end of a build few more."""
     remove_leftovers()
     name = sys.argv[1] if len(sys.argv) > 1 else "default"
-    for program in versions(name).programs.values():
-        build(program)
+    wanted = versions("default").control_plane if name == "core" else [*versions(name).programs.values()]
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        list(pool.map(build, wanted))
 
 
 if __name__ == "__main__":

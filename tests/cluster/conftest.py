@@ -14,6 +14,7 @@ from tests.cluster import governance, trees
 from tests.cluster.build import build
 from tests.cluster.client import Client
 from tests.cluster.control_plane import Cluster, running
+from tests.cluster.selection import MARK, is_core, longest_first, seconds_of_modules
 from tests.cluster.trees import Deployed
 from tests.cluster.versions import Versions, versions
 from tests.conftest import WITH_ARGOCD
@@ -23,12 +24,12 @@ _RUNNING = pytest.StashKey[Cluster]()
 
 @pytest.fixture(scope="session")
 def control_plane_versions(request: pytest.FixtureRequest, pytestconfig: pytest.Config) -> Versions:
-    """The chosen set, with everything built; the progress is shown while it happens."""
+    """Return the chosen set, after the build of its control plane. Tests that need another program build it."""
     chosen = versions(request.config.getoption("--control-plane"))
     capture = pytestconfig.pluginmanager.getplugin("capturemanager")
     try:
         with capture.global_and_fixture_disabled():
-            for program in chosen.programs.values():
+            for program in chosen.control_plane:
                 build(program)
     except EngineError as error:
         reason = f"the control plane cannot be built here: {error}"
@@ -97,6 +98,15 @@ def governed(admin: Client, on_the_cluster: list[Deployed]) -> Deployed:
     return on_the_cluster[-1]
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest deselects tests by their marks
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark the tests of `make cluster-core`, and put modules that take long first."""
+    if MARK in config.getoption("markexpr"):
+        for item in filter(is_core, items):
+            item.add_marker(MARK)
+    items[:] = longest_first(items)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Below a failure: where the logs are, and how each ends."""
@@ -107,3 +117,13 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
             log = started.processes.log(name)
             report.sections.append((f"end of {log}", started.processes.tail(name, 8)))
     return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print the seconds of each module, for modules.yaml."""
+    outcomes = terminalreporter.stats.values()
+    reports = [report for found in outcomes for report in found if isinstance(report, pytest.TestReport)]
+    if seconds := {path: total for path, total in seconds_of_modules(reports).items() if total}:
+        terminalreporter.section("seconds of each module")
+        for path, total in seconds.items():
+            terminalreporter.line(f"{total:6}  {path}")

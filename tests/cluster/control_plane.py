@@ -72,7 +72,7 @@ class Cluster:
 @contextmanager
 def running(versions: Versions, folder: Path) -> Iterator[Cluster]:
     """A control plane with its data and logs in an empty folder, gone afterwards."""
-    for program in versions.programs.values():
+    for program in versions.control_plane:
         build(program)
     processes = Processes(folder)
     try:

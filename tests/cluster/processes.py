@@ -15,7 +15,8 @@ from pathlib import Path
 
 _GUARD = Path(__file__).with_name("guard.py")
 _GARBAGE = "300"  # percent of what lives, until Go collects it: two gigabytes more, a quarter of the time less
-_PORTS = range(10_000, 32_000)  # below the range that outgoing connections are given
+_FIRST_PORT, _LAST_PORT = 10_000, 32_000  # below the range that outgoing connections are given
+_CHOSEN: set[int] = set()
 
 
 class StartError(RuntimeError):
@@ -54,7 +55,7 @@ class Processes:
         """Return the log file of a program."""
         return self.folder / f"{name}.log"
 
-    def wait(self, name: str, ready: Callable[[], bool], seconds: float = 60) -> None:
+    def wait(self, name: str, ready: Callable[[], bool], seconds: float = 180) -> None:
         """Until the program is ready.
 
         Raises:
@@ -99,11 +100,17 @@ class Processes:
 
 
 def free_ports(count: int) -> list[int]:
-    """Return random unused ports of 127.0.0.1, so that two runs do not conflict."""
+    """Return random unused ports of 127.0.0.1, so that two runs do not conflict.
+
+    A program binds its port later. So no port is returned twice, and the workers of a run choose among different ports.
+    """
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    ports = range(_FIRST_PORT + worker, _LAST_PORT, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
     found: list[int] = []
     while len(found) < count:
-        port = random.choice(_PORTS)
-        if port not in found and _is_free(port):
+        port = random.choice(ports)
+        if port not in _CHOSEN and _is_free(port):
+            _CHOSEN.add(port)
             found.append(port)
     return found
 

@@ -25,7 +25,7 @@ from tests.cluster.trees import Deployed
 from tests.policy_cases import FOLDERS, CaseFolder
 
 pytestmark = pytest.mark.cluster
-_PATIENCE = 5  # seconds, until what a policy reads has come to where it is asked
+_PATIENCE = 20  # seconds, until what a policy reads has come to where it is asked
 _ERROR = re.compile(r"( resulted in error| fails to evaluate): .*", re.DOTALL)
 _DYNAMIC = {"vap-errors", "vap-facts", "vap-request-resource"}
 """Policies of the fixtures that read fields which the kinds do not have, on purpose, or `authorizer.requestResource`.

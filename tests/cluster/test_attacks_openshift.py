@@ -12,7 +12,7 @@ from tests.cluster.attacking import Stage
 from tests.cluster.client import Client
 from tests.cluster.trees import Deployed
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.attacks]
 PLATFORM = "openshift"
 
 

@@ -190,5 +190,12 @@ def test_a_start_error_contains_the_log_of_the_program(tmp_path: Path) -> None:
 
 
 def test_free_ports_are_distinct() -> None:
-    ports = free_ports(50)
+    ports = [*free_ports(25), *free_ports(25)]
     assert len(set(ports)) == 50
+
+
+def test_workers_choose_among_different_ports(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTEST_XDIST_WORKER_COUNT", "2")
+    for worker in range(2):
+        monkeypatch.setenv("PYTEST_XDIST_WORKER", f"gw{worker}")
+        assert {port % 2 for port in free_ports(20)} == {worker}

@@ -61,6 +61,9 @@ class Program:
         return self.version.removeprefix("v").rpartition(".")[0]
 
 
+_CONTROL_PLANE = ("kubernetes", "trainer", "jobset", "kueue", "kwok")
+
+
 @dataclass(frozen=True, slots=True)
 class Versions:
     """The programs of one control plane, all of which are known to work together."""
@@ -70,6 +73,11 @@ class Versions:
 
     def __getitem__(self, name: str) -> Program:
         return self.programs[name]
+
+    @property
+    def control_plane(self) -> tuple[Program, ...]:
+        """Return the programs that every control plane runs. Only some tests need the others."""
+        return tuple(self.programs[name] for name in _CONTROL_PLANE)
 
 
 def versions(name: str) -> Versions:

@@ -19,11 +19,16 @@ class Together(LoadScopeScheduling):  # type: ignore[misc]
     """
 
     def _split_scope(self, nodeid: str) -> str:
-        file = nodeid.partition("::")[0]
-        for folder in ("mpi", "network"):
-            if file.startswith(f"tests/cluster/{folder}/"):
-                return folder
-        for platform, modules in _SHARED.items():
-            if file.endswith(tuple(f"tests/cluster/{name}.py" for name in modules)):
-                return platform
-        return file
+        return scope_of(nodeid)
+
+
+def scope_of(nodeid: str) -> str:
+    """Return the name that all tests have in common which run on one worker."""
+    file = nodeid.partition("::")[0]
+    for folder in ("mpi", "network"):
+        if file.startswith(f"tests/cluster/{folder}/"):
+            return folder
+    for platform, modules in _SHARED.items():
+        if file.endswith(tuple(f"tests/cluster/{name}.py" for name in modules)):
+            return platform
+    return file

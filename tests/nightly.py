@@ -1,0 +1,141 @@
+"""Run everything, in steps: `make nightly`, or `python -m tests.nightly [--fresh]`.
+
+Each step that passes is recorded with its commit in .cache/nightly.json. The next run of the same commit skips it, so a
+repaired machine goes on with the step that failed. Another commit, or `--fresh`, starts with the first step again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+ROOT = Path(__file__).parent.parent
+RECORD = ROOT / ".cache" / "nightly.json"
+MADE = ("tests/attacks/record.json",)
+"""Committed files that a step writes. They do not count as changes of the work tree."""
+_TOTAL = "all steps"
+Passed = dict[str, float]
+"""Step → its seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A part of the nightly run.
+
+    Attributes:
+        name: its name in the summary.
+        command: the command, run in the root of the repository.
+    """
+
+    name: str
+    command: tuple[str, ...]
+
+
+STEPS = (
+    Step("tests without a cluster", ("make", "test")),
+    Step("fuzzing", ("make", "fuzz")),
+    Step("attacks", ("make", "cluster-attacks")),
+    Step("core tests on a cluster", ("make", "cluster-core")),
+    Step("other tests on a cluster", ("make", "cluster-rest")),
+    Step("previous releases", ("make", "cluster-previous")),
+    Step("records", ("make", "records")),
+    Step("benchmarks", ("make", "bench")),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The result of a step, and its seconds, now or in the run that passed."""
+
+    step: Step
+    outcome: Literal["passed", "passed before", "failed", "not run"]
+    seconds: float = 0
+
+
+def commit(root: Path) -> str:
+    """Return the commit of a clean work tree; empty if a file differs from its commit or is new."""
+    ours = [f":(exclude){path}" for path in MADE]
+    if _git(root, "status", "--porcelain", "--", ".", *ours):
+        return ""
+    return _git(root, "rev-parse", "HEAD")
+
+
+def read_passed(record: Path, at: str) -> Passed:
+    """Return the steps that passed at a commit; none if the record is of another commit."""
+    if not (at and record.exists()):
+        return {}
+    found = json.loads(record.read_text())
+    return dict(found["passed"]) if found["commit"] == at else {}
+
+
+def run(
+    steps: Sequence[Step], root: Path, record: Path, *, execute: Callable[[Step, Path], bool], fresh: bool = False
+) -> list[Result]:
+    """Run the steps up to the first that fails, and record each that passes, if the work tree is clean throughout."""
+    at = commit(root)
+    passed = {} if fresh else read_passed(record, at)
+    results: list[Result] = []
+    for step in steps:
+        if any(result.outcome == "failed" for result in results):
+            results.append(Result(step, "not run"))
+        elif step.name in passed:
+            results.append(Result(step, "passed before", passed[step.name]))
+        else:
+            started = time.monotonic()
+            is_passed = execute(step, root)
+            seconds = time.monotonic() - started
+            results.append(Result(step, "passed" if is_passed else "failed", seconds))
+            if is_passed and at and commit(root) == at:
+                passed[step.name] = seconds
+                record.parent.mkdir(parents=True, exist_ok=True)
+                record.write_text(json.dumps({"commit": at, "passed": passed}, indent=2) + "\n")
+    return results
+
+
+def summary(results: Sequence[Result], at: str) -> str:
+    """Return a table of the steps, and a line about the record."""
+    width = max(len(name) for name in (_TOTAL, *(result.step.name for result in results)))
+    rows = [f"{each.step.name:{width}}  {each.outcome:13}  {_duration(each.seconds)}".rstrip() for each in results]
+    total = f"{_TOTAL:{width}}  {'':13}  {_duration(sum(each.seconds for each in results))}"
+    note = f"commit {at}" if at else "no step is recorded, because the work tree differs from its commit; commit first"
+    return "\n".join([*rows, total, note])
+
+
+def main() -> int:
+    """Run all steps, and return 1 if one fails."""
+    parser = argparse.ArgumentParser(prog="python -m tests.nightly", description=__doc__)
+    parser.add_argument("--fresh", action="store_true", help="run steps that passed at this commit again")
+    results = run(STEPS, ROOT, RECORD, execute=_execute, fresh=parser.parse_args().fresh)
+    _print(summary(results, commit(ROOT)))
+    return int(any(result.outcome == "failed" for result in results))
+
+
+def _execute(step: Step, root: Path) -> bool:
+    _print(f"nightly: {step.name}: {' '.join(step.command)}")
+    environment = {**os.environ, "CI": "true"}  # a test that this machine cannot run fails, instead of a skip
+    return subprocess.run(step.command, cwd=root, env=environment, check=False).returncode == 0
+
+
+def _git(root: Path, *arguments: str) -> str:
+    return subprocess.run(["git", *arguments], cwd=root, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds // 60:3.0f} min {seconds % 60:2.0f} s" if seconds else ""
+
+
+def _print(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,122 @@
+"""Test that the nightly run goes on with the step that failed, and starts again for another commit."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests import nightly
+from tests.conftest import ROOT
+from tests.nightly import MADE, STEPS, Result, Step, commit, run, summary
+
+ONE, TWO, THREE = (Step(name, ("true",)) for name in ("one", "two", "three"))
+ALL = (ONE, TWO, THREE)
+Nightly = Callable[..., list[tuple[str, str]]]
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """Return a repository with one commit."""
+    root = tmp_path / "repository"
+    root.mkdir()
+    git(root, "init", "--quiet")
+    change(root, "first")
+    return root
+
+
+@pytest.fixture
+def run_all(repository: Path, tmp_path: Path) -> Nightly:
+    """Return a function that runs three steps, of which some fail, and returns their outcomes."""
+
+    def made(*broken: Step, fresh: bool = False, during: Callable[[], object] = lambda: None) -> list[tuple[str, str]]:
+        def execute(step: Step, _root: Path) -> bool:
+            during()
+            return step not in broken
+
+        results = run(ALL, repository, tmp_path / "record.json", execute=execute, fresh=fresh)
+        return [(result.step.name, result.outcome) for result in results]
+
+    return made
+
+
+def git(root: Path, *arguments: str) -> None:
+    person = ("-c", "user.name=ada", "-c", "user.email=ada@example.com")
+    subprocess.run(["git", *person, *arguments], cwd=root, check=True)
+
+
+def change(root: Path, text: str) -> None:
+    (root / "file").write_text(text)
+    git(root, "add", "--all")
+    git(root, "commit", "--quiet", "--message", text)
+
+
+def outcomes(*words: str) -> list[tuple[str, str]]:
+    return [(step.name, word) for step, word in zip(ALL, words, strict=True)]
+
+
+def test_steps_after_a_failed_step_do_not_run(run_all: Nightly) -> None:
+    assert run_all(TWO) == outcomes("passed", "failed", "not run")
+
+
+def test_the_same_commit_goes_on_with_the_failed_step(run_all: Nightly) -> None:
+    run_all(TWO)
+    assert run_all() == outcomes("passed before", "passed", "passed")
+    assert run_all(*ALL) == outcomes("passed before", "passed before", "passed before")
+
+
+def test_another_commit_starts_with_the_first_step(run_all: Nightly, repository: Path) -> None:
+    run_all()
+    change(repository, "second")
+    assert run_all(TWO) == outcomes("passed", "failed", "not run")
+
+
+def test_a_fresh_run_runs_all_steps_again(run_all: Nightly) -> None:
+    run_all()
+    assert run_all(THREE, fresh=True) == outcomes("passed", "passed", "failed")
+    assert run_all() == outcomes("passed before", "passed before", "passed")
+
+
+def test_a_changed_work_tree_is_neither_recorded_nor_skipped(run_all: Nightly, repository: Path) -> None:
+    run_all()
+    (repository / "new").touch()
+    assert commit(repository) == ""
+    assert run_all() == outcomes("passed", "passed", "passed")
+
+
+def test_a_step_that_changes_the_work_tree_is_not_recorded(run_all: Nightly, repository: Path) -> None:
+    run_all(during=(repository / "new").touch)
+    (repository / "new").unlink()
+    assert run_all() == outcomes("passed", "passed", "passed")
+
+
+def test_a_committed_record_that_a_step_writes_is_no_change(run_all: Nightly, repository: Path) -> None:
+    record = repository / MADE[0]
+    record.parent.mkdir(parents=True)
+    run_all(during=record.touch)
+    assert run_all(*ALL) == outcomes("passed before", "passed before", "passed before")
+
+
+def test_the_summary_lists_steps_with_outcome_and_duration() -> None:
+    results = [Result(ONE, "passed before", 781), Result(TWO, "failed", 5), Result(THREE, "not run")]
+    assert summary(results, "8fa83639").splitlines() == [
+        "one        passed before   13 min  1 s",
+        "two        failed           0 min  5 s",
+        "three      not run",
+        "all steps                  13 min  6 s",
+        "commit 8fa83639",
+    ]
+    assert "no step is recorded, because the work tree differs" in summary(results, "")
+
+
+def test_every_step_is_a_target_of_the_makefile() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    for step in STEPS:
+        assert step.command[0] == "make"
+        assert f"\n{step.command[1]}:" in makefile
+
+
+def test_the_record_is_in_a_folder_that_git_ignores() -> None:
+    assert nightly.RECORD.parent.name in (ROOT / ".gitignore").read_text().split()
