@@ -16,6 +16,7 @@ from tests.cluster.build import build
 from tests.cluster.client import Client
 from tests.cluster.control_plane import Cluster
 from tests.cluster.kubelet.history import History, recorded
+from tests.cluster.kubelet.jobs import Submitter
 from tests.cluster.kubelet.node import Node, Programs, lacking, running_node
 from tests.cluster.mpi.conftest import images  # noqa: F401 - a fixture
 from tests.cluster.mpi.images import Image
@@ -49,8 +50,7 @@ def real_platform(cluster: Cluster, on_the_cluster: list[Deployed]) -> Platform:
     trees.remove_all(cluster.admin, on_the_cluster)
     platform, app = pipeline.load(PLATFORM)
     tree = [found for found in pipeline.render(platform, app) if is_applied(found.file)]
-    pools = [pool.model_copy(update={"nodes": 0}) for pool in platform.pools]  # the kubelet creates its own Node
-    deployed = trees.deploy(cluster.admin, platform.model_copy(update={"pools": pools}), in_order(tree))
+    deployed = trees.deploy(cluster.admin, platform, in_order(tree), creates_nodes=False)
     assert len(deployed.stored) == len(tree), [outcome.refusal for outcome in deployed.outcomes if outcome.refusal]
     on_the_cluster.append(deployed)
     return platform
@@ -77,3 +77,11 @@ def history(admin: Client, real_platform: Platform, real_node: Node) -> Iterator
     """Record all states of the tenant's pods."""
     with recorded(admin, real_platform.tenants[0].name, real_node.name) as history:
         yield history
+
+
+@pytest.fixture
+def submitter(history: History, real_platform: Platform) -> Iterator[Submitter]:
+    """Submit jobs as a member of the team, and delete them afterwards."""
+    submitter = Submitter(real_platform, history.admin)
+    yield submitter
+    submitter.delete_all()

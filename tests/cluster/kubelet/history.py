@@ -6,9 +6,9 @@ import http.client
 import json
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from urllib.parse import urlencode
 
@@ -28,7 +28,7 @@ class History:
 
     admin: Client
     node: str
-    _states: list[Body] = field(default_factory=list)
+    _states: list[Body]
 
     def states(self, gang: Gang, role: str = "") -> list[Body]:
         """Return the recorded states of a job's pods, of one role (`node` or `launcher`) or of both."""
@@ -47,27 +47,50 @@ class History:
         lines = (line.split(" ", 1) for line in text.splitlines())
         return [(time_of(time), line) for time, line in lines]
 
-    def record(self, response: http.client.HTTPResponse) -> None:
-        """Record the states of a watch until its connection ends."""
-        with suppress(OSError, ValueError, http.client.HTTPException):  # closed while it is read
-            for line in response:
-                event = json.loads(line)
-                if event["type"] in ("ADDED", "MODIFIED"):
-                    self._states.append(event["object"])
+    @contextmanager
+    def following(self, pod: Body, container: str = "node") -> Iterator[list[str]]:
+        """Yield the lines of a container's log, to which new lines are added until the end of the block."""
+        identity = {"apiVersion": "v1", "kind": "Pod", "metadata": pod["metadata"]}
+        query = urlencode({"container": container, "follow": "true"})
+        lines: list[str] = []
+        with _streaming(self.admin, f"{self.admin.path_of(identity)}/log?{query}", lines.append):
+            yield lines
 
 
 @contextmanager
 def recorded(admin: Client, namespace: str, node: str) -> Iterator[History]:
     """Record the pods of a namespace, from those that exist now."""
-    history = History(admin, node)
+    states: list[Body] = []
+
+    def record(line: str) -> None:
+        event = json.loads(line)
+        if event["type"] in ("ADDED", "MODIFIED"):
+            states.append(event["object"])
+
+    with _streaming(admin, f"{admin.path('v1', 'Pod', namespace)}?watch=true", record):
+        yield History(admin, node, states)
+
+
+@contextmanager
+def _streaming(admin: Client, path: str, take: Callable[[str], None]) -> Iterator[None]:
+    """Pass each line of an endless answer to a function, until the end of the block."""
     server = http.client.HTTPSConnection("127.0.0.1", admin.port, context=admin.context)
-    server.request("GET", f"{admin.path('v1', 'Pod', namespace)}?watch=true", headers=dict(admin.headers))
-    reader = threading.Thread(target=history.record, args=(server.getresponse(),))
+    server.request("GET", path, headers=dict(admin.headers))
+    response = server.getresponse()
+    assert response.status == http.client.OK, response.read()
+
+    def read() -> None:
+        with suppress(OSError, ValueError, http.client.HTTPException):  # closed while it is read
+            for line in response:
+                take(line.decode(errors="replace").rstrip("\n"))
+
+    reader = threading.Thread(target=read)
     reader.start()
     try:
-        yield history
+        yield
     finally:
-        server.sock.shutdown(socket.SHUT_RDWR)
+        with suppress(OSError):  # the server closed it
+            server.sock.shutdown(socket.SHUT_RDWR)
         reader.join()
         server.close()
 

@@ -2,77 +2,27 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Iterator
-from datetime import datetime, timedelta
-from functools import partial
+from datetime import timedelta
 
 import pytest
 
-from generator import Platform
-from tests.cluster.client import Body, Client, wait_for, wait_until
+from tests.cluster.client import Client, wait_for
 from tests.cluster.kubelet.history import History, ready_since, status_of, terminated, time_of, writers
+from tests.cluster.kubelet.jobs import HOSTS, Submitter, end_of, ranks_of
 from tests.cluster.mpi.conftest import MPIS, SMOKE
-from tests.cluster.mpi.gangs import Gang
-from tests.cluster.training import JOB, wait_for_queue
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
-HOSTS = 3
 MANY = 32  # hosts
 AT_MOST = timedelta(seconds=120)  # from the start of the launcher until all ranks communicate
 FAILS_WITHIN = timedelta(seconds=30)
-_JOBS = {"apiVersion": "batch/v1", "kind": "Job"}
-
-
-class Submit:
-    """Submits TrainJobs, and deletes them after the test."""
-
-    def __init__(self, platform: Platform, admin: Client) -> None:
-        self.platform, self.admin = platform, admin
-        self.gangs: list[Gang] = []
-
-    def __call__(self, name: str, runtime: str, *command: str, hosts: int = HOSTS) -> Gang:
-        """Submit a TrainJob as a member of the team."""
-        gang = Gang(self.platform, runtime, command, name, hosts)
-        wait_for_queue(self.admin, gang.namespace)
-        gang.submit(self.admin)
-        self.gangs.append(gang)
-        return gang
-
-
-@pytest.fixture
-def submit(real_platform: Platform, admin: Client, history: History) -> Iterator[Submit]:
-    """Return a function that submits a TrainJob as a member of the team."""
-    submitting = Submit(real_platform, admin)
-    assert history.node
-    yield submitting
-    for gang in submitting.gangs:
-        admin.delete(gang.body)
-    for gang in submitting.gangs:
-        wait_until(f"{gang.name} has no pods", partial(_has_no_pods, admin, gang))
-
-
-def _has_no_pods(admin: Client, gang: Gang) -> bool:
-    pods = admin.items("v1", "Pod", gang.namespace)
-    return all(pod["metadata"]["labels"].get(JOB) != gang.name for pod in pods)
-
-
-def end_of(gang: Gang, admin: Client, seconds: float = 180) -> str:
-    """Wait for the end of a TrainJob: Complete or Failed."""
-    return wait_for(f"{gang.name} has ended", partial(gang.outcome, admin), seconds)
-
-
-def ranks_of(history: History, launcher: Body) -> tuple[datetime, list[Body]]:
-    """Return the reports of the ranks of a smoke test, and their time."""
-    [(time, line)] = [(time, line) for time, line in history.log(launcher) if line.startswith("{")]
-    ranks: list[Body] = json.loads(line)["ranks"]
-    return time, ranks
 
 
 @pytest.mark.parametrize("runtime", MPIS)
-def test_a_job_completes_with_the_declared_ranks(runtime: str, submit: Submit, history: History, admin: Client) -> None:
-    gang = submit(f"ranks-{runtime}", runtime, *SMOKE)
+def test_a_job_completes_with_the_declared_ranks(
+    runtime: str, submitter: Submitter, history: History, admin: Client
+) -> None:
+    gang = submitter.submit(f"ranks-{runtime}", runtime, *SMOKE)
     assert end_of(gang, admin) == "Complete", history.pods(gang)
     [launcher], workers = history.pods(gang, "launcher"), history.pods(gang, "node")
     _, ranks = ranks_of(history, launcher)
@@ -89,9 +39,9 @@ def test_a_job_completes_with_the_declared_ranks(runtime: str, submit: Submit, h
 
 
 def test_the_launcher_starts_after_the_readiness_probes_of_all_hosts_succeed(
-    submit: Submit, history: History, admin: Client
+    submitter: Submitter, history: History, admin: Client
 ) -> None:
-    gang = submit("probes", "openmpi-5", *SMOKE)
+    gang = submitter.submit("probes", "openmpi-5", *SMOKE)
     assert end_of(gang, admin) == "Complete", history.pods(gang)
     [launcher] = history.pods(gang, "launcher")
     first = {
@@ -103,9 +53,9 @@ def test_the_launcher_starts_after_the_readiness_probes_of_all_hosts_succeed(
 
 @pytest.mark.parametrize("runtime", ["openmpi-5", "intel-mpi"])
 def test_a_failed_rank_fails_the_job_with_its_exit_code(
-    runtime: str, submit: Submit, history: History, admin: Client
+    runtime: str, submitter: Submitter, history: History, admin: Client
 ) -> None:
-    gang = submit(f"fails-{runtime}", runtime, "mpirun", "sh", "-c", "exit 3")
+    gang = submitter.submit(f"fails-{runtime}", runtime, "mpirun", "sh", "-c", "exit 3")
     assert end_of(gang, admin) == "Failed"
     [launcher] = history.pods(gang, "launcher")
     assert launcher["status"]["phase"] == "Failed"
@@ -114,9 +64,9 @@ def test_a_failed_rank_fails_the_job_with_its_exit_code(
 
 @pytest.mark.parametrize("runtime", ["openmpi-5", "intel-mpi"])
 def test_an_image_without_openssh_fails_the_job_at_once_with_one_message(
-    runtime: str, submit: Submit, history: History, admin: Client
+    runtime: str, submitter: Submitter, history: History, admin: Client
 ) -> None:
-    gang = submit(f"bare-{runtime}", f"{runtime}-bare", *SMOKE)
+    gang = submitter.submit(f"bare-{runtime}", f"{runtime}-bare", *SMOKE)
     assert end_of(gang, admin) == "Failed"
     pods = history.pods(gang)
     assert len(pods) == gang.size - 1, "a pod was replaced, or the launcher started"
@@ -137,15 +87,17 @@ def test_an_image_without_openssh_fails_the_job_at_once_with_one_message(
     assert jobset["status"].get("restarts", 0) == 0
 
 
-def test_a_rank_over_its_memory_limit_is_killed(submit: Submit, history: History, admin: Client) -> None:
-    gang = submit("memory", "openmpi-5", "mpirun", "python3", "-c", "bytearray(3 << 30)")
+def test_a_rank_over_its_memory_limit_is_killed(submitter: Submitter, history: History, admin: Client) -> None:
+    gang = submitter.submit("memory", "openmpi-5", "mpirun", "python3", "-c", "bytearray(3 << 30)")
     assert end_of(gang, admin) == "Failed"
     [launcher] = history.pods(gang, "launcher")
     assert terminated(launcher).items() >= {"exitCode": 137, "reason": "OOMKilled"}.items()
 
 
-def test_the_kubelet_reports_an_image_that_it_cannot_pull(submit: Submit, history: History, admin: Client) -> None:
-    gang = submit("absent", "absent", *SMOKE)
+def test_the_kubelet_reports_an_image_that_it_cannot_pull(
+    submitter: Submitter, history: History, admin: Client
+) -> None:
+    gang = submitter.submit("absent", "absent", *SMOKE)
 
     def reasons() -> set[str] | None:
         waiting = [status_of(pod, "prepare").get("state", {}).get("waiting", {}) for pod in history.states(gang)]
@@ -158,9 +110,9 @@ def test_the_kubelet_reports_an_image_that_it_cannot_pull(submit: Submit, histor
 
 @pytest.mark.parametrize("runtime", MPIS)
 def test_ranks_of_many_hosts_communicate_within_two_minutes(
-    runtime: str, submit: Submit, history: History, admin: Client
+    runtime: str, submitter: Submitter, history: History, admin: Client
 ) -> None:
-    gang = submit(f"many-{runtime}", runtime, *SMOKE, hosts=MANY)
+    gang = submitter.submit(f"many-{runtime}", runtime, *SMOKE, hosts=MANY)
     assert end_of(gang, admin, 600) == "Complete", history.pods(gang, "launcher")
     [launcher] = history.pods(gang, "launcher")
     time, ranks = ranks_of(history, launcher)
