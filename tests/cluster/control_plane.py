@@ -29,6 +29,10 @@ from tests.regulated import regulated_platform
 
 FINISH = "tests.mpigen.dev/finish"
 """The annotation that makes a pod end well."""
+KUBELET = "kubelet"
+"""Starts the name of each real node, and names the kubeconfig file of its programs."""
+REAL = "tests.mpigen.dev/kubelet"
+"""The label of a node with a kubelet. Kwok does not touch such a node or its pods."""
 AUDIT_LOG = "audit.log"
 """The API server's audit log, in the folder of all logs."""
 _OF_KUBERNETES = ("kube-controller-manager", "kube-scheduler")
@@ -112,6 +116,9 @@ def _start_api_server(versions: Versions, processes: Processes, certificates: Ce
         own = secrets.token_hex()
         known.append(f"{own},system:{name},{name}")
         (folder / f"{name}.kubeconfig").write_text(kubeconfig(secure, certificates, own))
+    own = secrets.token_hex()
+    known.append(f'{own},system:node:{KUBELET},{KUBELET},"system:nodes"')
+    (folder / f"{KUBELET}.kubeconfig").write_text(kubeconfig(secure, certificates, own))
     (folder / "tokens.csv").write_text("\n".join(known))
     processes.start("etcd", [program, "etcd", *_etcd(etcd, peer, folder)])
     processes.wait("etcd", lambda: listens(etcd))
@@ -163,6 +170,7 @@ def _apiserver(etcd: int, port: int, folder: Path, certificates: Certificates) -
         "--service-cluster-ip-range=10.0.0.0/24",
         f"--token-auth-file={folder / 'tokens.csv'}",
         "--authorization-mode=RBAC",
+        "--kubelet-preferred-address-types=InternalIP",  # DNS has no names of nodes here
         "--allow-privileged",
         *_audit(folder),
     ]
@@ -205,7 +213,7 @@ def _start_kubelet(versions: Versions, processes: Processes, admin: Path) -> Non
     options = [
         f"--kubeconfig={admin}",
         f"--config={file}",
-        "--manage-all-nodes=true",
+        f"--manage-nodes-with-label-selector=!{REAL}",
         "--node-lease-duration-seconds=0",
     ]
     processes.start("kwok", [build(versions["kwok"]), *options])

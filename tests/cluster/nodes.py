@@ -34,11 +34,12 @@ def _places(pool: Pool, number: int) -> dict[str, str]:
 def add_nodes(client: Client, platform: Platform) -> list[Body]:
     """Create the nodes of a platform and wait until the kubelet made each of them ready."""
     created = [client.create(node).body for node in nodes(platform)]
-    wait_until("every node is ready", lambda: all(map(_is_ready, client.items("v1", "Node"))))
+    wait_until("every node is ready", lambda: all(map(is_ready, client.items("v1", "Node"))))
     return [{"apiVersion": "v1", "kind": "Node", **node} for node in created]
 
 
-def _is_ready(node: Body) -> bool:
+def is_ready(node: Body) -> bool:
+    """Return True if the node is ready for pods."""
     conditions = node.get("status", {}).get("conditions") or []
     tainted = any(taint["key"].startswith("node.kubernetes.io/") for taint in node["spec"].get("taints", []))
     return not tainted and any(found["type"] == "Ready" and found["status"] == "True" for found in conditions)

@@ -75,8 +75,22 @@ def as_argocd_applies(tree: Iterable[Manifest]) -> list[Manifest]:
     return [*in_order(own), *in_order(applied)]
 
 
-def deploy(admin: Client, platform: Platform, tree: list[Manifest], account: Client | None = None) -> Deployed:
-    """Create a platform's nodes and apply a tree, by default with an account that has only the needed rights.
+def deploy(
+    admin: Client,
+    platform: Platform,
+    tree: list[Manifest],
+    account: Client | None = None,
+    *,
+    creates_nodes: bool = True,
+) -> Deployed:
+    """Create a platform's nodes and apply a tree.
+
+    Args:
+        admin: a client that may do everything.
+        platform: the platform of the tree.
+        tree: the objects, in order.
+        account: the client that applies them. Default: an account that has only the needed rights.
+        creates_nodes: False if kubelets create the nodes.
 
     Raises:
         TimeoutError: a namespace of the tree is there already, and does not end.
@@ -84,7 +98,7 @@ def deploy(admin: Client, platform: Platform, tree: list[Manifest], account: Cli
     for found in tree:
         if found.kind == "Namespace":
             wait_until(f"there is no namespace {found.name} from before", partial(is_gone, admin, found.body))
-    nodes = add_nodes(admin, platform)
+    nodes = add_nodes(admin, platform) if creates_nodes else []
     for body in prerequisites(platform):
         admin.apply(body, "tests")
     account = account or gitops_account(admin, platform, tree)

@@ -15,7 +15,7 @@ class Together(LoadScopeScheduling):  # type: ignore[misc]
     """Keep each module on one worker, and modules that share a platform, because each deployment takes long.
 
     Tests of real MPI and of networks stay together too: their jobs are kept between modules, and would not survive a
-    test that restarts Kueue with other settings.
+    test that restarts Kueue with other settings. Tests with a kubelet share its node.
     """
 
     def _split_scope(self, nodeid: str) -> str:
@@ -25,7 +25,7 @@ class Together(LoadScopeScheduling):  # type: ignore[misc]
 def scope_of(nodeid: str) -> str:
     """Return the name that all tests have in common which run on one worker."""
     file = nodeid.partition("::")[0]
-    for folder in ("mpi", "network"):
+    for folder in ("kubelet", "mpi", "network"):
         if file.startswith(f"tests/cluster/{folder}/"):
             return folder
     for platform, modules in _SHARED.items():

@@ -109,7 +109,7 @@ class Gang:
             ended = {"name": "node", "state": {"terminated": {"exitCode": code, "reason": "Error"}}}
             change = {"status": {"phase": "Failed", "containerStatuses": [{**_STATUS, **ended}]}}
             admin.request("PATCH", f"{admin.path_of(identity)}/status", change, _MERGE)
-        return wait_for(f"{self.name} has ended", partial(self._became, admin))
+        return wait_for(f"{self.name} has ended", partial(self.outcome, admin))
 
     def _running(self, admin: Client) -> list[Body] | None:
         pods = admin.items("v1", "Pod", self.namespace)
@@ -117,7 +117,8 @@ class Gang:
         running = [pod for pod in mine if pod["status"]["phase"] == "Running"]
         return running if len(running) == self.size else None
 
-    def _became(self, admin: Client) -> str | None:
+    def outcome(self, admin: Client) -> str | None:
+        """Return Complete or Failed once the TrainJob has ended."""
         conditions = admin.read(self.body).get("status", {}).get("conditions") or []
         true = {found["type"] for found in conditions if found["status"] == "True"}
         return next(iter(true & {"Complete", "Failed"}), None)
