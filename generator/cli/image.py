@@ -114,5 +114,6 @@ def _lines(verdict: Verdict) -> list[str]:
     lines = [f"{verdict.pods}: {answer}"]
     if verdict.unknown:
         names = format_names(verdict.unknown)
-        lines.append(f"note: the image lacks {names}. PATH of the runtime leads to a volume, which must have them.")
+        them = "them" if len(verdict.unknown) > 1 else "it"
+        lines.append(f"note: the image lacks {names}. PATH of the runtime leads to a volume, which must have {them}.")
     return lines

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import posixpath
 import tarfile
-import zlib
 from collections import deque
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
 from generator.documents.messages import shorten
 from generator.errors import InputError, Problem
+from generator.images.archive import AGAIN, FAULTS
 from generator.images.tree import Entry, Folder, Place
 
 USERS: Place = ("etc", "passwd")
@@ -23,7 +23,6 @@ _MOST = 2_000_000
 """The most entries of a layer. Images with PyTorch and CUDA have about 400,000 in all."""
 _LONGEST = 1_000_000  # bytes of /etc/passwd
 _LINKS = 255  # as containerd/continuity fs/path.go allows
-_FAULTS = (tarfile.TarError, EOFError, OSError, ValueError, ArithmeticError, zlib.error)
 _ZSTD = b"\x28\xb5\x2f\xfd"  # RFC 8878, section 3.1.1
 
 
@@ -64,12 +63,11 @@ def read_layer(stream: BinaryIO, name: str, below: Folder) -> Layer:
                 if count > _MOST:
                     raise InputError((Problem(f"has more than {_MOST:,} files", "use a smaller image", name),))
                 _add(layer, archive, member, below, kinds)
-    except _FAULTS as error:
-        raise InputError((Problem(f"is damaged: {shorten(str(error), 200)}", _AGAIN, name),)) from None
+    except FAULTS as error:
+        raise InputError((Problem(f"is damaged: {shorten(str(error), 200)}", AGAIN, name),)) from None
     return layer
 
 
-_AGAIN = "write the image to a folder or archive again"
 _RECOMPRESS = (
     "convert the image: "
     "`skopeo copy --dest-compress-format gzip --dest-force-compress-format docker://IMAGE oci:FOLDER`"

@@ -12,13 +12,14 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
-from generator.documents.messages import format_names
+from generator.documents.messages import escape_control, format_names
 from generator.errors import InputError, Problem
-from generator.images.archive import FolderStore, Store, damaged, open_archive, open_blob, read_json
+from generator.images.archive import Store, damaged, has_blob, open_blob, open_store, read_json
 from generator.images.folder import FolderRoot
 from generator.images.layer import USERS, read_layer
 from generator.images.tree import Folder, Root, Tree, add_layer
 from generator.images.walk import User, Walk
+from generator.objects.fields import mapping, string, strings
 from generator.runtimes.hosts import DEFAULT_USER
 
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -57,27 +58,30 @@ def load_image(reference: str, architecture: str) -> Image:
     Raises:
         InputError: there is no such image, or it is damaged.
     """
-    path, tag = Path(reference), ""
-    if not path.exists() and ":" in reference:
-        name, _, tag = reference.rpartition(":")
-        path = Path(name)
-    if not path.exists():
-        raise InputError((_missing(reference),))
+    path, tag = _split(reference)
     if path.is_dir() and not (path / "index.json").is_file():
         return _root_image(path)
-    store: Store = FolderStore(str(path)) if path.is_dir() else open_archive(path)
-    index = read_json(store, "index.json")
-    if isinstance(index, dict):
-        return _oci_image(store, index, tag, architecture)
-    listed = read_json(store, "manifest.json")
-    if isinstance(listed, list):
-        return _docker_image(store, listed, tag)
+    with open_store(path) as store:
+        index = read_json(store, "index.json")
+        if isinstance(index, dict):
+            return _oci_image(store, index, tag, architecture)
+        listed = read_json(store, "manifest.json")
+        if isinstance(listed, list):
+            return _docker_image(store, listed, tag)
     return _archive_image(path)
 
 
-def _missing(reference: str) -> Problem:
+def _split(reference: str) -> tuple[Path, str]:
+    """Return the path and the tag of a reference. A tag of an archive of Docker has a `:` itself.
+
+    Raises:
+        InputError: there is no such path.
+    """
+    for end in (len(reference), *(place for place, letter in enumerate(reference) if letter == ":")):
+        if end and Path(reference[:end]).exists():
+            return Path(reference[:end]), reference[end + 1 :]
     fix = f"write the image to a folder: `skopeo copy docker://{reference} oci:image`, then name `image`"
-    return Problem("is no file and no folder, and mpigen contacts no registry", fix, reference)
+    raise InputError((Problem("is no file and no folder, and mpigen contacts no registry", fix, reference),))
 
 
 def _root_image(path: Path) -> Image:
@@ -99,10 +103,10 @@ def _oci_image(store: Store, index: Mapping[str, Any], tag: str, architecture: s
     """Return the image of an OCI layout with a tag, for the architecture of the nodes if it has several."""
     tags: dict[str, list[Any]] = {}
     for entry in _list(store, index, "manifests"):
-        tags.setdefault(str((entry.get("annotations") or {}).get(_TAG, "")), []).append(entry)
+        tags.setdefault(string(mapping(entry, "annotations").get(_TAG)), []).append(entry)
     manifests = [*_manifests(store, tags[_choose(store, tags, tag)])]
     if not manifests:
-        raise damaged(store, "the index has no image for Linux")
+        raise damaged(store, "there is no image for Linux in it")
     built = {known: (manifest, config) for known, manifest, config in reversed(manifests)}
     manifest, config = built.get(architecture or "amd64", manifests[0][1:])
     layers = (open_blob(store, layer) for layer in _list(store, manifest, "layers"))
@@ -110,16 +114,21 @@ def _oci_image(store: Store, index: Mapping[str, Any], tag: str, architecture: s
 
 
 def _manifests(store: Store, entries: list[Any], depth: int = 0) -> Iterator[tuple[str, Any, Any]]:
-    """Yield (architecture, manifest, configuration) of each image for Linux in an index, and in the indexes inside."""
+    """Yield (architecture, manifest, configuration) of each image for Linux in an index, and in the indexes inside.
+
+    `docker save` leaves out the files of images for other architectures.
+    """
     for entry in entries:
+        if not has_blob(store, entry):
+            continue
         document = _read_blob(store, entry)
         if "manifests" in document and depth < _DEEPEST:
             yield from _manifests(store, _list(store, document, "manifests"), depth + 1)
         elif "config" in document:
             config = _read_blob(store, document["config"])
-            platform = entry.get("platform") or config
+            platform = mapping(entry, "platform") or config
             if platform.get("os", "linux") == "linux":  # an attestation has `unknown`
-                yield str(platform.get("architecture", "")), document, config
+                yield escape_control(string(platform.get("architecture"))), document, config
 
 
 def _read_blob(store: Store, descriptor: Any) -> dict[str, Any]:
@@ -147,7 +156,7 @@ def _choose(store: Store, tags: Collection[str], tag: str) -> str:
         return next(iter(tags))
     if not tags:
         raise damaged(store, "there is no image in it")
-    known = format_names(sorted(filter(None, tags)))
+    known = format_names(sorted(escape_control(known) for known in tags if known))
     message = f"there is no image with the tag `{tag}`" if tag else "there are several images"
     raise InputError((Problem(f"{message}: the tags are {known}", f"write {store.name}:TAG", store.name),))
 
@@ -157,20 +166,20 @@ def _docker_image(store: Store, listed: list[Any], tag: str) -> Image:
     images: dict[str, Any] = {}
     for entry in listed:
         if isinstance(entry, dict):
-            images |= dict.fromkeys(entry.get("RepoTags") or [""], entry)
+            images |= dict.fromkeys(strings(entry.get("RepoTags")) or ("",), entry)
     entry = images[_choose(store, images, tag)]
-    config = read_json(store, str(entry.get("Config")))
+    config = read_json(store, string(entry.get("Config")))
     if not isinstance(config, dict):
         raise damaged(store, "the configuration of the image is missing")
 
     def layers() -> Iterator[_Blob]:
-        for path in entry.get("Layers") or []:
-            stream = store.open(str(path))
+        for path in strings(entry.get("Layers")):
+            stream = store.open(path)
             if stream is None:
                 raise damaged(store, f"layer `{path}` is missing")
-            yield str(path), stream
+            yield path, stream
 
-    architecture = str(config.get("architecture") or "")
+    architecture = escape_control(string(config.get("architecture")))
     return _image(store, config, layers(), (architecture,) if architecture else ())
 
 
@@ -182,11 +191,11 @@ def _image(store: Store, config: Mapping[str, Any], layers: Iterator[_Blob], arc
             layer = read_layer(stream, f"{store.name}: {name}", top)
         add_layer(top, layer.top)
         users = users if layer.users is None else layer.users
-    settings = config.get("config") if isinstance(config.get("config"), dict) else {}
-    variables = dict(str(text).partition("=")[::2] for text in (settings or {}).get("Env") or [])
+    settings = mapping(config, "config")
+    variables = dict(text.partition("=")[::2] for text in strings(settings.get("Env")))
     return Image(
         Tree(top, {USERS: users}),
         architectures,
         path=variables.get("PATH", DEFAULT_PATH),
-        folder=str((settings or {}).get("WorkingDir") or "/"),
+        folder=string(settings.get("WorkingDir")) or "/",
     )

@@ -59,21 +59,20 @@ def pods_of(runtime: Runtime, manifest: Manifest) -> Iterator[Pod]:
         runtime: the runtime.
         manifest: its TrainingRuntime or ClusterTrainingRuntime.
     """
-    names = {NODE: "worker pods", LAUNCHER: "launcher pod"}
-    for template in pod_templates(manifest):
-        if template.role in names:
-            yield _pod(runtime, template, names[template.role])
+    pods = {template.role: template for template in pod_templates(manifest)}
+    variables = {found.name: found.value for one in pods[LAUNCHER].containers for found in one.variables}
+    for role, name in ((NODE, "worker pods"), (LAUNCHER, "launcher pod")):
+        yield _pod(runtime, pods[role], name, variables.get("PATH", ""))
 
 
-def _pod(runtime: Runtime, template: PodTemplate, name: str) -> Pod:
-    variables = {found.name: found.value for one in template.containers for found in one.variables}
+def _pod(runtime: Runtime, template: PodTemplate, name: str, path: str) -> Pod:
+    """Return the pods of a template. `path` is the PATH of the launcher, which ssh carries to the worker pods."""
     prepare = next((one.body for one in template.init_containers if one.body.get("name") == "prepare"), {})
     security = mapping(template.spec, "securityContext")
     groups = [integer(security.get("fsGroup"), 0), *security.get("supplementalGroups", ())]
-    is_launcher = template.role == LAUNCHER
     return Pod(
         name,
-        image_needs(runtime, variables.get("PATH", "") if is_launcher else "", is_launcher=is_launcher),
+        image_needs(runtime, path, is_launcher=template.role == LAUNCHER),
         tuple(string(mount.get("mountPath")) for mount in mappings(prepare.get("volumeMounts"))),
         integer(security.get("runAsUser"), _OF_NAMESPACE),
         frozenset(groups),
