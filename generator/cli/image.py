@@ -108,12 +108,13 @@ def _facts(verdict: Verdict) -> dict[str, object]:
 
 
 def _lines(verdict: Verdict) -> list[str]:
-    from generator.documents.messages import format_names
+    from generator.runtimes.image_needs import format_program
 
     answer = f"`prepare` fails: {verdict.message}" if verdict.message else "`prepare` accepts the image"
     lines = [f"{verdict.pods}: {answer}"]
     if verdict.unknown:
-        names = format_names(verdict.unknown)
-        them = "them" if len(verdict.unknown) > 1 else "it"
-        lines.append(f"note: the image lacks {names}. PATH of the runtime leads to a volume, which must have {them}.")
+        names = ", ".join(map(format_program, verdict.unknown))
+        lines.append(
+            f"note: the image lacks {names}. PATH of the runtime leads to a volume, which can have the program."
+        )
     return lines

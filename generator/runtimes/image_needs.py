@@ -85,12 +85,13 @@ def lacks_message(runtime: str, needs: Iterable[Need], missing: Iterable[Need]) 
     mpi = next(need.software for need in needs if need.folders)
     lacking = [*missing]
     texts = advice(runtime, mpi)
-    names = ", ".join(f"{', '.join(map(_alternatives, need.programs))} ({need.software})" for need in lacking)
+    names = ", ".join(f"{', '.join(map(format_program, need.programs))} ({need.software})" for need in lacking)
     fixes = [texts.always]
     fixes += [texts.openssh] if any("OpenSSH" in need.software for need in lacking) else []
     fixes += [texts.mpi] if any(need.software == mpi for need in lacking) else []
     return " ".join([f"the image lacks {names}.", *fixes])
 
 
-def _alternatives(program: str) -> str:
+def format_program(program: str) -> str:
+    """Return a program with its alternatives for a message: "`orted` or `prted`"."""
     return " or ".join(f"`{name}`" for name in program.split("|"))

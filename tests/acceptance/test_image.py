@@ -125,15 +125,14 @@ def test_the_nodes_of_the_pool_decide_about_the_architecture(layout: Layout, pla
 def test_a_volume_in_path_can_have_the_mpi(layout: Layout, platform: Path, mpigen: Run) -> None:
     path = layout.write(layout.image([layer_of(*programs("mpirun", "orted", "prted"))]))
     ran = mpigen("image", "check", path, "--runtime", "tools", "--platform", platform)
-    assert (ran.returncode, ran.stdout.splitlines()) == (
-        0,
-        [
-            "worker pods: `prepare` accepts the image",
-            "note: the image lacks `orted|prted`. PATH of the runtime leads to a volume, which must have it.",
-            "launcher pod: `prepare` accepts the image",
-            "note: the image lacks `mpirun` and `orted|prted`. PATH of the runtime leads to a volume, which must have them.",
-        ],
-    )
+    note = "note: the image lacks {}. PATH of the runtime leads to a volume, which can have the program."
+    assert ran.returncode == 0
+    assert ran.stdout.splitlines() == [
+        "worker pods: `prepare` accepts the image",
+        note.format("`orted` or `prted`"),
+        "launcher pod: `prepare` accepts the image",
+        note.format("`mpirun`, `orted` or `prted`"),
+    ]
     assert mpigen("image", "check", path, "--runtime", "openmpi", "--platform", platform).returncode == 1
 
 
