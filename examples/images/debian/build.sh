@@ -21,6 +21,7 @@ blob() {
 }
 
 # OpenSSH makes host keys while it is installed. They would be equal in all containers.
+# shellcheck disable=SC2016  # mmdebstrap replaces $1
 mmdebstrap --quiet --variant=essential --include="openssh-client,openssh-server,$packages" \
   --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/man/*' \
   --customize-hook='rm -f "$1"/etc/ssh/ssh_host_*' \
