@@ -53,17 +53,13 @@ def test_an_unsuitable_image_fails_the_train_job_once(
     set_status(admin, host, "initContainerStatuses", "prepare", ended)
     wait_until("the TrainJob has failed", lambda: condition(admin.read(gang.body), "Failed") is not None)
     job_set = of(admin, "jobset.x-k8s.io/v1alpha2", "JobSet", gang)
-    failed = condition(job_set, "Failed")
-    assert failed, job_set
+    assert condition(job_set, "Failed"), job_set
     assert job_set["status"].get("restarts", 0) == 0
-    jobs = [
-        job for job in admin.items("batch/v1", "Job", gang.namespace) if job["metadata"]["name"].startswith(gang.name)
-    ]
-    reasons = [found["reason"] for job in jobs if (found := condition(job, "Failed"))]
-    messages = [found["message"] for job in jobs if (found := condition(job, "Failed"))]
-    assert reasons == ["PodFailurePolicy"], jobs
-    assert messages[0].startswith(f"Container prepare for pod {gang.namespace}/"), messages
-    assert "failed with exit code 1 matching FailJob rule" in messages[0]
+    jobs = admin.items("batch/v1", "Job", gang.namespace)
+    (failed,) = (found for job in jobs if (found := condition(job, "Failed")))
+    assert failed["reason"] == "PodFailurePolicy"
+    assert failed["message"].startswith(f"Container prepare for pod {gang.namespace}/{gang.name}-node-0-")
+    assert "failed with exit code 1 matching FailJob rule" in failed["message"]
 
 
 def test_a_failed_program_restarts_the_job(gang: Gang, admin: Client) -> None:
