@@ -66,8 +66,8 @@ def check(reference: str, *, name: str, file: Path | None, form: str) -> int:
     server = pool.wiring.known_server if pool.wiring else None
     architecture = next((pod.architecture for pod in pods if pod.architecture), server.architecture if server else "")
     with progress("reading the image"):
-        found = load_image(reference, architecture)
-    verdicts = check_image(found, runtime.name, pool.name, architecture, pods)
+        loaded = load_image(reference, architecture)
+    verdicts = check_image(loaded, runtime.name, pool.name, architecture, pods)
     facts = {"image": reference, "runtime": name, "pods": [_facts(verdict) for verdict in verdicts]}
     show(form, facts, [line for verdict in verdicts for line in _lines(verdict)])
     return ExitCode.FINDINGS if any(verdict.message for verdict in verdicts) else ExitCode.OK

@@ -85,7 +85,7 @@ class _Files:
     def folders(self, need: Need) -> list[str]:
         """Return the folders in which the pod looks for programs, with patterns resolved as a shell does."""
         path = (need.path or self.image.path).split(":")
-        return [found for folder in [*path, *need.folders] for found in self.walk.expand(self._absolute(folder))]
+        return [match for folder in [*path, *need.folders] for match in self.walk.expand(self._absolute(folder))]
 
     def _absolute(self, folder: str) -> str:
         """Return the absolute path of a folder. check.sh looks in `/` for an empty part of PATH."""

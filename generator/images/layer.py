@@ -89,8 +89,8 @@ def _add(
         if not base.startswith(_OF_AUFS):
             folder.removed.add(base.removeprefix(_WHITEOUT))
     elif member.isdir():
-        there = folder.children.get(base)
-        child = there if isinstance(there, Folder) else Folder()
+        earlier = folder.children.get(base)
+        child = earlier if isinstance(earlier, Folder) else Folder()
         child.entry, child.is_implied = _entry(member), False
         folder.children[base] = child
     elif member.islnk():
@@ -133,10 +133,10 @@ def _folder(top: Folder, names: list[str]) -> Folder:
 def _linked(layer: Layer, member: tarfile.TarInfo, below: Folder) -> Entry:
     """Return the entry to which a hard link leads."""
     place = tuple(_names(member.linkname))
-    found = layer.top.find(place) or below.find(place)
-    if not isinstance(found, Entry):
+    target = layer.top.find(place) or below.find(place)
+    if not isinstance(target, Entry):
         raise ValueError(f"the hard link `{member.name}` has no target")  # noqa: TRY004 - of the archive
-    return found
+    return target
 
 
 def _entry(member: tarfile.TarInfo) -> Entry:

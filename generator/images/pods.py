@@ -44,8 +44,8 @@ class Pod:
 
         Source: containerd v2.1.4 pkg/oci/spec_opts.go WithUserID; cri-o v1.34 internal/factory/container/container.go.
         """
-        found = Walk(root, User(self.user, frozenset())).find(f"/{'/'.join(USERS)}")
-        text = root.text(found[0]) if found and found[1].kind == "file" else ""
+        users = Walk(root, User(self.user, frozenset())).find(f"/{'/'.join(USERS)}")
+        text = root.text(users[0]) if users and users[1].kind == "file" else ""
         lines = (line.split(":") for line in text.splitlines())
         groups = (fields[3] for fields in lines if len(fields) > 3 and fields[2] == str(self.user))  # noqa: PLR2004
         group = next(groups, "0")
@@ -60,7 +60,7 @@ def pods_of(runtime: Runtime, manifest: Manifest) -> Iterator[Pod]:
         manifest: its TrainingRuntime or ClusterTrainingRuntime.
     """
     pods = {template.role: template for template in pod_templates(manifest)}
-    variables = {found.name: found.value for one in pods[LAUNCHER].containers for found in one.variables}
+    variables = {variable.name: variable.value for one in pods[LAUNCHER].containers for variable in one.variables}
     for role, name in ((NODE, "worker pods"), (LAUNCHER, "launcher pod")):
         yield _pod(runtime, pods[role], name, variables.get("PATH", ""))
 

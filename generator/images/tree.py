@@ -64,10 +64,10 @@ class Folder:
 
     def find(self, place: Place) -> Entry | Folder | None:
         """Return the child at a place; None if there is none."""
-        found: Entry | Folder | None = self
+        child: Entry | Folder | None = self
         for name in place:
-            found = found.children.get(name) if isinstance(found, Folder) else None
-        return found
+            child = child.children.get(name) if isinstance(child, Folder) else None
+        return child
 
 
 def add_layer(below: Folder, layer: Folder) -> None:
@@ -88,9 +88,9 @@ def add_layer(below: Folder, layer: Folder) -> None:
         for name in upper.removed:
             lower.children.pop(name, None)
         for name, child in upper.children.items():
-            there = lower.children.get(name)
-            if isinstance(there, Folder) and isinstance(child, Folder):
-                pairs.append((there, child))
+            known = lower.children.get(name)
+            if isinstance(known, Folder) and isinstance(child, Folder):
+                pairs.append((known, child))
             else:
                 lower.children[name] = child
 
@@ -109,13 +109,13 @@ class Tree:
 
     def entry(self, place: Place) -> Entry | None:
         """Return the entry at a place; None if there is none."""
-        found = self.top.find(place)
-        return found.entry if isinstance(found, Folder) else found
+        child = self.top.find(place)
+        return child.entry if isinstance(child, Folder) else child
 
     def names(self, place: Place) -> Iterator[str]:
         """Yield the names in the folder at a place."""
-        found = self.top.find(place)
-        yield from found.children if isinstance(found, Folder) else ()
+        child = self.top.find(place)
+        yield from child.children if isinstance(child, Folder) else ()
 
     def text(self, place: Place) -> str:
         """Return the content of a file if it was kept."""

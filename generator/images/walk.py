@@ -63,8 +63,8 @@ class Walk:
 
     def is_program(self, path: str) -> bool:
         """Return True if the user can execute the file at a path: `[ -f PATH ] && [ -x PATH ]` of a shell."""
-        found = self.find(path)
-        return found is not None and found[1].kind == "file" and self.user.may(_RUN, found[1])
+        target = self.find(path)
+        return target is not None and target[1].kind == "file" and self.user.may(_RUN, target[1])
 
     def expand(self, pattern: str) -> list[str]:
         """Return the paths that match an absolute pattern of a shell. A path may not exist: only `*?[` are resolved."""
@@ -76,10 +76,10 @@ class Walk:
 
     def _names(self, path: str, pattern: str) -> list[str]:
         """Return the names in a folder that match a pattern, if the user can read the folder."""
-        found = self.find(path)
-        if not found or found[1].kind != "folder" or not self.user.may(_READ, found[1]):
+        target = self.find(path)
+        if not target or target[1].kind != "folder" or not self.user.may(_READ, target[1]):
             return []
-        names = sorted(self.root.names(found[0]))
+        names = sorted(self.root.names(target[0]))
         return [name for name in names if fnmatchcase(name, pattern) and (pattern[0] == "." or name[0] != ".")]
 
 

@@ -99,7 +99,7 @@ def test_a_hard_link_has_the_permissions_of_its_target() -> None:
         (0o4755, (0, 0), USER, True),
     ],
 )
-def test_permissions_are_those_of_the_user(mode: int, owner: tuple[int, int], user: User, *, runs: bool) -> None:
+def test_permissions_restrict_the_user(mode: int, owner: tuple[int, int], user: User, *, runs: bool) -> None:
     assert (programs(stack(layer_of(file("sh", mode, owner=owner))), user) == {"/sh"}) is runs
 
 
@@ -193,7 +193,7 @@ def test_a_device_is_no_program(kind: bytes) -> None:
         ("", [""]),
     ],
 )
-def test_patterns_of_folders_are_those_of_a_shell(pattern: str, paths: list[str]) -> None:
+def test_a_pattern_of_folders_has_the_matches_of_a_shell(pattern: str, paths: list[str]) -> None:
     members = [folder(f"opt/{name}") for name in ("a", "a/x", "b", ".hidden")]
     tree = stack(layer_of(*members, folder("closed", 0o711), file("closed/x"), file("file")))
     assert Walk(tree, USER).expand(pattern) == paths

@@ -174,7 +174,7 @@ def test_an_index_can_be_damaged(layout: Layout, index: str, message: str) -> No
 
 
 @pytest.mark.parametrize("part", ["manifest", "config", "layer"])
-def test_each_blob_has_its_digest(layout: Layout, part: str) -> None:
+def test_a_changed_or_missing_blob_is_an_error(layout: Layout, part: str) -> None:
     manifest = layout.image([SH])
     path = layout.write(manifest)
     blob = path / "blobs" / manifest["digest"].replace(":", "/")

@@ -63,7 +63,7 @@ def test_an_unsuitable_image_fails_the_train_job_once(
 
 
 def test_a_failed_program_restarts_the_job(gang: Gang, admin: Client) -> None:
-    """The same runtime restarts the job after another failure, so the rule for images ended the other job."""
+    """The runtime restarts a job after another failure, so the rule for images ended the job of the test before."""
     launcher = gang.waves(admin)[-1][0]
     set_status(admin, launcher, "containerStatuses", "node", {"exitCode": 1, "reason": "Error"})
 
