@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,11 +19,9 @@ RUNTIMES = {"openmpi": "openmpi-5", "mpich": "mpich"}
 PYTHON = "3.13"  # of Debian 13
 
 
+@pytest.mark.usefixtures("images")  # which fails or skips if this machine cannot run pods
 @pytest.mark.parametrize("name", RUNTIMES)
-def test_ranks_run_in_an_image_of_debian_packages(
-    name: str, images: Callable[[str], Image], mpigen: Run, tmp_path: Path
-) -> None:
-    assert images  # so this machine can run pods
+def test_ranks_run_in_an_image_of_debian_packages(name: str, mpigen: Run, tmp_path: Path) -> None:
     layout, root = layers.example(name)
     ran = mpigen("image", "check", layout, "--runtime", RUNTIMES[name], "--platform", PLATFORM)
     assert (ran.returncode, ran.stdout) == (
