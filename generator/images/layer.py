@@ -68,10 +68,7 @@ def read_layer(stream: BinaryIO, name: str, below: Folder) -> Layer:
     return layer
 
 
-_RECOMPRESS = (
-    "convert the image: "
-    "`skopeo copy --dest-compress-format gzip --dest-force-compress-format docker://IMAGE oci:FOLDER`"
-)
+_RECOMPRESS = "convert the image: `skopeo copy --dest-compress-format gzip docker://IMAGE oci:image`"
 
 
 def _add(
