@@ -67,6 +67,7 @@ FABRICS = {
 IMAGE = "registry.example.com/mpi:1"
 OPTIONS: dict[str, Any] = {
     "tenants": ["team-a", "team-b"],
+    "sshImage": "registry.example.com/mpi/openssh:1",
     "nodes": 8,
     "processesPerNode": 4,
     "resources": {"cpu": 32, "memory": "128Gi"},

@@ -19,6 +19,7 @@ from generator.cli.checks import checks, explain, plugins
 from generator.cli.compile import compile_command
 from generator.cli.drift import drift
 from generator.cli.expect import expect
+from generator.cli.image import image
 from generator.cli.job import job
 from generator.cli.output import StdoutError, abandon_stdout, emit, show_problems
 from generator.cli.pack import pack
@@ -55,7 +56,7 @@ def mpigen(debug: bool) -> None:
 _COMMANDS = (
     *(init, synth, plan, promote, validate, verify, pack, checks, explain, plugins),
     *(runtimes, fabrics, queues, can_i, reach, policy),
-    *(expect, check_job, audit, drift, compile_command, job),
+    *(expect, check_job, audit, drift, compile_command, job, image),
     *(schema, schemas, completion),
 )
 for _command in _COMMANDS:

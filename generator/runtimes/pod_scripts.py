@@ -12,17 +12,16 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Iterator
 
 from generator.config.model.fabrics import Fabric
 from generator.config.model.pools import Pool
 from generator.config.model.runtimes import RUN, Runtime
 from generator.facts.env import host_variable_patterns
 from generator.facts.names import SSH_PORT
-from generator.facts.programs import Pods, Software, mpi_folders, needed_software
 from generator.facts.table import read_text
 from generator.quantities import ZERO
 from generator.runtimes.hosts import NodeSize, fabric_interfaces
+from generator.runtimes.image_needs import Need, advice, image_needs
 
 RANK = f"{RUN}/bin/rank"
 """The program with which Open MPI starts each rank, to set the variables from which frameworks read the rank."""
@@ -67,34 +66,27 @@ def check_script(runtime: Runtime, path: str, *, is_launcher: bool) -> str:
 
     The arguments are as in `prepare_script`.
     """
-    software = [*runtime_software(runtime, "launcher" if is_launcher else "hosts")]
+    needs = image_needs(runtime, path, is_launcher=is_launcher)
+    of_mpi = [need for need in needs if need.folders]
+    mpi = of_mpi[0]
+    texts = advice(runtime.name, mpi.software)
     lines = [
-        f"runtime={runtime.name}",
         script("check.sh"),
-        *(_need(row) for row in software if not row.mpi),
-        *([f"path={shlex.quote(own_path(path))}"] if path else []),
-        f"folders={shlex.quote('|'.join(mpi_folders()))}",
-        *(_need(row) for row in software if row.mpi),
-        f"report {shlex.quote(next(row.software for row in software if row.mpi))}",
+        *(_need(need) for need in needs if not need.folders),
+        *([f"path={shlex.quote(mpi.path)}"] if mpi.path else []),
+        f"folders={shlex.quote('|'.join(mpi.folders))}",
+        *map(_need, of_mpi),
+        f"always={shlex.quote(texts.always)}",
+        f"openssh={shlex.quote(texts.openssh)}",
+        f"mpi={shlex.quote(texts.mpi)}",
+        f"report {shlex.quote(mpi.software)}",
         "",
     ]
     return "\n".join(lines)
 
 
-def own_path(path: str) -> str:
-    """Return a PATH of the launcher without the folder of mpigen's wrappers."""
-    return path.removeprefix(f"{RUN}/bin:")
-
-
-def runtime_software(runtime: Runtime, pods: Pods) -> Iterator[Software]:
-    """Yield the software that the image of a runtime needs in the pods of one job."""
-    for row in needed_software(runtime.family.mpi, pods, locks_memory=runtime.locks_memory):
-        if not (row.openssh and runtime.ssh_image):
-            yield row
-
-
-def _need(row: Software) -> str:
-    return " ".join(["need", *map(shlex.quote, (row.software, *row.programs))])
+def _need(need: Need) -> str:
+    return " ".join(["need", *map(shlex.quote, (need.software, *need.programs))])
 
 
 def files_script(runtime: Runtime, *, is_launcher: bool) -> str:

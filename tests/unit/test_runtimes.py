@@ -315,7 +315,7 @@ def test_a_deadline_does_not_restart_a_job() -> None:
     assert jobs(body)[1]["template"]["spec"]["activeDeadlineSeconds"] == 60
 
 
-def test_a_job_whose_image_lacks_a_program_does_not_restart() -> None:
+def test_a_job_with_an_unsuitable_image_does_not_restart() -> None:
     body = build(Runtime.model_validate({"name": "r", "pool": "cpu", "restarts": 3, "sshImage": "quay.io/a/b:1"}), CPU)
     rule = body["spec"]["template"]["spec"]["failurePolicy"]["rules"][1]
     (pattern,) = rule["onJobFailureMessagePatterns"]

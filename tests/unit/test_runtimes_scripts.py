@@ -68,7 +68,7 @@ def test_the_files_can_be_written_again(tmp_path: Path, sh: list[str]) -> None:
 
 
 def image(folder: Path, *missing: str, extra: str = "") -> str:
-    """Make a folder with empty programs, without those that are missing, and return its path."""
+    """Make a folder with empty programs, without the missing ones, and return its path."""
     programs = {program for row in read_rows("programs", "programs", Software) for program in row.programs}
     folder.mkdir()
     for program in {*programs, "orted", *filter(None, [extra])} - {*missing}:

@@ -1,6 +1,6 @@
 # Checks that the image has the programs that the pods of the job run. It uses only builtins of the shell.
 set -eu
-runtime=${runtime:?} path=$PATH folders='' missing=''
+path=$PATH folders='' missing=''
 
 # Add the missing programs to `missing`: `need SOFTWARE PROGRAM...`. `|` separates alternatives.
 need() {
@@ -28,13 +28,12 @@ has() {
 }
 
 # Fail if programs are missing, with one message for all of them. The argument is the name of the MPI.
+# `always`, `openssh` and `mpi` are sentences of the message.
 report() {
   [ -n "$missing" ] || return 0
-  fix="Install them in the image of runtime \`$runtime\`, or use another image."
-  case $missing in *OpenSSH*) fix="$fix For OpenSSH, you can set \`sshImage\` of the runtime in platform.yaml instead." ;; esac
-  case $missing in *"($1)"*)
-    fix="$fix If the image has $1 in another folder, add this folder to PATH in \`environment\` of the runtime." ;;
-  esac
-  echo "prepare: the image lacks $missing. The job would start no ranks, so it fails now. $fix" >&2
+  fix=${always:?}
+  case $missing in *OpenSSH*) fix="$fix ${openssh:?}" ;; esac
+  case $missing in *"($1)"*) fix="$fix ${mpi:?}" ;; esac
+  echo "prepare: the image lacks $missing. $fix" >&2
   exit 1
 }

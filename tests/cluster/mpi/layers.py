@@ -26,6 +26,7 @@ _SUITE = "bookworm"
 _LEFT_OUT = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*")
 _MERGED = "--hook-dir=/usr/share/mmdebstrap/hooks/merged-usr"  # else Debian installs all of Perl to merge /usr
 _PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet", "install", "--no-deps", "--no-compile")
+_GZIP = b"\x1f\x8b"
 Command = list[str | Path]
 
 
@@ -59,14 +60,14 @@ def wheel(name: str, prefix: str) -> Path:
     return _layer(name, content, lambda root: _run([*command, f"{root}{prefix}"], root))
 
 
-def python_package(name: str) -> Path:
-    """A package for the Python of Debian's suite, whatever runs us, as `requirements/<name>.txt` pins it.
+def python_package(name: str, version: str = "3.11") -> Path:
+    """A package for a version of Python, by default of Debian's suite, as `requirements/<name>.txt` pins it.
 
     Raises:
         LayerError: pip failed, or the content is not what was pinned.
     """
-    pins, folder = HERE / "requirements" / f"{name}.txt", "/usr/local/lib/python3.11/dist-packages"
-    options = ["--python-version=3.11", "--implementation=cp", "--platform=manylinux2014_x86_64"]
+    pins, folder = HERE / "requirements" / f"{name}.txt", f"/usr/local/lib/python{version}/dist-packages"
+    options = [f"--python-version={version}", "--implementation=cp", "--platform=manylinux2014_x86_64"]
     command = [*_PIP, "--only-binary=:all:", *options, "--require-hashes", "--requirement", str(pins), "--target"]
     content = [pins.read_text(), folder, *options]
     return _layer(name, content, lambda root: _run([*command, f"{root}{folder}"], root))
@@ -125,6 +126,19 @@ def openssh() -> Path:
         shutil.copytree(system / "image", root, dirs_exist_ok=True)
 
     return _layer("openssh", content, make)
+
+
+def example(name: str) -> tuple[Path, Path]:
+    """Return an OCI layout that `examples/images/debian` builds, and the root filesystem in it.
+
+    Raises:
+        LayerError: mmdebstrap failed.
+    """
+    recipe = ROOT / "examples/images/debian/build.sh"
+    layout = _layer(f"{name}-layout", [recipe.read_text()], lambda root: _run([recipe, name, root], root))
+    (archive,) = (path for path in (layout / "blobs/sha256").iterdir() if path.read_bytes()[:2] == _GZIP)
+    content = [layout.name, "root"]
+    return layout, _layer(f"{name}-root", content, lambda root: _run(["tar", "-xf", archive, "-C", root], root))
 
 
 def _copy(source: Path, found: list[Path], root: Path) -> None:

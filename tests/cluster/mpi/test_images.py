@@ -36,8 +36,9 @@ def test_an_image_without_openssh_fails_at_once_with_one_message(
     assert time.monotonic() - started < AT_MOST
     host = job.waves[0][0]
     assert outcome.codes == {(host["metadata"]["name"], "prepare"): 1}
-    log = outcome.log(host, "prepare")
-    assert log == (
+    message = outcome.messages[host["metadata"]["name"], "prepare"]
+    assert message == outcome.log(host, "prepare")
+    assert message == (
         "prepare: the image lacks `/usr/sbin/sshd` (OpenSSH server), `ssh` (OpenSSH client). The job would start no "
         f"ranks, so it fails now. Install them in the image of runtime `{runtime}`, or use another image. For OpenSSH, "
         "you can set `sshImage` of the runtime in platform.yaml instead.\n"
