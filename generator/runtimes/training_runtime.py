@@ -189,10 +189,10 @@ def _failure_policy(runtime: Runtime) -> Body | None:
     """Return the JobSet policy that restarts a failed job; None for no restarts.
 
     Restarts of a resilient job whose pods Kubernetes stopped do not count. The first rule with a matching Job applies,
-    and a Job without a rule counts. A restart does not help a job after its deadline, or a job with an unsuitable image. The Job controller writes the
-    message with the name of the init container (kubernetes v1.34.2 pkg/controller/job/pod_failure_policy.go
-    matchPodFailurePolicy), and JobSet compares it with the pattern (jobset v0.12.0 and v0.11.1
-    pkg/controllers/failure_policy.go ruleIsApplicable).
+    and a failure without a rule counts. A restart does not help a job after its deadline, or a job with an unsuitable
+    image. The Job controller writes the message with the name of the container (kubernetes v1.34.2
+    pkg/controller/job/pod_failure_policy.go matchPodFailurePolicy), and JobSet compares it with the pattern (jobset
+    v0.12.0 and v0.11.1 pkg/controllers/failure_policy.go ruleIsApplicable).
     """
     if not runtime.restarts and runtime.resilience is None:
         return None
@@ -240,9 +240,9 @@ def _pod_failure_policy(parts: PodParts, *, is_launcher: bool) -> Body:
     """Return the policy that fails the Job at once if an init container of mpigen fails.
 
     Retries would block the nodes of the other pods. The rules of a policy also match init containers (kubernetes
-    v1.34.2 pkg/controller/job/pod_failure_policy.go). A Job of a resilient runtime also fails if Kubernetes stops a pod,
-    so that JobSet restarts all pods together: a drain, preemption and a lost node set the condition DisruptionTarget
-    (pkg/apis/core/types.go), and a deletion shows only in the exit code.
+    v1.34.2 pkg/controller/job/pod_failure_policy.go). A Job of a resilient runtime also fails if Kubernetes stops a
+    pod, so that JobSet restarts all pods together. A drain, a preemption and the loss of a node set the condition
+    DisruptionTarget (k8s.io/api v0.34.2 core/v1/types.go). The deletion of a pod shows only in its exit code.
     """
     names = [check["name"] for check in own_checks(parts, is_launcher=is_launcher)]
     failed = [{"containerName": name, "operator": "NotIn", "values": [0]} for name in names]

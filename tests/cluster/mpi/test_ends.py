@@ -1,4 +1,4 @@
-"""Stop pods of jobs while they run, with real processes: ranks save in their grace period, and no stopped job is Complete."""
+"""Stop pods of running jobs, with real processes: ranks save in their grace period, and no stopped job is Complete."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Stage:
         files = sorted((self.claim / "job").glob("saved-*"))
         return {file.name: [float(line) for line in file.read_text().splitlines()] for file in files}
 
-    def run(  # noqa: PLR0913 - all parts of one run
+    def run(
         self,
         runtime: str,
         command: Sequence[str],
@@ -143,11 +143,12 @@ def test_a_stopped_job_resumes_and_ends_with_the_result_of_an_undisturbed_job(ru
 def undisturbed(ranks: int) -> int:
     """Return the result of train.py without MPI and without an interruption."""
 
-    def step(values: Sequence[int], _: int) -> Sequence[int]:
+    def step(values: list[int], _: int) -> list[int]:
         total = sum(value * (rank + 1) for rank, value in enumerate(values)) % 1_000_003
         return [total + rank for rank in range(ranks)]
 
-    return sum(reduce(step, range(STEPS), range(ranks)))
+    values = [*range(ranks)]
+    return sum(reduce(step, range(STEPS), values))
 
 
 @pytest.mark.parametrize("runtime", ["openmpi-5", "mpich"])
