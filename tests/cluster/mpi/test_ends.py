@@ -19,6 +19,7 @@ from tests.cluster.mpi.images import Image
 from tests.cluster.mpi.offline import OfflineJob, manifests_of
 from tests.cluster.mpi.plans import Deletion
 from tests.cluster.mpi.runner import Outcome, Surroundings
+from tests.cluster.mpi.test_trees import CHAINS
 from tests.conftest import ROOT
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
@@ -123,6 +124,14 @@ def test_every_rank_of_the_job_gets_term_once_and_its_time_to_save(
     assert {len(received) for received in times.values()} == {1}, f"a rank got TERM twice: {times}"
     signals = [received for (received,) in times.values()]
     assert max(signals) - min(signals) < LATE, times
+
+
+@pytest.mark.parametrize("runtime", [mpi for mpi, variables in CHAINS.items() if variables])
+def test_a_stopped_host_behind_another_host_reaches_all_ranks(runtime: str, stage: Stage) -> None:
+    """The launcher starts one host, which starts the other."""
+    outcome = stage.run(runtime, RANKS, HOSTS[1:], **CHAINS[runtime])
+    assert_stopped(outcome, HOSTS[1:])
+    assert [len(received) for received in stage.saved.values()] == [1] * len(DELETED["all pods"]), str(outcome)
 
 
 @pytest.mark.parametrize("runtime", MPIS)
