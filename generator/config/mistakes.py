@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
+from pydantic.alias_generators import to_snake
 from pydantic_core import ErrorDetails
 
 from generator.documents.load import Document
@@ -88,7 +89,7 @@ def _translate(detail: ErrorDetails, model: type[BaseModel], prefix: Steps, *, b
     path = tuple(step for step in detail["loc"] if step not in _MARKERS)
     message, fix = _describe(detail, path, model)
     if by_name and detail["type"] == "extra_forbidden" and (parent := _model_at(model, path[:-1])):
-        fix = suggest(str(path[-1]), parent.model_fields)
+        _, fix = _removed(parent, str(path[-1])) or ("", suggest(str(path[-1]), parent.model_fields))
     context = detail.get("ctx", {})
     section = (*prefix, *path[: len(path) - context.get("depth", 0)])
     reads = tuple((*section, field) for field in context.get("reads", ()))
@@ -132,8 +133,16 @@ def _describe_missing(_: ErrorDetails, path: Steps, model: type[BaseModel]) -> t
 
 def _describe_unknown(_: ErrorDetails, path: Steps, model: type[BaseModel]) -> tuple[str, str]:
     parent = _model_at(model, path[:-1])
+    if parent and (removed := _removed(parent, str(path[-1]))):
+        return removed
     fields = [info.alias or name for name, info in parent.model_fields.items()] if parent else []
     return f"there is no field {format_value(str(path[-1]))} here", suggest(str(path[-1]), fields)
+
+
+def _removed(parent: type[BaseModel], name: str) -> tuple[str, str] | None:
+    """Return the message and the fix for a field of earlier releases, in YAML or in Python; None for other names."""
+    removed: Mapping[str, tuple[str, str]] = getattr(parent, "removed_fields", {})
+    return next((texts for field, texts in removed.items() if name in (field, to_snake(field))), None)
 
 
 def _describe_choice(detail: ErrorDetails, path: Steps, _: type[BaseModel]) -> tuple[str, str]:

@@ -27,6 +27,7 @@ class Mpi:
     name: str
     libraries: tuple[str, ...]
     rank_variables: tuple[str, ...]
+    daemons: str
     bandwidth_test: str
 
 

@@ -159,6 +159,9 @@ RUNTIME_LABEL = "mpigen.dev/runtime"
 JOB_LABEL = "jobset.sigs.k8s.io/jobset-name"
 """Label of a pod, set by JobSet: the name of the TrainJob."""
 
+CHECKPOINT = "MPIGEN_CHECKPOINT"
+"""Variable of all ranks: the folder of the job on the checkpoint claim of its runtime."""
+
 EXCLUSIVE_TOPOLOGY = "alpha.jobset.sigs.k8s.io/exclusive-topology"
 """Annotation of a JobSet or of the Job template of a replicated job: each Job gets a topology domain of its own."""
 

@@ -265,9 +265,9 @@ def _share_nics(platform: Platform, runtime: Runtime, far: Reach) -> str:
     fabric = fabric_of(runtime, platform.pool(runtime.pool))
     if fabric is None or not any(resource in far.reason for resource in fabric.requests):
         return ""
-    field = f"`podsPerNode` of fabric `{fabric.name}`" if fabric.can_share_nics else f"`resources` of runtime `{runtime.name}`"
-    how = "let more pods use a NIC with" if fabric.can_share_nics else "request fewer NICs in"
-    return f", or ask a platform admin to {how} {field}"
+    if fabric.can_share_nics:
+        return f", or ask a platform admin to let more pods use a NIC with `podsPerNode` of fabric `{fabric.name}`"
+    return f", or ask a platform admin to request fewer NICs in `resources` of runtime `{runtime.name}`"
 
 
 def _word_problems(request: Request) -> Iterator[Problem]:

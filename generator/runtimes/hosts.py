@@ -30,8 +30,8 @@ SHARED_MEMORY_SHARE = Fraction(1, 8)
 """The size of /dev/shm as a part of a pod's memory. The kubelet counts files in /dev/shm as memory of the container."""
 
 LAUNCHER_REQUESTS = {"cpu": parse("1"), "memory": parse("2Gi")}
-"""Requests of a separate launcher pod that starts up to 64 daemons itself. It runs `mpirun`, and for each daemon two ssh
-and two shells, which take 0.4 s of a core to start and 4 MiB of memory. It runs no rank."""
+"""Requests of a separate launcher pod that starts up to 64 daemons itself. It runs `mpirun`, and for each daemon two
+ssh and two shells, which take 0.4 s of a core to start and 4 MiB of memory. It runs no rank."""
 _FLAT = ("mpich",)
 """MPIs whose launcher starts the daemons of all hosts. Open MPI starts 64, which start the others (prrte v3.0.11
 src/rml/rml.c, `radix`)."""

@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from generator.config.model.runtimes import RUN, Runtime
 from generator.facts.programs import Pods, Software, mpi_folders, needed_software
 
+PATH = f"{RUN}/bin:{RUN}/image:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+"""PATH of a launcher pod: mpigen's `mpirun`, programs that set the PATH of the image, and the usual folders."""
+
 
 @dataclass(frozen=True, slots=True)
 class Need:
@@ -39,7 +42,8 @@ def image_needs(runtime: Runtime, path: str, *, is_launcher: bool) -> list[Need]
     """
     rows = [*_software(runtime, "launcher" if is_launcher else "hosts")]
     common = [Need(row.software, row.programs) for row in rows if not row.mpi]
-    path = path.removeprefix(f"{RUN}/bin:")  # the folder of mpigen's wrappers of mpirun
+    # mpigen's `mpirun`, in /run/mpi/bin, looks for the `mpirun` of the image on the rest of PATH.
+    path = "" if path == PATH else path.removeprefix(f"{RUN}/bin:")
     return common + [Need(row.software, row.programs, path, mpi_folders()) for row in rows if row.mpi]
 
 

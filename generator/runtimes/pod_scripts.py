@@ -17,11 +17,12 @@ from generator.config.model.fabrics import Fabric
 from generator.config.model.pools import Pool
 from generator.config.model.runtimes import RUN, Runtime
 from generator.facts.env import host_variable_patterns
+from generator.facts.families import MPI
 from generator.facts.names import SSH_PORT
 from generator.facts.table import read_text
 from generator.quantities import ZERO
 from generator.runtimes.hosts import NodeSize, fabric_interfaces
-from generator.runtimes.image_needs import Need, advice, image_needs
+from generator.runtimes.image_needs import PATH, Need, advice, image_needs
 
 RANK = f"{RUN}/bin/rank"
 """The program with which Open MPI starts each rank, to set the variables from which frameworks read the rank."""
@@ -35,13 +36,19 @@ HOSTFILE = "/etc/mpi/hostfile"
 """The hostfile that Trainer mounts into the launcher pod."""
 HYDRA_HOSTFILE = f"{RUN}/hostfile"
 """The hostfile of Trainer in the format of Hydra, the launcher of MPICH and Intel MPI."""
-PATH = f"{RUN}/bin:/opt/mpi/bin:/opt/intel/oneapi/mpi/latest/bin:/usr/local/bin:/usr/local/sbin:/usr/bin:/usr/sbin:/bin"
-"""PATH of a launcher pod with Hydra: `mpirun` in /run/mpi/bin precedes the `mpirun` of the image."""
-_LAUNCHERS = ("mpirun", "mpiexec", "mpiexec.hydra")
+STOP = f"{RUN}/bin/stop"
+"""The preStop hook of the pods."""
+STOPPED = 75
+"""The exit code of the launcher and of worker pods that Kubernetes stopped (EX_TEMPFAIL of sysexits.h)."""
+_OTHER_FOLDERS = "/usr/local/mpi/bin:/opt/mpi/bin:/opt/amazon/openmpi/bin:/opt/intel/oneapi/mpi/latest/bin"
+"""Where `mpirun` may be if the PATH of the image lacks its folder."""
+_LAUNCHERS = {"openmpi": ("mpirun", "mpiexec"), "hydra": ("mpirun", "mpiexec", "mpiexec.hydra")}
+DEFAULT_GRACE = 30
+"""Default of `terminationGracePeriodSeconds`: kubernetes v1.34.2 pkg/apis/core/v1/defaults.go, SetDefaults_PodSpec."""
 
 DNS_PATIENCE = 120
-"""Seconds that a launcher waits for the names of pods that are ready. DNS has a name seconds after the pod is ready, but a
-resolver between them may remember that it was missing."""
+"""Seconds that a launcher waits for the names of pods that are ready. DNS has a name seconds after the pod is ready,
+but a resolver between them may remember that it was missing."""
 
 
 def script(name: str) -> str:
@@ -89,6 +96,11 @@ def _need(need: Need) -> str:
     return " ".join(["need", *map(shlex.quote, (need.software, *need.programs))])
 
 
+def wrapped_path(path: str) -> str:
+    """Return a PATH of the launcher that finds mpigen's `mpirun` first."""
+    return f"{RUN}/bin:{path.removeprefix(f'{RUN}/bin:')}"
+
+
 def files_script(runtime: Runtime, *, is_launcher: bool) -> str:
     """Return the part of the script of `prepare` that writes the files in /run/mpi."""
     parts = [
@@ -97,6 +109,7 @@ def files_script(runtime: Runtime, *, is_launcher: bool) -> str:
         _written("ssh_config"),
         _file("environment.sh", f"{_host_patterns()}\n{script('environment/environment.sh')}"),
         _written("environment/connect.sh", "bin/connect"),
+        _file("bin/stop", stop_script(runtime, is_launcher=is_launcher)),
     ]
     if not is_launcher:
         parts += [
@@ -109,8 +122,11 @@ def files_script(runtime: Runtime, *, is_launcher: bool) -> str:
         parts.append(_written("rank.sh", "bin/rank"))
     if runtime.locks_memory:
         parts.append(_written("lock.sh", "bin/lock"))
-    if runtime.family.mpi != "openmpi" and is_launcher:
-        parts += [script("hydra.sh"), *(_written("mpirun.sh", f"bin/{name}") for name in _LAUNCHERS)]
+    if is_launcher:
+        has_hydra = runtime.family.mpi != "openmpi"
+        parts += [f"path='{PATH}'\n{script('path.sh')}", *([script("hydra.sh")] if has_hydra else [])]
+        names = _LAUNCHERS["hydra" if has_hydra else "openmpi"]
+        parts += [_file(f"bin/{name}", mpirun_script(has_hydra=has_hydra)) for name in names]
     return "\n".join(parts)
 
 
@@ -122,6 +138,25 @@ def sshd_script(runtime: Runtime) -> str:
 def runtime_sshd(runtime: Runtime) -> str:
     """Return the path of sshd in the pods: that of the image, or of the image that `sshImage` names."""
     return f"{OPENSSH}/sshd" if runtime.ssh_image else SSHD
+
+
+def stop_script(runtime: Runtime, *, is_launcher: bool) -> str:
+    """Return the script of the preStop hook, which tells all ranks of the job to end and waits for them."""
+    grace = runtime.termination_grace_period_seconds
+    numbers = {
+        "grace": DEFAULT_GRACE if grace is None else grace,
+        "daemons": f"'{MPI[runtime.family.mpi].daemons}'",
+        "is_launcher": "yes" if is_launcher else "",
+        "ssh": f"{OPENSSH}/ssh" if runtime.ssh_image else "ssh",
+    }
+    first, _, rest = script("stop.sh").partition("\n")
+    return "\n".join([first, *(f"{name}={value}" for name, value in numbers.items()), rest])
+
+
+def mpirun_script(*, has_hydra: bool) -> str:
+    """Return the program that precedes `mpirun` of the image: mpirun.sh sets its arguments, launch.sh its exit code."""
+    arguments = script("mpirun.sh") if has_hydra else ""
+    return f"#!{RUN}/sh\npath='{PATH}' others='{_OTHER_FOLDERS}'\n{arguments}{script('launch.sh')}"
 
 
 def _written(name: str, target: str = "", sshd: str = SSHD) -> str:

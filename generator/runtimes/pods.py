@@ -54,11 +54,13 @@ from generator.runtimes.hosts import (
 )
 from generator.runtimes.pod_scripts import (
     OPENSSH,
+    STOP,
     devices_script,
     fabric_script,
     hosts_script,
     prepare_script,
     sshd_script,
+    wrapped_path,
 )
 
 
@@ -163,6 +165,7 @@ def launcher_pod(parts: PodParts) -> Body:
     A failed pod does not restart, so that its log remains.
     """
     is_host = not parts.runtime.has_separate_launcher
+    environment = {name: _in_launcher(name, value) for name, value in parts.environment.items()}
     resources, added = launcher_resources(parts.runtime, parts.pool, parts.size), parts.additions.get("launcher", NONE)
     pod = _pod(
         parts,
@@ -174,9 +177,14 @@ def launcher_pod(parts: PodParts) -> Body:
             *added_init_containers(added, parts.defaults),
             _wait_for_hosts(parts),
         ],
-        container=_main_container(parts, resources, parts.environment, is_host=is_host),
+        container=_main_container(parts, resources, environment, is_host=is_host),
     )
     return extend_pod(pod, added, parts.defaults)
+
+
+def _in_launcher(name: str, value: EnvValue) -> EnvValue:
+    """Return the value of a variable of the launcher, in which mpigen's `mpirun` is first on PATH."""
+    return wrapped_path(value) if name == "PATH" and isinstance(value, str) else value
 
 
 def _pod(
@@ -257,6 +265,7 @@ def _main_container(
         "resources": _resources(parts, resources, is_host=is_host),
         "volumeMounts": _volume_mounts(parts, is_host=is_host),
         "env": to_env(environment),
+        "lifecycle": {"preStop": {"exec": {"command": [STOP]}}},
     }
 
 
@@ -303,8 +312,8 @@ def _fabric_annotations(parts: PodParts) -> Body:
 def _pod_security(parts: PodParts, *, is_host: bool) -> Body:
     """Return the pod's security context. Pod Security `restricted` and SCC restricted-v2 allow its supplemental groups.
 
-    Without `OnRootMismatch`, the kubelet changes the group of each file of a volume at each start, which takes minutes for
-    a data set of millions of files (kubernetes v1.34.2 pkg/volume/volume_linux.go, skipPermissionChange).
+    Without `OnRootMismatch`, the kubelet changes the group of each file of a volume at each start, which takes minutes
+    for a data set of millions of files (kubernetes v1.34.2 pkg/volume/volume_linux.go, skipPermissionChange).
 
     Source: cluster-kube-apiserver-operator bindata/bootkube/scc-manifests/…scc-restricted-v2.yaml.
     """
@@ -434,7 +443,7 @@ def _prepare(parts: PodParts, *, is_launcher: bool) -> Body:
 
 
 def _wait_for_hosts(parts: PodParts) -> Body:
-    """Return the container that waits until DNS has the names of all hosts, and in a gang until ssh reaches the hosts."""
+    """Return the container that waits until DNS has the names of all hosts, and in a gang until ssh reaches them."""
     ssh = [*_RUN_MOUNTS, _KEY_MOUNT] if parts.runtime.gang != "kueue" else []
     return {
         **_init_container(parts, "hosts", hosts_script(parts.runtime, parts.patience)),

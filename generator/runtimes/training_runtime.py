@@ -24,11 +24,12 @@ from generator.config.model.pools import Pool
 from generator.config.model.runtimes import HOME, Runtime, fabric_of
 from generator.facts.devices import DeviceKind
 from generator.facts.env import Case, data_library, job_environment
-from generator.facts.names import FRAMEWORK, STEP, SUPPORT
+from generator.facts.names import CHECKPOINT, FRAMEWORK, JOB_LABEL, STEP, SUPPORT
 from generator.manifests import Body, omit_none
-from generator.runtimes.additions import NONE, EnvValue, Volume, extend_job
+from generator.runtimes.additions import MAIN, NONE, EnvValue, PodField, Volume, extend_job
 from generator.runtimes.hosts import DEFAULT_HOSTS, DEFAULT_PATIENCE, NodeSize, fabric_interfaces, node_size
-from generator.runtimes.pod_scripts import HOSTFILE, HYDRA_HOSTFILE, LOCK, OPENSSH, PATH, RANK
+from generator.runtimes.image_needs import PATH
+from generator.runtimes.pod_scripts import HOSTFILE, HYDRA_HOSTFILE, LOCK, OPENSSH, RANK, STOPPED
 from generator.runtimes.pods import PodParts, declared_volume, launcher_pod, node_pod, own_checks
 
 
@@ -68,11 +69,21 @@ def pod_parts(runtime: Runtime, pool: Pool, cluster: Cluster, *, patience: int, 
         cluster,
         fabric,
         size,
-        environment=launcher_environment(runtime, size, pool.device, fabric, pool.own_environment),
-        volumes=tuple(map(declared_volume, runtime.volumes)),
+        environment={
+            **_checkpoint_variables(runtime),
+            **launcher_environment(runtime, size, pool.device, fabric, pool.own_environment),
+        },
+        volumes=tuple(map(declared_volume, filter(None, (*runtime.volumes, runtime.checkpoint_volume)))),
         patience=patience,
         residency=residency,
     )
+
+
+def _checkpoint_variables(runtime: Runtime) -> dict[str, EnvValue]:
+    """Return the variables with the name of the job and with the folder of its checkpoints, in which a job resumes."""
+    volume = runtime.checkpoint_volume
+    job = PodField(f"metadata.labels['{JOB_LABEL}']")
+    return {"MPIGEN_JOB": job, CHECKPOINT: f"{volume.mount_path}/$(MPIGEN_JOB)"} if volume else {}
 
 
 def build_runtimes(parts: PodParts, namespaces: Sequence[str]) -> list[Body]:
@@ -178,11 +189,14 @@ def _training_runtime(parts: PodParts, namespace: str | None) -> Body:
 def _failure_policy(runtime: Runtime) -> Body | None:
     """Return the JobSet policy that restarts a failed job; None for no restarts.
 
-    A restart does not help a job after its deadline, or a job with an unsuitable image. The Job controller writes the
-    message with the name of the init container (kubernetes v1.34.2 pkg/controller/job/pod_failure_policy.go
-    matchPodFailurePolicy), and JobSet compares it with the pattern (jobset v0.12.0 and v0.11.1
-    pkg/controllers/failure_policy.go ruleIsApplicable).
+    Restarts of a resilient job whose pods Kubernetes stopped do not count. The first rule with a matching Job applies,
+    and a failure without a rule counts. A restart does not help a job after its deadline, or a job with an unsuitable
+    image. The Job controller writes the message with the name of the container (kubernetes v1.34.2
+    pkg/controller/job/pod_failure_policy.go matchPodFailurePolicy), and JobSet compares it with the pattern (jobset
+    v0.12.0 and v0.11.1 pkg/controllers/failure_policy.go ruleIsApplicable).
     """
+    if not runtime.restarts and runtime.resilience is None:
+        return None
     at_deadline = {"name": "deadline", "action": "FailJobSet", "onJobFailureReasons": ["DeadlineExceeded"]}
     for_image = {
         "name": "image",
@@ -190,7 +204,17 @@ def _failure_policy(runtime: Runtime) -> Body | None:
         "onJobFailureReasons": ["PodFailurePolicy"],
         "onJobFailureMessagePatterns": ["^Container (openssh|prepare) for pod "],
     }
-    return {"maxRestarts": runtime.restarts, "rules": [at_deadline, for_image]} if runtime.restarts else None
+    stopped = {
+        "name": "stopped",
+        "action": "RestartJobSetAndIgnoreMaxRestarts",
+        "onJobFailureReasons": ["PodFailurePolicy"],
+        "onJobFailureMessagePatterns": [
+            "^Pod [^ ]+ has condition DisruptionTarget ",
+            f"^Container {MAIN} for pod [^ ]+ failed with exit code {STOPPED} ",
+        ],
+    }
+    rules = [at_deadline, for_image, *([stopped] if runtime.resilience else [])]
+    return {"maxRestarts": runtime.restarts or 0, "rules": rules}
 
 
 def _node_job(parts: PodParts) -> Body:
@@ -217,11 +241,18 @@ def _pod_failure_policy(parts: PodParts, *, is_launcher: bool) -> Body:
     """Return the policy that fails the Job at once if an init container of mpigen fails.
 
     Retries would block the nodes of the other pods. The rules of a policy also match init containers (kubernetes
-    v1.34.2 pkg/controller/job/pod_failure_policy.go).
+    v1.34.2 pkg/controller/job/pod_failure_policy.go). A Job of a resilient runtime also fails if Kubernetes stops a
+    pod, so that JobSet restarts all pods together. A drain, a preemption and the loss of a node set the condition
+    DisruptionTarget (k8s.io/api v0.34.2 core/v1/types.go). The deletion of a pod shows only in its exit code.
     """
     names = [check["name"] for check in own_checks(parts, is_launcher=is_launcher)]
     failed = [{"containerName": name, "operator": "NotIn", "values": [0]} for name in names]
-    return {"rules": [{"action": "FailJob", "onExitCodes": codes} for codes in failed]}
+    rules: list[Body] = [{"action": "FailJob", "onExitCodes": codes} for codes in failed]
+    if parts.runtime.resilience:
+        stopped = {"containerName": MAIN, "operator": "In", "values": [STOPPED]}
+        disrupted = {"type": "DisruptionTarget", "status": "True"}
+        rules += [{"action": "FailJob", "onPodConditions": [disrupted]}, {"action": "FailJob", "onExitCodes": stopped}]
+    return {"rules": rules}
 
 
 def _launcher_job(parts: PodParts) -> Body:

@@ -144,7 +144,9 @@ def test_hydra_reads_the_hosts_of_trainer(tmp_path: Path, sh: list[str], family:
     assert (run / "hostfile").read_text() == f"{os.uname().nodename}:8\njob-node-0-0.job:8\njob-node-0-1.job:8\n"
 
 
-def wait_for_hosts(folder: Path, sh: list[str], patience: int, *, gang: bool = True, **programs: str) -> tuple[int, list[str]]:
+def wait_for_hosts(
+    folder: Path, sh: list[str], patience: int, *, gang: bool = True, **programs: str
+) -> tuple[int, list[str]]:
     """Run the waiting script with replaced programs; return its exit code and the sorted lines of its output."""
     for name, text in {"ssh": "", "getent": "", **programs, "sleep": ""}.items():
         (folder / name).write_text(f"#!/bin/sh\n{text}\n")
@@ -184,9 +186,10 @@ def test_a_launcher_that_times_out_reports_each_host_and_the_reason(tmp_path: Pa
     assert (code, lines) == (
         1,
         sorted(
-            f"the launcher did not reach `{host}` within 0 s: {reason}. mpirun would start no rank on this host, so the "
-            "launcher stops and the job fails. Read the log of the pod whose name starts with "
-            f"`{host.partition('.')[0]}`, and check that NetworkPolicies allow DNS, and ssh between the pods of the job."
+            f"the launcher did not reach `{host}` within 0 s: {reason}. mpirun would start no rank on this host, so "
+            "the launcher stops and the job fails. Read the log of the pod whose name starts with "
+            f"`{host.partition('.')[0]}`, and check that NetworkPolicies allow DNS, and ssh between the pods of the "
+            "job."
             for host, reason in reasons.items()
         ),
     )

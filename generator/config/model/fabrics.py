@@ -197,10 +197,10 @@ class Fabric(Section):
     appends the rail, such as `_rail0`. mpigen rejects this field for macvlan on Ethernet, whose interfaces are no
     resource."""
     per_node: Count = 1
-    """The number of NICs of one node. By default, a worker pod with all accelerators of a node gets all of these NICs. A
-    pod with a part of the accelerators gets the same part of the NICs, rounded down, but at least one of each extended
-    resource of the fabric (`resource`). On a pool with MIG, it gets one of each. Default: the number of `server`, else
-    1."""
+    """The number of NICs of one node. By default, a worker pod with all accelerators of a node gets all of these NICs.
+    A pod with a part of the accelerators gets the same part of the NICs, rounded down, but at least one of each
+    extended resource of the fabric (`resource`). On a pool with MIG, it gets one of each. Default: the number of
+    `server`, else 1."""
     pods_per_node: Count = 1
     """The number of pods on one node that can use the fabric at the same time: the number of virtual functions of each
     NIC (`numVfs`), or the number of pods that share a device (`rdmaHcaMax`). Only 1 is valid for `attach: host-device`,

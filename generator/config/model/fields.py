@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, NoReturn, Protocol, Self, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -66,6 +66,8 @@ class Section(BaseModel):
         validate_by_alias=True,
         use_attribute_docstrings=True,
     )
+    removed_fields: ClassVar[Mapping[str, tuple[str, str]]] = {}
+    """The name of a field of earlier releases in YAML → the message and the fix of files that still set the field."""
 
     if not TYPE_CHECKING:  # type checkers derive the parameters from the fields
         # pydantic's sections are iterable. So `pools=(pool)` without a comma would be a list of pairs.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal, get_args
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import AfterValidator, Field, GetJsonSchemaHandler, model_validator
 from pydantic_core import CoreSchema
@@ -14,7 +15,6 @@ from generator.config.model.fields import (
     LABEL_PREFIX,
     SUBDOMAIN,
     Count,
-    Duration,
     Flag,
     FrozenMapping,
     LabelKey,
@@ -284,6 +284,13 @@ class Allowances(Section):
     affect other teams.
     """
 
+    removed_fields: ClassVar[Mapping[str, tuple[str, str]]] = {
+        "gracePeriod": (
+            "`gracePeriod` was removed, because a TrainJob with its own grace period holds its quota and never starts",
+            "remove this field, and set `terminationGracePeriodSeconds` of the runtime",
+        )
+    }
+
     labels: SetOf[KeyOrPrefix] = ()
     """Labels that TrainJobs and their pods may have, such as `example.com/run`, or `example.com/` for all labels with
     this prefix. TrainJobs may always have labels without a prefix, Kueue's labels for the queue, the priority and the
@@ -318,9 +325,6 @@ class Allowances(Section):
     ephemeral_volumes: Room | None = None
     """The maximum sum of the sizes of all ephemeral volumes that `runtimePatches` of a TrainJob add. A volume counts
     once, although each pod gets its own. Default: patches can add no ephemeral volumes."""
-    grace_period: Duration = "5m"
-    """The maximum `terminationGracePeriodSeconds` in `runtimePatches`. A preempted job can hold its nodes for this
-    time."""
 
 
 class Jobs(Section):

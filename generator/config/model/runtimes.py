@@ -141,6 +141,25 @@ class Placement(Section):
         return self.required or self.preferred or ""
 
 
+class Checkpoint(Section):
+    """The storage for checkpoints of a runtime's jobs."""
+
+    claim: Name
+    """The PersistentVolumeClaim in the namespace of the job. Pods on several nodes write to it, so it needs the access
+    mode ReadWriteMany."""
+    mount_path: Annotated[String, AfterValidator(_is_mount_path)] = "/checkpoint"
+    """The absolute path at which the claim is mounted. The variable `MPIGEN_CHECKPOINT` names the folder of the job
+    below it: `/checkpoint/<name of the TrainJob>`. Jobs of the same name resume from the same folder."""
+
+
+class Resilience(Section):
+    """The restart of jobs whose pods Kubernetes stops, and the storage for their checkpoints."""
+
+    checkpoint: Checkpoint | None = None
+    """The claim for checkpoints, so that a restarted job resumes. Default: no claim, and the job starts from its
+    beginning unless its program saves elsewhere."""
+
+
 _OURS = {
     *env.HOSTFILES,
     env.PRTE_MCA_prte_keep_fqdn_hostnames,
@@ -242,9 +261,9 @@ class Runtime(Section):
     Default: `separate` for families that must know the pod of rank 0 in advance, else `node`. mpigen rejects `node` for
     such families."""
     launcher_resources: Resources = Field(default={}, validate_default=True)
-    """The requests of a separate launcher pod that differ from the default. Default: 1 cpu and 2Gi of memory. The launcher
-    of MPICH connects to all nodes itself: on a pool of more than 64 nodes, it requests 1 cpu for 64 nodes, at most 8,
-    and 4Mi more memory for each further node."""
+    """The requests of a separate launcher pod that differ from the default. Default: 1 cpu and 2Gi of memory. The
+    launcher of MPICH connects to all nodes itself: on a pool of more than 64 nodes, it requests 1 cpu for 64 nodes, at
+    most 8, and 4Mi more memory for each further node."""
     binding: Literal["none", "core", "numa", "socket"] = "none"
     """The set of cores that each rank is bound to. Bind ranks only if the pod has exclusive cores. Default: ranks may
     use all cores of the pod."""
@@ -294,12 +313,16 @@ class Runtime(Section):
     its Pod Security level is `privileged`. The image needs a `setpriv` with the file capability `cap_ipc_lock`."""
     restarts: Count | None = None
     """The maximum number of times that JobSet restarts a failed job as a whole. JobSet does not restart a job that
-    reached `activeDeadlineSeconds`. Default: no restarts."""
+    reached `activeDeadlineSeconds`. With `resilience`, drains and preemption do not count. Default: no restarts."""
+    resilience: Resilience | None = None
+    """If set, JobSet restarts a job after a drain, a preemption or the deletion of its pods. These restarts do not
+    count as `restarts`. Write `resilience: {}` for no claim. Default: such a job fails, or uses one of `restarts`."""
     active_deadline_seconds: Count | None = None
     """The number of seconds after the start of the launcher at which a job fails. After a restart, the time begins
     again. Default: no deadline."""
     termination_grace_period_seconds: Seconds | None = None
-    """The number of seconds that ranks have to save their state when Kubernetes deletes their pods. Default: 30."""
+    """The number of seconds between SIGTERM and SIGKILL that ranks have to save their state when Kubernetes stops their
+    pods. `mpirun` uses the last 3 of them to end. A TrainJob cannot change the value. Default: 30."""
     ttl_seconds_after_finished: Annotated[Seconds | None, BeforeValidator(_is_rejected_later)] = None
     """Do not set this field: mpigen rejects every value, because all supported versions of Trainer run a failed job
     again after JobSet deletes it. Finished jobs stay until their TrainJob is deleted."""
@@ -319,6 +342,19 @@ class Runtime(Section):
         names, paths = [volume.name for volume in value], [volume.mount_path for volume in value]
         reject([*duplicates(names, fix, "name"), *duplicates(paths, fix, "mountPath")])
         return tuple(sorted(value, key=lambda volume: volume.name))
+
+    def _contradictions(self) -> Iterator[Fault]:
+        """Report a volume with the name or the path of the checkpoint volume."""
+        if (own := self.checkpoint_volume) is None:
+            return
+        fix = "remove this volume, or set another `resilience.checkpoint.mountPath`"
+        for number, volume in enumerate(self.volumes):
+            if volume.name == own.name:
+                message = "`resilience.checkpoint` adds a volume of the name `checkpoint`"
+                yield Fault(message, "choose another name", ("volumes", number, "name"), ("resilience",))
+            if volume.mount_path == own.mount_path:
+                message = f"`resilience.checkpoint` mounts its claim at {format_value(own.mount_path)}"
+                yield Fault(message, fix, ("volumes", number, "mountPath"), ("resilience",))
 
     def with_family(self, families: Iterable[Family]) -> Runtime:
         """Return a copy of the runtime with the family of the platform that `use` names.
@@ -358,6 +394,14 @@ class Runtime(Section):
     def pod_image(self) -> str:
         """Return the image of the launcher pod and the worker pods."""
         return self.declared_image or self.family.default_image
+
+    @property
+    def checkpoint_volume(self) -> RuntimeVolume | None:
+        """Return the volume of the checkpoint claim; None without one."""
+        checkpoint = self.resilience.checkpoint if self.resilience else None
+        if checkpoint is None:
+            return None
+        return RuntimeVolume(name="checkpoint", claim=checkpoint.claim, mount_path=checkpoint.mount_path)
 
     @property
     def locks_memory(self) -> bool:

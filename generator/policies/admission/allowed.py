@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from generator.config.model.fields import to_seconds
 from generator.config.platform import Platform
 from generator.facts.names import OWNER, PRIORITY_CLASS, QUEUE_NAME, TRAINER_MANAGER, WAIVERS
 from generator.facts.table import read_table
@@ -63,7 +62,6 @@ def job_constants(platform: Platform) -> Mapping[str, str]:
         "OTHER_FIELDS": _other_fields("object"),
         "OTHER_FIELDS_BEFORE": _other_fields("oldObject"),
         "SOURCES": cel_list(read_table("job_fields", _PACKAGE)["spec.trainer.env[].valueFrom"]),
-        "GRACE_PERIOD": str(to_seconds(allow.grace_period)),
         **_size("MEMORY", allow.memory_volumes),
         **_size("DISK", allow.disk_volumes),
         **_size("CLAIM", allow.ephemeral_volumes),

@@ -1,6 +1,5 @@
-#!/run/mpi/sh
-# Replaces mpirun and mpiexec of Hydra, which cannot read Trainer's hostfile. If the command names that hostfile, as commands
-# of the Kubeflow SDK do, this program passes the hostfile in /run/mpi instead, which has the same hosts.
+# Sets the arguments of mpirun for Hydra, which cannot read Trainer's hostfile. If the command names that hostfile, as commands
+# of the Kubeflow SDK do, the hostfile in /run/mpi replaces it, which has the same hosts.
 for argument do
   shift
   case $argument in
@@ -18,6 +17,5 @@ if [ "${I_MPI_HYDRA_HOST_FILE-}" = /run/mpi/hostfile ] && [ -z "${I_MPI_PERHOST-
     *) export I_MPI_PERHOST="$slots" ;;
   esac
 fi
-PATH=${PATH#/run/mpi/bin:}
 # Every pod already has the environment. Intel MPI would overwrite variables of a pod; MPICH reads HYDRA_ENV.
-exec "${0##*/}" ${I_MPI_HYDRA_HOST_FILE:+-genvnone} "$@"
+[ -z "${I_MPI_HYDRA_HOST_FILE-}" ] || set -- -genvnone "$@"

@@ -149,9 +149,9 @@ class Started:
     def hosts(self) -> tuple[str, ...]:
         """The hosts in the order of their ranks.
 
-        They are the hosts of the hostfile, or without MPI the hosts of all pods that run the command. If the launcher pod
-        runs ranks, it has the first ones: Open MPI makes its own host the first (Open MPI 4.1.4 and 5.0.11 were run),
-        and mpigen's hostfile for Hydra begins with it.
+        They are the hosts of the hostfile, or without MPI the hosts of all pods that run the command. If the launcher
+        pod runs ranks, it has the first ones: Open MPI makes its own host the first (Open MPI 4.1.4 and 5.0.11 were
+        run), and mpigen's hostfile for Hydra begins with it.
         """
         running = tuple(host_of(pod) for _, pod in self.pods)
         if not self.is_mpi:

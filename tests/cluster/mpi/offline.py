@@ -1,4 +1,4 @@
-"""The pods of a TrainJob without a control plane: mpigen compiles them, and `test_compile` shows that they are the same."""
+"""The pods of a TrainJob without a control plane: mpigen compiles them, which tests/cluster/test_compile.py tests."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from tests.cluster.mpi.runner import Outcome, Runner, Surroundings
 
 TARGETS: Mapping[str, str] = {}
 NAMESPACE = "team-mpi"
+_NOTHING_AROUND = Surroundings()
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ class OfflineJob:
         folder: Path,
         change: Callable[[Body], Body] = lambda pod: pod,
         seconds: float = 120,
-        around: Surroundings = Surroundings(),
+        around: Surroundings = _NOTHING_AROUND,
         claims: Mapping[str, Path] = MappingProxyType({}),
     ) -> Outcome:
         """Run the pods, after an optional change of each, and return their outcome."""

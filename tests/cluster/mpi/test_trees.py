@@ -1,7 +1,7 @@
 """Test that each MPI starts as many ranks on each host as the hostfile has slots, also if hosts start further hosts.
 
-Open MPI and Intel MPI start their daemons in a tree: the launcher connects to some hosts, and these hosts connect to others.
-The variables below make the tree a chain, so four hosts have its depth of three.
+Open MPI and Intel MPI start their daemons in a tree: the launcher connects to some hosts, and these connect to others.
+The variables below make the tree a chain, so that four hosts are three levels.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CHAINS = {
     "openmpi-4": {"OMPI_MCA_routed_radix": "1"},  # openmpi 4.1.4 orte/mca/routed/radix/routed_radix_component.c
     "openmpi-5": {"PRTE_MCA_rml_base_radix": "1"},  # prrte v3.0.11 src/rml/rml.c
     "intel-mpi": {"I_MPI_HYDRA_BRANCH_COUNT": "1"},
-    "mpich": {},  # mpiexec connects to all hosts: mpich src/pm/hydra/lib/tools/bootstrap/external/external_common_launch.c
+    "mpich": {},  # mpiexec connects to all hosts: mpich src/pm/hydra/lib/tools/bootstrap/external
 }
 LAUNCHERS = ("node", "separate")
 SLOTS = 3
@@ -54,7 +54,12 @@ def ranks_of(job: OfflineJob, outcome: Outcome) -> dict[str, int]:
 @pytest.mark.parametrize("launcher", LAUNCHERS)
 @pytest.mark.parametrize("mpi", CHAINS)
 def test_each_host_has_as_many_ranks_as_slots(
-    mpi: str, launcher: str, slots: tuple[int, ...], images: Callable[[str], Image], manifests: list[Manifest], tmp_path: Path
+    mpi: str,
+    launcher: str,
+    slots: tuple[int, ...],
+    images: Callable[[str], Image],
+    manifests: list[Manifest],
+    tmp_path: Path,
 ) -> None:
     job = OfflineJob(f"{mpi}-{launcher}", SMOKE, manifests, hosts=4, slots=slots, variables=CHAINS[mpi])
     declared = zip(job.compiled.hosts, slots or [SLOTS] * 4, strict=True)
@@ -74,7 +79,8 @@ def test_hosts_start_further_hosts(
         job = OfflineJob(f"{mpi}-node", ["sh", "-c", text], manifests, hosts=4, variables=chain)
         outcome = job.run(images, folder)
         counts = {int(line) for line in outcome.log(job.launcher, "node").splitlines() if line.isdigit()}
-        assert counts and counts <= {*expected}, str(outcome)
+        assert counts, str(outcome)
+        assert counts <= {*expected}, str(outcome)
 
 
 @pytest.mark.parametrize("mpi", [mpi for mpi, chain in CHAINS.items() if chain])

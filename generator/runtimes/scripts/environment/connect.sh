@@ -18,7 +18,7 @@ if [ -z "$variables" ]; then
   exit 1
 fi
 sum=$(echo "$variables" | base64 -d | shared | digest)
-folder=$(mktemp -d /run/mpi/connect.XXXXXX) && mkfifo "$folder/pipe" || exit 1
+folder=$(mktemp -d /run/mpi/connect.XXXXXX) && mkfifo "$folder/pipe" "$folder/errors" || exit 1
 exec 3<&0
 # ssh sends SIGHUP when it ends. All that runs here then ends by itself, with code 0: `mpiexec` is process 1 of its
 # container, and counts the code of every process that loses its parent.
@@ -29,8 +29,16 @@ trap '' HUP
   cat <&3 || true
 } > "$folder/pipe" &
 ssh=$(readlink "/proc/$PPID/exe")
-# Daemons of Open MPI 5 close their standard error: a host reports through `receive`, and has time for it before mpirun ends.
-[ ! -p /run/mpi/reports ] || exec 2<> /run/mpi/reports
+if [ -p /run/mpi/reports ]; then
+  # Daemons of Open MPI 5 close their standard error: a host reports through `receive`, and has time for it before mpirun ends.
+  exec 2<> /run/mpi/reports
+else
+  # The launcher prints the reports. A host that Kubernetes stops reports only this.
+  while IFS= read -r line || [ -n "$line" ]; do
+    if [ "$line" = mpigen:stopping ]; then /run/mpi/bin/stop tell; else printf '%s\n' "$line"; fi
+  done < "$folder/errors" >&2 3<&- &
+  exec 2> "$folder/errors"
+fi
 # Options of the caller precede, because ssh uses the first value. It waits 30 s for a host that drops packets.
 "$ssh" -o ProxyCommand=none -T -a -x "$@" -o ConnectTimeout=30 "$host" environment 3<&- < "$folder/pipe"
 code=$?

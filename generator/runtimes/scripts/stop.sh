@@ -1,0 +1,79 @@
+#!/bin/sh
+# Tells the ranks of the job to save and end, because sshd and mpirun would end at once and with them all ranks. The first lines
+# are the declarations of the runtime. The argument is:
+#   none    the kubelet runs this before it ends the container (`preStop`): all ranks get TERM, and this waits for their end.
+#           Process 1 gets TERM afterwards, and the container ends with process 1
+#   tell    `connect` of the launcher runs this when a host stops: the other ranks get TERM
+#   signal  the launcher runs this on every host: the ranks of this pod get TERM
+grace=${grace:?} daemons=${daemons:?}
+deadline=$(($(date +%s) + grace - 3)) # seconds that mpirun needs to end
+
+# Print the child processes of $1.
+children() { echo "$processes" | sed -n "s/^\([0-9]*\) $1 .*/\1/p"; }
+
+# Print the process that gets TERM: $1, or the programs that it runs if it is a shell. A shell without a trap for TERM would
+# end at once, before its program. Programs signal their own helpers, such as processes that load data.
+receivers() {
+  program=$(readlink "/proc/$1/exe" 2> /dev/null) || program=$(echo "$processes" | sed -n "s/^$1 [0-9]* //p")
+  caught=$(sed -n 's/^SigCgt:.*\(.\)...$/\1/p' "/proc/$1/status" 2> /dev/null)
+  case ${program##*/}/$caught in
+    sh/[4-7c-f] | *sh/[4-7c-f]) echo "$1" ;;
+    sh/* | bash/* | dash/* | ash/* | ksh*/* | zsh/* | busybox/*)
+      if [ -z "$(children "$1")" ]; then echo "$1"; else for child in $(children "$1"); do (receivers "$child"); done; fi ;;
+    *) echo "$1" ;;
+  esac
+}
+
+# Print the ranks of this pod: the processes that a daemon of MPI or mpirun started.
+ranks() {
+  echo "$processes" | while read -r process _ name; do
+    echo "$name" | grep -Eqx "$daemons" || continue
+    for child in $(children "$process"); do
+      echo "$processes" | grep -Eqx "$child [0-9]+ (ssh|$daemons)" || receivers "$child"
+    done
+  done
+}
+
+# Send TERM to each rank of this pod once.
+signal() {
+  # Process, its parent, and its name, without processes that have ended.
+  processes=$(sed -n 's/^\([0-9]*\) (\(.*\)) [^ZX] \([0-9]*\) .*/\1 \3 \2/p' /proc/[0-9]*/stat 2> /dev/null)
+  for rank in $(ranks); do
+    mkdir "/run/mpi/signalled/$rank" 2> /dev/null || continue
+    echo "stop: sends TERM to rank process $rank"
+    kill -TERM "$rank"
+  done
+}
+
+# On a host: tell the launcher, to which `receive` passes on the reports. On the launcher: tell all hosts, at most 32 at once.
+spread() {
+  : > /run/mpi/stopping
+  if [ -z "${is_launcher?}" ]; then
+    [ ! -p /run/mpi/reports ] || echo mpigen:stopping 1<> /run/mpi/reports
+    return
+  fi
+  mkdir /run/mpi/spread 2> /dev/null || return 0
+  number=0 me=$(uname -n)
+  while read -r host _; do
+    case $host in "$me".*) continue ;; esac
+    "${ssh:?}" -n -o BatchMode=yes -o "ProxyCommand=/run/mpi/bin/connect %h -o ConnectTimeout=5 -p %p" "$host" \
+      /run/mpi/bin/stop signal > /dev/null 2>&1 &
+    number=$((number + 1))
+    [ $((number % 32)) -ne 0 ] || wait
+  done < /etc/mpi/hostfile
+  wait
+}
+
+mkdir -p /run/mpi/signalled
+case ${1:-wait} in
+  wait) spread & ;;
+  tell) spread & signal; wait; exit ;;
+  signal) signal; exit ;;
+esac
+while signal; [ "$(date +%s)" -lt "$deadline" ]; do
+  # Worker pods end when all sessions of ssh have ended, because other hosts use their daemon.
+  running="^[0-9]+ ([2-9]|1[0-9])[0-9]* sshd"
+  [ -z "$is_launcher" ] || running="^[0-9]+ [0-9]+ ($daemons)$"
+  echo "$processes" | grep -Eq "$running" || break
+  sleep 1
+done
