@@ -21,13 +21,7 @@ world = MPI.COMM_WORLD
 rank = world.Get_rank()
 checkpoints = Path(os.environ["MPIGEN_CHECKPOINT"])
 latest = checkpoints / "latest"
-is_stopped = False
-
-
-def stop(*_: object) -> None:
-    """Remember the signal. It can arrive more than once, also while the rank saves."""
-    global is_stopped
-    is_stopped = True
+signals: list[int] = []
 
 
 def load() -> tuple[int, int]:
@@ -52,7 +46,7 @@ def save(step: int, value: int) -> None:
 
 def main() -> None:
     """Train from the last checkpoint to the last step."""
-    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGTERM, lambda number, _: signals.append(number))
     step, value = load()
     print(f"rank {rank} of {world.Get_size()} begins at step {step}", flush=True)
     while step < STEPS:
@@ -61,7 +55,7 @@ def main() -> None:
         step += 1
         if step % 5 == 0:
             print(f"rank {rank} is at step {step}", flush=True)
-        if world.allreduce(is_stopped, MPI.LOR):
+        if world.allreduce(bool(signals), MPI.LOR):
             save(step, value)
             return  # with code 0: another code makes mpirun kill the ranks that still save
     total = world.reduce(value)

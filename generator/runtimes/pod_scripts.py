@@ -41,7 +41,7 @@ STOP = f"{RUN}/bin/stop"
 STOPPED = 75
 """The exit code of the launcher and of worker pods that Kubernetes stopped (EX_TEMPFAIL of sysexits.h)."""
 _OTHER_FOLDERS = "/usr/local/mpi/bin:/opt/mpi/bin:/opt/amazon/openmpi/bin:/opt/intel/oneapi/mpi/latest/bin"
-"""Where `mpirun` may be if the PATH of the image lacks its folder."""
+"""Folders of `mpirun` in images whose PATH lacks its folder."""
 _LAUNCHERS = {"openmpi": ("mpirun", "mpiexec"), "hydra": ("mpirun", "mpiexec", "mpiexec.hydra")}
 DEFAULT_GRACE = 30
 """Default of `terminationGracePeriodSeconds`: kubernetes v1.34.2 pkg/apis/core/v1/defaults.go, SetDefaults_PodSpec."""
@@ -141,7 +141,7 @@ def runtime_sshd(runtime: Runtime) -> str:
 
 
 def stop_script(runtime: Runtime, *, is_launcher: bool) -> str:
-    """Return the script of the preStop hook, which tells all ranks of the job to end and waits for them."""
+    """Return the script of the preStop hook, which sends SIGTERM to all ranks of the job and waits for their end."""
     grace = runtime.termination_grace_period_seconds
     numbers = {
         "grace": DEFAULT_GRACE if grace is None else grace,

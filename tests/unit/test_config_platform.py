@@ -17,6 +17,7 @@ from pydantic import BaseModel, ValidationError
 
 from generator import Fabric, Platform, Pool
 from generator.config.load import load_platform
+from generator.config.model.policies import Allowances
 from generator.config.platform import platform_schema
 from generator.documents.emit import Emitter
 from generator.errors import ConfigError
@@ -208,3 +209,12 @@ def test_every_property_of_the_schema_has_a_description() -> None:
         for name, field in definition.get("properties", {}).items()
         if not field.get("description", "").strip()
     ] == []
+
+
+@pytest.mark.parametrize("name", ["gracePeriod", "grace_period"])
+def test_a_field_of_an_earlier_release_has_its_own_message(name: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        Allowances.model_validate({name: "5m"})
+    (problem,) = caught.value.problems
+    assert problem.message.startswith("`gracePeriod` was removed, because a TrainJob with its own grace period holds")
+    assert problem.fix == "remove this field, and set `terminationGracePeriodSeconds` of the runtime"

@@ -195,7 +195,7 @@ def test_hydra_has_its_own_hostfile_in_the_launcher(use: Any) -> None:
     node, launcher, _ = init_containers(build(Runtime(name="r", use=use, pool="cpu", image="i"), CPU))
     assert {"name": "mpi-hostfile", "mountPath": "/etc/mpi"} in launcher["volumeMounts"]
     assert "> hostfile" in launcher["command"][2]
-    assert "hostfile" not in node["command"][2]
+    assert "> hostfile" not in node["command"][2]
 
 
 def test_a_failed_mpirun_is_not_retried(body: dict[str, Any]) -> None:
@@ -332,13 +332,64 @@ def test_a_job_with_an_unsuitable_image_does_not_restart() -> None:
         assert not re.search(pattern, other)
 
 
+def test_restarts_of_a_resilient_job_count_only_failures_of_its_program() -> None:
+    """The messages are from kubernetes v1.34.2 pkg/controller/job/pod_failure_policy.go matchPodFailurePolicy."""
+    body = build(Runtime.model_validate({"name": "r", "pool": "cpu", "resilience": {}}), CPU)
+    policy = body["spec"]["template"]["spec"]["failurePolicy"]
+    rule = policy["rules"][-1]
+    assert (policy["maxRestarts"], rule["action"]) == (0, "RestartJobSetAndIgnoreMaxRestarts")
+    assert rule["onJobFailureReasons"] == ["PodFailurePolicy"]
+
+    def is_ignored(message: str) -> bool:
+        return any(re.search(pattern, message) for pattern in rule["onJobFailureMessagePatterns"])
+
+    assert is_ignored("Pod team/job-node-0-0-x has condition DisruptionTarget matching FailJob rule at index 1")
+    assert is_ignored("Container node for pod team/x failed with exit code 75 matching FailJob rule at index 2")
+    assert not is_ignored("Container node for pod team/x failed with exit code 7 matching FailJob rule at index 2")
+    assert not is_ignored("Container prepare for pod team/x failed with exit code 75 matching FailJob rule at index 0")
+    for job in jobs(body):
+        disrupted, stopped = job["template"]["spec"]["podFailurePolicy"]["rules"][-2:]
+        assert disrupted["onPodConditions"] == [{"type": "DisruptionTarget", "status": "True"}]
+        assert stopped["onExitCodes"] == {"containerName": "node", "operator": "In", "values": [75]}
+
+
+def test_a_job_without_resilience_fails_if_its_pods_are_stopped() -> None:
+    body = build(Runtime(name="r", pool="cpu"), CPU)
+    assert "failurePolicy" not in body["spec"]["template"]["spec"]
+    assert "DisruptionTarget" not in str(jobs(body))
+
+
+def test_ranks_get_the_folder_of_their_job_on_the_checkpoint_claim() -> None:
+    declared = {"name": "r", "pool": "cpu", "resilience": {"checkpoint": {"claim": "c", "mountPath": "/saved"}}}
+    body = build(Runtime.model_validate(declared), CPU)
+    first, second = containers(body)[1]["env"][:2]
+    assert first["valueFrom"]["fieldRef"]["fieldPath"] == "metadata.labels['jobset.sigs.k8s.io/jobset-name']"
+    assert second == {"name": "MPIGEN_CHECKPOINT", "value": f"/saved/$({first['name']})"}
+    for pod, container in zip(pods(body), containers(body), strict=True):
+        assert {"name": "checkpoint", "persistentVolumeClaim": {"claimName": "c"}} in pod["spec"]["volumes"]
+        assert {"name": "checkpoint", "mountPath": "/saved"} in container["volumeMounts"]
+
+
+def test_every_pod_has_the_hook_that_tells_ranks_to_save() -> None:
+    body = build(Runtime(name="r", pool="cpu", termination_grace_period_seconds=120), CPU)
+    for pod, container, prepare in zip(pods(body), containers(body), init_containers(body)[:2], strict=True):
+        assert pod["spec"]["terminationGracePeriodSeconds"] == 120
+        assert container["lifecycle"] == {"preStop": {"exec": {"command": ["/run/mpi/bin/stop"]}}}
+        assert "\ngrace=120\n" in prepare["command"][2]
+
+
+def test_the_wrapper_of_mpirun_is_first_on_a_declared_path() -> None:
+    declared = {"name": "r", "pool": "cpu", "environment": {"PATH": "/sw/openmpi/bin:/usr/bin"}}
+    assert variables(build(Runtime.model_validate(declared), CPU))["PATH"] == "/run/mpi/bin:/sw/openmpi/bin:/usr/bin"
+
+
 def test_an_init_container_copies_openssh_of_the_runtime() -> None:
     body = build(Runtime.model_validate({"name": "r", "pool": "cpu", "sshImage": "quay.io/a/b:1"}), CPU)
     for pod in pods(body):
         first = pod["spec"]["initContainers"][0]
         assert (first["image"], first["command"]) == ("quay.io/a/b:1", ["/copy", "/run/mpi/openssh"])
         assert first["volumeMounts"] == [{"name": "run", "mountPath": "/run/mpi"}]
-    assert "exec /run/mpi/openssh/sshd -D" in containers(body)[0]["command"][2]
+    assert "/run/mpi/openssh/sshd -D" in containers(body)[0]["command"][2]
     assert variables(body)["OMPI_MCA_plm_rsh_agent"] == "/run/mpi/openssh/ssh"
 
 

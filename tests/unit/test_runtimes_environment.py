@@ -61,7 +61,7 @@ class Host:
 
     def start_host(self, variables: Variables) -> None:
         """Save the environment of the host's container, as its sshd does."""
-        text = self._moved(script("sshd.sh").replace("exec /usr/sbin/sshd", "true"))
+        text = self._moved(script("sshd.sh").replace("/usr/sbin/sshd -D", "true"))
         subprocess.run([*self.shell, "-c", text], env={b"PATH": self.tools.encode(), **variables}, check=True)
 
     def send(self, variables: Variables) -> tuple[dict[bytes, bytes], str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from generator import Runtime
 from generator.facts.families import FAMILIES
 from generator.facts.programs import Software
 from generator.facts.table import read_rows
-from generator.runtimes.pod_scripts import check_script, files_script, script
+from generator.runtimes.image_needs import PATH
+from generator.runtimes.pod_scripts import STOPPED, check_script, files_script, script
 
 SHELLS = [shell for shell in ("dash", "bash --posix", "busybox sh") if shutil.which(shell.split()[0])]
 HOSTFILE = f"job-node-0-0.job slots=8\njob-node-0-1.job slots=8\n{os.uname().nodename}.job slots=8\n"
@@ -36,7 +38,8 @@ def prepare(folder: Path, sh: list[str], family: str, *, is_launcher: bool) -> P
         f"root:x:0:0::/root:/bin/bash\nmpiuser:x:4711:4711::/somewhere:/bin/bash\nme:x:{os.getuid()}:0::/:/no\n"
     )
     text = files_script(Runtime.model_validate({"name": "r", "use": family, "pool": "p"}), is_launcher=is_launcher)
-    for path, here in (("/run/mpi", run), ("/etc/mpi", mpi), ("/etc/passwd", passwd)):
+    moved = {"/run/mpi": run, "/etc/mpi": mpi, "/etc/passwd": passwd, "/dev/termination-log": folder / "message"}
+    for path, here in moved.items():
         text = text.replace(path, str(here))
     subprocess.run([*sh, text], check=True)
     return run
@@ -65,6 +68,74 @@ def test_the_files_can_be_written_again(tmp_path: Path, sh: list[str]) -> None:
     first = {path: path.read_text() for path in run.rglob("*") if path.is_file()}
     assert prepare(tmp_path, sh, "mpich", is_launcher=True) == run
     assert {path: path.read_text() for path in run.rglob("*") if path.is_file()} == first
+
+
+@pytest.fixture
+def mpirun(tmp_path: Path, sh: list[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[int, str]]:
+    """Return a function that runs mpigen's `mpirun` over a script; it returns the exit code and the output."""
+    own = tmp_path / "own"
+    own.mkdir()
+    monkeypatch.setenv("PATH", f"{own}:{os.environ['PATH']}")
+    run = tmp_path / "run"
+
+    def start(text: str, *arguments: str, path: str = "") -> tuple[int, str]:
+        (own / "mpirun").write_text(f"#!/bin/sh\n{text.replace('/run/mpi', str(run))}\n")
+        (own / "mpirun").chmod(0o755)
+        prepare(tmp_path, sh, "openmpi", is_launcher=True)
+        of_pod = PATH.replace("/run/mpi", str(run)) if not path else f"{run}/bin:{path}"
+        command: list[str | Path] = [run / "bin/mpirun", *arguments]
+        ran = subprocess.run(command, env={"PATH": of_pod}, capture_output=True, text=True, check=False)
+        return ran.returncode, ran.stdout + ran.stderr
+
+    return start
+
+
+def test_mpirun_runs_the_mpirun_and_the_path_of_the_image(mpirun: Callable[..., tuple[int, str]]) -> None:
+    code, output = mpirun('printf "<%s>" "$@"; echo "$PATH"', "a  b", "", "*")
+    assert code == 0
+    assert output.startswith("<a  b><><*>")
+    assert output.removeprefix("<a  b><><*>").startswith(f"{os.environ['PATH']}:")
+
+
+def test_mpirun_runs_on_a_declared_path(mpirun: Callable[..., tuple[int, str]]) -> None:
+    assert mpirun('echo "$PATH"', path=os.environ["PATH"]) == (0, f"{os.environ['PATH']}\n")
+
+
+@pytest.mark.parametrize(("code", "expected"), [(0, 0), (3, 3), (143, 143), (75, 1)])
+def test_mpirun_has_the_code_of_the_mpirun_of_the_image(
+    mpirun: Callable[..., tuple[int, str]], tmp_path: Path, code: int, expected: int
+) -> None:
+    assert mpirun(f"exit {code}") == (expected, "")
+    assert not (tmp_path / "message").exists()
+
+
+@pytest.mark.parametrize("code", [0, 1])
+def test_mpirun_of_a_stopped_job_ends_with_75_and_a_message(
+    mpirun: Callable[..., tuple[int, str]], tmp_path: Path, code: int
+) -> None:
+    assert mpirun(f": > /run/mpi/stopping; exit {code}")[0] == STOPPED
+    message = (tmp_path / "message").read_text()
+    assert message.startswith("Kubernetes stopped pods of this job: ")
+    assert f"mpirun ended with code {code}, and the launcher ends with code 75" in message
+    assert mpirun("echo started")[0] == STOPPED, "a launcher that stops starts ranks"
+
+
+def test_mpirun_that_the_image_lacks_is_reported(mpirun: Callable[..., tuple[int, str]]) -> None:
+    code, output = mpirun("", path="/nowhere:/usr/bin:/bin")
+    assert code == 127
+    assert "mpirun: the image has no such program in `/nowhere:/usr/bin:/bin`" in output
+
+
+def test_programs_of_the_image_find_its_path(mpirun: Callable[..., tuple[int, str]], tmp_path: Path) -> None:
+    """A TrainJob can name any program, also a program in a folder that only the PATH of the image has."""
+    other = tmp_path / "own/other"
+    mpirun("")
+    other.write_text("#!/bin/sh\necho $PATH; echo $0 $1")
+    other.chmod(0o755)
+    mpirun("")
+    command: list[str | Path] = [tmp_path / "run/image/other", "a"]
+    ran = subprocess.run(command, env={"PATH": "/usr/bin:/bin"}, capture_output=True, text=True, check=False)
+    assert ran.stdout == f"{tmp_path}/run/bin:{os.environ['PATH']}\n{other} a\n"
 
 
 def image(folder: Path, *missing: str, extra: str = "") -> str:

@@ -13,9 +13,12 @@ fi
 [ -z "${MPIGEN_CHECKPOINT:-}" ] || mkdir -p "$MPIGEN_CHECKPOINT"
 child='' code=75
 if [ ! -e /run/mpi/stopping ]; then
-  for signal in HUP INT QUIT TERM USR1 USR2; do
-    trap "[ -z \"\$child\" ] || kill -$signal \"\$child\" 2> /dev/null" "$signal"
-  done
+  trap '[ -z "$child" ] || kill -HUP "$child" 2> /dev/null' HUP
+  trap '[ -z "$child" ] || kill -INT "$child" 2> /dev/null' INT
+  trap '[ -z "$child" ] || kill -QUIT "$child" 2> /dev/null' QUIT
+  trap '[ -z "$child" ] || kill -TERM "$child" 2> /dev/null' TERM
+  trap '[ -z "$child" ] || kill -USR1 "$child" 2> /dev/null' USR1
+  trap '[ -z "$child" ] || kill -USR2 "$child" 2> /dev/null' USR2
   (
     trap - INT QUIT # which shells ignore in the background
     exec "$name" "$@"

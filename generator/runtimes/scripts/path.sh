@@ -8,7 +8,7 @@ mkdir -p image
     case $usual in *:"$folder":*) continue ;; esac
     for program in "$folder"/*; do
       [ ! -x "$program" ] || [ -d "$program" ] || printf '%s\n' '#!/bin/sh' 'read -r PATH < /run/mpi/path' \
-        'PATH=/run/mpi/bin:$PATH exec "${0##*/}" "$@"' > "image/${program##*/}"
+        "PATH=/run/mpi/bin:\$PATH exec \"\${0##*/}\" \"\$@\"" > "image/${program##*/}"
     done
   done
   chmod -R 755 image

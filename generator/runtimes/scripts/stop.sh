@@ -1,9 +1,9 @@
 #!/bin/sh
-# Tells the ranks of the job to save and end, because sshd and mpirun would end at once and with them all ranks. The first lines
+# Gives the ranks of the job time to save, because sshd and mpirun would end at once and with them all ranks. The first lines
 # are the declarations of the runtime. The argument is:
 #   none    the kubelet runs this before it ends the container (`preStop`): all ranks get TERM, and this waits for their end.
 #           Process 1 gets TERM afterwards, and the container ends with process 1
-#   tell    `connect` of the launcher runs this when a host stops: the other ranks get TERM
+#   notify  `connect` of the launcher runs this when a host stops: the other ranks get TERM
 #   signal  the launcher runs this on every host: the ranks of this pod get TERM
 grace=${grace:?} daemons=${daemons:?}
 deadline=$(($(date +%s) + grace - 3)) # seconds that mpirun needs to end
@@ -45,7 +45,7 @@ signal() {
   done
 }
 
-# On a host: tell the launcher, to which `receive` passes on the reports. On the launcher: tell all hosts, at most 32 at once.
+# On a host: report to the launcher, by `receive`. On the launcher: signal the ranks of all hosts, at most 32 hosts at once.
 spread() {
   : > /run/mpi/stopping
   if [ -z "${is_launcher?}" ]; then
@@ -67,7 +67,7 @@ spread() {
 mkdir -p /run/mpi/signalled
 case ${1:-wait} in
   wait) spread & ;;
-  tell) spread & signal; wait; exit ;;
+  notify) spread & signal; wait; exit ;;
   signal) signal; exit ;;
 esac
 while signal; [ "$(date +%s)" -lt "$deadline" ]; do

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
@@ -77,7 +78,7 @@ class Stage:
         deleted: Sequence[str] = (),
         after: str = "all ranks run",
         change: Callable[[Body], Body] = lambda pod: pod,
-        **variables: str,
+        variables: Mapping[str, str] = MappingProxyType({}),
     ) -> Outcome:
         """Run a job, delete some of its pods after the launcher has logged a text, and return the outcome."""
         job = OfflineJob(runtime, command, self.manifests, variables=variables)
@@ -128,19 +129,20 @@ def test_every_rank_of_the_job_gets_term_once_and_its_time_to_save(
 @pytest.mark.parametrize("runtime", [mpi for mpi, variables in CHAINS.items() if variables])
 def test_a_stopped_host_behind_another_host_reaches_all_ranks(runtime: str, stage: Stage) -> None:
     """The launcher starts one host, which starts the other."""
-    outcome = stage.run(runtime, RANKS, HOSTS[1:], "all ranks run", lambda pod: pod, **CHAINS[runtime])
+    outcome = stage.run(runtime, RANKS, HOSTS[1:], variables=CHAINS[runtime])
     assert_stopped(outcome, HOSTS[1:])
     assert [len(received) for received in stage.saved.values()] == [1] * len(DELETED["all pods"]), str(outcome)
 
 
 @pytest.mark.parametrize("runtime", MPIS)
 def test_a_stopped_job_resumes_and_ends_with_the_result_of_an_undisturbed_job(runtime: str, stage: Stage) -> None:
-    outcome = stage.run(runtime, TRAINING, DELETED["all pods"], "is at step 10", STEPS=str(STEPS), SECONDS_TO_SAVE="2")
+    variables = {"STEPS": str(STEPS), "SECONDS_TO_SAVE": "2"}
+    outcome = stage.run(runtime, TRAINING, DELETED["all pods"], "is at step 10", variables=variables)
     assert_stopped(outcome, DELETED["all pods"])
     assert "result" not in log(outcome)
     step = int((stage.claim / "job/latest").read_text())
     assert 10 <= step < STEPS
-    resumed = stage.run(runtime, TRAINING, STEPS=str(STEPS), SECONDS_PER_STEP="0")
+    resumed = stage.run(runtime, TRAINING, variables={"STEPS": str(STEPS), "SECONDS_PER_STEP": "0"})
     assert code(resumed) == 0, str(resumed)
     ranks = len([*(stage.claim / "job").glob(f"{step}-*.txt")])
     for rank in range(ranks):
@@ -170,7 +172,7 @@ def test_the_code_of_a_job_that_runs_to_its_end_is_the_code_of_its_program(
 
 @pytest.mark.parametrize("stopped", ["a host", "all pods"])
 def test_ranks_that_do_not_end_are_ended_within_the_grace_period(stopped: str, stage: Stage) -> None:
-    outcome = stage.run("openmpi-5", RANKS, DELETED[stopped], SECONDS_TO_SAVE="600")
+    outcome = stage.run("openmpi-5", RANKS, DELETED[stopped], variables={"SECONDS_TO_SAVE": "600"})
     assert_stopped(outcome, DELETED[stopped])
     assert not stage.saved
 

@@ -35,7 +35,7 @@ if [ -p /run/mpi/reports ]; then
 else
   # The launcher prints the reports. A host that Kubernetes stops reports only this.
   while IFS= read -r line || [ -n "$line" ]; do
-    if [ "$line" = mpigen:stopping ]; then /run/mpi/bin/stop tell; else printf '%s\n' "$line"; fi
+    if [ "$line" = mpigen:stopping ]; then /run/mpi/bin/stop notify; else printf '%s\n' "$line"; fi
   done < "$folder/errors" >&2 3<&- &
   exec 2> "$folder/errors"
 fi

@@ -1,4 +1,4 @@
-"""Run until SIGTERM, and save then: each rank by itself, without a word to the others."""
+"""Run until SIGTERM, and save then. Each rank saves by itself, and exchanges nothing with other ranks."""
 
 import os
 import signal
