@@ -47,6 +47,7 @@ def ranks_of(job: OfflineJob, outcome: Outcome) -> dict[str, int]:
     (line,) = (line for line in outcome.log(job.launcher, "node").splitlines() if line.startswith("{"))
     ranks = json.loads(line)["ranks"]
     assert [rank["sums"] for rank in ranks] == [[sum(range(len(ranks)))]] * len(ranks)
+    assert ranks[0]["host"] == (name if job.runtime.endswith("-node") else job.waves[0][0]["metadata"]["name"])
     return Counter(rank["host"] for rank in ranks)
 
 
