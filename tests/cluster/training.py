@@ -29,17 +29,19 @@ class Training:
         runtime: what it runs on.
         pool: where it should run.
         nodes: how many hosts it wants.
+        number: distinguishes jobs that are otherwise equal; 0 for the only one.
     """
 
     tenant: Tenant
     runtime: Runtime
     pool: Pool
     nodes: int
+    number: int = 0
 
     @property
     def name(self) -> str:
         """Return the name of the TrainJob."""
-        return f"{self.runtime.name}-{self.nodes}"
+        return f"{self.runtime.name}-{self.nodes}{f'-{self.number}' if self.number else ''}"
 
     @property
     def key(self) -> tuple[str, str]:
