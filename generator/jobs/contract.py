@@ -74,7 +74,7 @@ def runtime_facts(platform: Platform, runtime: Runtime) -> Facts:
         "launcher": "separate" if runtime.has_separate_launcher else "node",
         "launcherResources": {name: str(amount) for name, amount in launcher_resources(runtime, pool, size).items()},
         "environment": launcher_environment(runtime, size, pool.device, fabric_of(runtime, pool), pool.own_environment),
-        "volumes": {volume.mount_path: volume.claim or str(volume.scratch) for volume in runtime.volumes},
+        "volumes": {volume.mount_path: volume.claim or str(volume.scratch) for volume in runtime.pod_volumes},
         "tenants": list(runtime.tenants),
         "hosts": _hosts(platform, runtime),
         "deprecated": runtime.deprecated,

@@ -212,6 +212,7 @@ def _find_main_faults(role: Role, main: Body, change: Container, path: str) -> I
     body = {name for name in ("image", "command", "args", "resources") if getattr(change, name)}
     body |= {"readinessProbe"} if change.readiness_probe else set()
     yield from _find_kept("containers", role, "main", path, sorted(body))
+    yield from _find_kept("containers", role, "main", f"{path}.fields", sorted(change.fields))
     yield from _find_taken_variables("containers", f"{path}.env", change.env)
     for name in {variable["name"] for variable in main["env"]} & {*change.env}:
         message = f"the main container already has a variable `{name}`"

@@ -73,7 +73,7 @@ def pod_parts(runtime: Runtime, pool: Pool, cluster: Cluster, *, patience: int, 
             **_checkpoint_variables(runtime),
             **launcher_environment(runtime, size, pool.device, fabric, pool.own_environment),
         },
-        volumes=tuple(map(declared_volume, filter(None, (*runtime.volumes, runtime.checkpoint_volume)))),
+        volumes=tuple(map(declared_volume, runtime.pod_volumes)),
         patience=patience,
         residency=residency,
     )

@@ -376,7 +376,8 @@ def test_every_kept_field_is_rejected_with_its_reason(app: App, row: dict[str, s
     if row["part"] == "main":
         name = "readiness_probe" if row["field"] == "readinessProbe" else row["field"]
         values = {"image": "'a:1'", "readiness_probe": "Probe(port=1)", "resources": "{'cpu': 1}"}
-        body = f"def containers(self, role): return [Container('node', {name}={values.get(name, ['x'])})]"
+        argument = "fields={'lifecycle': 'x'}" if name == "lifecycle" else f"{name}={values.get(name, ['x'])}"
+        body = f"def containers(self, role): return [Container('node', {argument})]"
     elif row["part"] == "container":
         body = f"def sidecars(self, role): return [Container('a', fields={{'{row['field']}': 'x'}})]"
     else:

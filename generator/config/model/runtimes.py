@@ -404,6 +404,11 @@ class Runtime(Section):
         return RuntimeVolume(name="checkpoint", claim=checkpoint.claim, mount_path=checkpoint.mount_path)
 
     @property
+    def pod_volumes(self) -> tuple[RuntimeVolume, ...]:
+        """Return `volumes` and the volume of the checkpoint claim."""
+        return (*self.volumes, *filter(None, [self.checkpoint_volume]))
+
+    @property
     def locks_memory(self) -> bool:
         """Return True if ranks get the capability IPC_LOCK."""
         return self.memlock == "capability"

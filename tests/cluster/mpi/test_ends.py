@@ -126,6 +126,13 @@ def test_every_rank_of_the_job_gets_term_once_and_its_time_to_save(
     assert max(signals) - min(signals) < LATE, times
 
 
+@pytest.mark.parametrize("stopped", ["a host", "the launcher"])
+def test_the_openssh_of_the_runtime_reaches_all_ranks(stopped: str, stage: Stage) -> None:
+    outcome = stage.run("openmpi-5-ssh", RANKS, DELETED[stopped])
+    assert_stopped(outcome, DELETED[stopped])
+    assert [len(received) for received in stage.saved.values()] == [1] * len(DELETED["all pods"]), str(outcome)
+
+
 @pytest.mark.parametrize("runtime", [mpi for mpi, variables in CHAINS.items() if variables])
 def test_a_stopped_host_behind_another_host_reaches_all_ranks(runtime: str, stage: Stage) -> None:
     """The launcher starts one host, which starts the other."""
