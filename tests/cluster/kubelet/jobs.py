@@ -10,7 +10,7 @@ from functools import partial
 
 from generator import Platform
 from tests.cluster.client import Body, Client, wait_for, wait_until
-from tests.cluster.kubelet.history import History
+from tests.cluster.kubelet.history import History, status_of
 from tests.cluster.mpi.gangs import Gang
 from tests.cluster.training import JOB, wait_for_queue
 
@@ -58,6 +58,17 @@ def pods_of(admin: Client, gang: Gang) -> list[Body]:
 def end_of(gang: Gang, admin: Client, seconds: float = 180) -> str:
     """Wait for the end of a TrainJob: Complete or Failed."""
     return wait_for(f"{gang.name} has ended", partial(gang.outcome, admin), seconds)
+
+
+def report_of(history: History, gang: Gang) -> str:
+    """Return the states of a job's containers and the end of its launcher's log, for the message of a failed test."""
+    lines = []
+    for pod in history.pods(gang):
+        states = {name: status_of(pod, name).get("state") for name in ("prepare", "node")}
+        lines.append(f"{pod['metadata']['name']}: {pod['status'].get('phase')} {states}")
+    for launcher in history.pods(gang, "launcher")[-1:]:
+        lines += [f"{time:%H:%M:%S} {line[:500]}" for time, line in history.log(launcher)[-40:]]
+    return "\n".join(lines)
 
 
 def ranks_of(history: History, launcher: Body) -> tuple[datetime, list[Body]]:
