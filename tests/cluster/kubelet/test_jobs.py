@@ -9,7 +9,7 @@ import pytest
 
 from tests.cluster.client import Client, wait_for
 from tests.cluster.kubelet.history import History, ready_since, status_of, terminated, time_of, writers
-from tests.cluster.kubelet.jobs import HOSTS, Submitter, end_of, ranks_of, report_of
+from tests.cluster.kubelet.jobs import HOSTS, Submitter, end_of, jobset_of, ranks_of, report_of
 from tests.cluster.mpi.conftest import MPIS, SMOKE
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
@@ -83,8 +83,7 @@ def test_an_image_without_openssh_fails_the_job_at_once_with_one_message(
     job = admin.read(gang.body)
     [condition] = [found for found in job["status"]["conditions"] if found["type"] == "Failed"]
     assert time_of(condition["lastTransitionTime"]) - time_of(job["metadata"]["creationTimestamp"]) <= FAILS_WITHIN
-    jobset = admin.read({"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": gang.body["metadata"]})
-    assert jobset["status"].get("restarts", 0) == 0
+    assert jobset_of(gang, admin)["status"].get("restarts", 0) == 0
 
 
 def test_a_rank_over_its_memory_limit_is_killed(submitter: Submitter, history: History, admin: Client) -> None:
