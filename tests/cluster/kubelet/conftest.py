@@ -73,9 +73,9 @@ def real_node(
 
 
 @pytest.fixture
-def history(admin: Client, real_platform: Platform, real_node: Node) -> Iterator[History]:
-    """Record all states of the tenant's pods."""
-    with recorded(admin, real_platform.tenants[0].name, real_node.name) as history:
+def history(admin: Client, real_node: Node) -> Iterator[History]:
+    """Record all states of pods."""
+    with recorded(admin, real_node.name) as history:
         yield history
 
 

@@ -1,4 +1,4 @@
-"""Every state of the pods of a namespace, as the API server reports it while the kubelet and controllers write it."""
+"""Every state of pods, as the API server reports it while the kubelet and controllers write it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class History:
     def states(self, gang: Gang, role: str = "") -> list[Body]:
         """Return the recorded states of a job's pods, of one role (`node` or `launcher`) or of both."""
         wanted = {JOB: gang.name, **({ROLE: role} if role else {})}
-        return [pod for pod in [*self._states] if wanted.items() <= pod["metadata"]["labels"].items()]
+        return [pod for pod in [*self._states] if wanted.items() <= pod["metadata"].get("labels", {}).items()]
 
     def pods(self, gang: Gang, role: str = "") -> list[Body]:
         """Return the last state of each pod that a job ever had. A deleted pod keeps the state before its deletion."""
@@ -58,8 +58,8 @@ class History:
 
 
 @contextmanager
-def recorded(admin: Client, namespace: str, node: str) -> Iterator[History]:
-    """Record the pods of a namespace, from those that exist now."""
+def recorded(admin: Client, node: str) -> Iterator[History]:
+    """Record the pods of all namespaces, from those that exist now."""
     states: list[Body] = []
 
     def record(line: str) -> None:
@@ -67,7 +67,7 @@ def recorded(admin: Client, namespace: str, node: str) -> Iterator[History]:
         if event["type"] in ("ADDED", "MODIFIED"):
             states.append(event["object"])
 
-    with _streaming(admin, f"{admin.path('v1', 'Pod', namespace)}?watch=true", record):
+    with _streaming(admin, f"{admin.path('v1', 'Pod')}?watch=true", record):
         yield History(admin, node, states)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.cluster.client import Client, wait_for
 from tests.cluster.kubelet.history import History, ready_since, status_of, terminated, time_of, writers
-from tests.cluster.kubelet.jobs import HOSTS, Submitter, end_of, ranks_of
+from tests.cluster.kubelet.jobs import HOSTS, Submitter, end_of, jobset_of, ranks_of, report_of
 from tests.cluster.mpi.conftest import MPIS, SMOKE
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
@@ -23,7 +23,7 @@ def test_a_job_completes_with_the_declared_ranks(
     runtime: str, submitter: Submitter, history: History, admin: Client
 ) -> None:
     gang = submitter.submit(f"ranks-{runtime}", runtime, *SMOKE)
-    assert end_of(gang, admin) == "Complete", history.pods(gang)
+    assert end_of(gang, admin) == "Complete", report_of(history, gang)
     [launcher], workers = history.pods(gang, "launcher"), history.pods(gang, "node")
     _, ranks = ranks_of(history, launcher)
     assert set(Counter(rank["host"] for rank in ranks).values()) == {1}
@@ -42,7 +42,7 @@ def test_the_launcher_starts_after_the_readiness_probes_of_all_hosts_succeed(
     submitter: Submitter, history: History, admin: Client
 ) -> None:
     gang = submitter.submit("probes", "openmpi-5", *SMOKE)
-    assert end_of(gang, admin) == "Complete", history.pods(gang)
+    assert end_of(gang, admin) == "Complete", report_of(history, gang)
     [launcher] = history.pods(gang, "launcher")
     first = {
         pod["metadata"]["uid"]: ready for pod in reversed(history.states(gang, "node")) if (ready := ready_since(pod))
@@ -83,8 +83,7 @@ def test_an_image_without_openssh_fails_the_job_at_once_with_one_message(
     job = admin.read(gang.body)
     [condition] = [found for found in job["status"]["conditions"] if found["type"] == "Failed"]
     assert time_of(condition["lastTransitionTime"]) - time_of(job["metadata"]["creationTimestamp"]) <= FAILS_WITHIN
-    jobset = admin.read({"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": gang.body["metadata"]})
-    assert jobset["status"].get("restarts", 0) == 0
+    assert jobset_of(gang, admin)["status"].get("restarts", 0) == 0
 
 
 def test_a_rank_over_its_memory_limit_is_killed(submitter: Submitter, history: History, admin: Client) -> None:
@@ -113,7 +112,7 @@ def test_ranks_of_many_hosts_communicate_within_two_minutes(
     runtime: str, submitter: Submitter, history: History, admin: Client
 ) -> None:
     gang = submitter.submit(f"many-{runtime}", runtime, *SMOKE, hosts=MANY)
-    assert end_of(gang, admin, 600) == "Complete", history.pods(gang, "launcher")
+    assert end_of(gang, admin, 600) == "Complete", report_of(history, gang)
     [launcher] = history.pods(gang, "launcher")
     time, ranks = ranks_of(history, launcher)
     assert len({rank["host"] for rank in ranks}) == len(ranks) == MANY

@@ -34,6 +34,7 @@ class Gang:
         hosts: how many run ranks.
         variables: its own, beside the runtime's.
         home: the namespace, one of a tenant's. Default: that of the first.
+        labels: labels of the TrainJob.
     """
 
     platform: Platform
@@ -43,6 +44,7 @@ class Gang:
     hosts: int = 3
     variables: Mapping[str, str] = field(default_factory=dict)
     home: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def namespace(self) -> str:
@@ -75,7 +77,7 @@ class Gang:
         return {
             "apiVersion": _TRAINER,
             "kind": "TrainJob",
-            "metadata": {"name": self.name, "namespace": self.namespace},
+            "metadata": {"name": self.name, "namespace": self.namespace, "labels": {**self.labels}},
             "spec": {"runtimeRef": runtime, "trainer": trainer},
         }
 
