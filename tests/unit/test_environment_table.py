@@ -116,6 +116,7 @@ def test_deepspeed_on_nvidia_over_infiniband() -> None:
     case = next(case for case in CASES if wanted.items() <= case.items())
     assert [f"{name}={value}" for name, value in job_environment(case, {name: name for name in names}).items()] == [
         "HOME=home",
+        "PATH=path",
         "PRTE_MCA_prte_default_hostfile=hostfile",
         "PRTE_MCA_prte_keep_fqdn_hostnames=false",
         "PRTE_MCA_prte_set_default_slots=slots",

@@ -49,10 +49,13 @@ def test_trainer_gets_the_pod_group_policy_of_the_gang() -> None:
     }
 
 
-def test_with_kueue_alone_pods_use_the_default_scheduler_and_no_container_waits() -> None:
+def test_with_kueue_alone_pods_use_the_default_scheduler_and_the_launcher_waits_for_names_only() -> None:
     runtime = body("kueue")
     assert [pod.get("schedulerName") for pod in pods(runtime)] == [None, None]
-    assert [[each["name"] for each in pod["initContainers"]] for pod in pods(runtime)] == [["prepare"]] * 2
+    node, launcher = (pod["initContainers"] for pod in pods(runtime))
+    assert ([each["name"] for each in node], [each["name"] for each in launcher]) == (["prepare"], ["prepare", "hosts"])
+    assert launcher[1]["command"][2].startswith("patience=120 gang=\n")
+    assert [mount["name"] for mount in launcher[1]["volumeMounts"]] == ["mpi-hostfile"]
     assert jobs(runtime)[1]["dependsOn"] == [{"name": "node", "status": "Ready"}]
 
 
@@ -93,7 +96,7 @@ def test_a_launcher_waits_as_long_as_the_timeout_of_kueue() -> None:
         for manifest in collect(App(platform))
         if manifest.kind == "ClusterTrainingRuntime" and manifest.name == name
     ]
-    assert pods(runtime)[1]["initContainers"][1]["command"][2].startswith("patience=7200\n")
+    assert pods(runtime)[1]["initContainers"][1]["command"][2].startswith("patience=7200 gang=yes\n")
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -118,9 +118,10 @@ def test_only_runtimes_that_lock_memory_require_the_memlock_scc() -> None:
     for job in body["spec"]["template"]["spec"]["replicatedJobs"]:
         pod = job["template"]["spec"]["template"]
         assert pod["metadata"]["annotations"] == {"openshift.io/required-scc": "mpigen-memlock"}
-        (prepare,), (node,) = pod["spec"]["initContainers"], pod["spec"]["containers"]
-        assert prepare["securityContext"]["capabilities"] == {"drop": ["ALL"], "add": ["NET_BIND_SERVICE"]}
-        assert prepare["securityContext"]["allowPrivilegeEscalation"] is False
+        (node,) = pod["spec"]["containers"]
+        for first in pod["spec"]["initContainers"]:
+            assert first["securityContext"]["capabilities"] == {"drop": ["ALL"], "add": ["NET_BIND_SERVICE"]}
+            assert first["securityContext"]["allowPrivilegeEscalation"] is False
         assert node["securityContext"]["capabilities"] == {"drop": ["ALL"], "add": ["IPC_LOCK", "NET_BIND_SERVICE"]}
         assert node["securityContext"]["allowPrivilegeEscalation"] is True
 

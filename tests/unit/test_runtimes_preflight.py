@@ -164,7 +164,7 @@ def test_the_check_runs_before_sshd_and_mpirun_with_the_same_devices() -> None:
     for containers in init_containers(pool, gang="coscheduling").values():
         assert [container["name"] for container in containers][:2] == ["prepare", "fabric"]
         assert containers[1]["resources"]["limits"]["openshift.io/ib"] == "8"
-    assert [each["name"] for each in init_containers(pool, use="megatron")["launcher"]] == ["prepare"]
+    assert [each["name"] for each in init_containers(pool, use="megatron")["launcher"]] == ["prepare", "hosts"]
 
 
 def test_claimed_devices_are_claimed_by_the_check() -> None:
