@@ -113,7 +113,9 @@ from generator.config.model.removals import Removal as Removal  # since 0.1.0
 from generator.config.model.removals import Retirement as Retirement  # since 0.1.0
 from generator.config.model.roles import RoleRule as RoleRule  # since 0.1.0
 from generator.config.model.roles import TeamRole as TeamRole  # since 0.1.0
+from generator.config.model.runtimes import Checkpoint as Checkpoint  # since 0.1.0
 from generator.config.model.runtimes import Placement as Placement  # since 0.1.0
+from generator.config.model.runtimes import Resilience as Resilience  # since 0.1.0
 from generator.config.model.runtimes import Runtime as Runtime  # since 0.1.0
 from generator.config.model.runtimes import RuntimeVolume as RuntimeVolume  # since 0.1.0
 from generator.config.model.scheduling import NodeAffinity as NodeAffinity  # since 0.1.0

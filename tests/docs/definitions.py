@@ -210,9 +210,11 @@ def _fields(module: str, node: ast.ClassDef, classes: set[tuple[str, str]]) -> I
     types = _Types(module, classes)
     for part in node.body:
         match part:
-            case ast.AnnAssign(target=ast.Name(id=name)) if not name.startswith("_"):
+            case ast.AnnAssign(target=ast.Name(id=name), annotation=declared) if not (
+                name.startswith("_") or ast.unparse(declared).startswith("ClassVar")
+            ):
                 default = _default(part.value)
-                yield name, f"{name}: {types.text(part.annotation)}" + (f" = {default}" if default else "")
+                yield name, f"{name}: {types.text(declared)}" + (f" = {default}" if default else "")
 
 
 def _default(value: ast.expr | None) -> str:
