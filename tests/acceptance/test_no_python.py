@@ -36,6 +36,7 @@ READERS = {
     "check-job": ("check-job", "job.yaml", "--release", "mpigen_platform.py"),
     "compile": ("compile", "job.yaml", "--release", "mpigen_platform.py"),
     "audit": ("audit", "job.yaml", "--release", "mpigen_platform.py"),
+    "image check": ("image", "check", ".", "--runtime", "openmpi", "--platform", "mpigen_platform.py"),
     "job new": ("job", "new", "mpigen_platform.py", "--runtime", "openmpi"),
 }
 """Command → its arguments with a platform in Python."""
