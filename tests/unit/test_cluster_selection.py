@@ -17,17 +17,17 @@ FOUND = {str(file.relative_to(HERE)) for file in HERE.rglob("test_*.py")}
 INPUTS = {"the corpus": "1", "the test harness": "2"}
 
 
-def test_each_module_has_a_row() -> None:
+def test_every_module_has_a_row() -> None:
     missing = sorted(FOUND - modules().keys())
     assert missing == [], "Add a row for each of these modules to tests/cluster/modules.yaml, and decide about `core`."
 
 
-def test_each_row_has_a_module() -> None:
+def test_every_row_has_a_module() -> None:
     removed = sorted(modules().keys() - FOUND)
     assert removed == [], "Remove the rows of these modules from tests/cluster/modules.yaml."
 
 
-def test_each_module_of_the_core_set_has_a_reason() -> None:
+def test_every_module_of_the_core_set_has_a_reason() -> None:
     assert {path for path, module in modules().items() if bool(module.core) != bool(module.why)} == set()
     assert {module.core for module in modules().values()} == {"", "all", "fast", "changed"}
 

@@ -249,7 +249,7 @@ def test_a_launcher_waits_until_dns_has_the_names_of_all_hosts_and_its_own(tmp_p
         assert (tmp_path / f"{host}.job").read_text() == "x\n" * 3
 
 
-def test_a_launcher_that_times_out_reports_each_host_and_the_reason(tmp_path: Path, sh: list[str]) -> None:
+def test_a_launcher_that_times_out_reports_every_host_and_the_reason(tmp_path: Path, sh: list[str]) -> None:
     refused = 'case "$*" in *node-0-0*) ;; *) echo "Connection refused"; exit 255;; esac'
     code, lines = wait_for_hosts(tmp_path, sh, 0, ssh=refused, getent="exit 2")
     me = os.uname().nodename

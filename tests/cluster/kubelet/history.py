@@ -59,7 +59,7 @@ class History:
 
 @contextmanager
 def recorded(admin: Client, node: str) -> Iterator[History]:
-    """Record the pods of all namespaces, from those that exist now."""
+    """Record the states of the pods of all namespaces, from the start of the recording."""
     states: list[Body] = []
 
     def record(line: str) -> None:

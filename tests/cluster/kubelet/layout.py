@@ -1,6 +1,6 @@
 """Images of the tests as an OCI registry serves them: a manifest and blobs, made once per content.
 
-The formats are those of github.com/opencontainers/image-spec v1.1.1 manifest.md, config.md and layer.md ("Whiteouts").
+Source of the formats: github.com/opencontainers/image-spec v1.1.1 manifest.md, config.md and layer.md ("Whiteouts").
 """
 
 from __future__ import annotations

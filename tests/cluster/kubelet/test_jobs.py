@@ -1,4 +1,4 @@
-"""Test TrainJobs whose pods a real kubelet runs: start, exit codes, messages and limits are those of the processes."""
+"""Test TrainJobs whose pods a real kubelet runs: its processes decide start, exit codes, messages and limits."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ found = world.gather((gethostname(), world.allreduce(world.rank)))
 if found:
     print(json.dumps(found))
 """
-"""It sends little: ranks that wait for a message use a core each, and the machine has two."""
+"""A program that sends little: ranks that wait for a message use a core each, and the machine has two."""
 
 
 @pytest.fixture(scope="module")

@@ -54,7 +54,7 @@ def ranks_of(job: OfflineJob, outcome: Outcome) -> dict[str, int]:
 @pytest.mark.parametrize("slots", [(), UNEVEN], ids=["more-slots-than-cores", "uneven-slots"])
 @pytest.mark.parametrize("launcher", LAUNCHERS)
 @pytest.mark.parametrize("mpi", CHAINS)
-def test_each_host_has_as_many_ranks_as_slots(
+def test_a_host_has_one_rank_for_every_slot(
     mpi: str,
     launcher: str,
     slots: tuple[int, ...],
