@@ -66,8 +66,7 @@ class AllHooks(MpiRuntime):
 
     def containers(self, role: Role) -> list[Container]:
         """Return the change of the main container, and a further container of the worker pods."""
-        pre_stop = {"lifecycle": {"preStop": {"sleep": {"seconds": 5}}}}
-        main = Container("node", image_pull_policy="Always", fields=pre_stop)
+        main = Container("node", image_pull_policy="Always", fields={"stdin": True})
         return [main, Container("watch")] if role.name == "node" else [main]
 
     def pod(self, role: Role) -> Pod:
