@@ -108,6 +108,7 @@ OPTIONS: dict[str, Any] = {
     "restarts": 3,
     "activeDeadlineSeconds": 86400,
     "terminationGracePeriodSeconds": 120,
+    "resilience": {"checkpoint": {"claim": "checkpoints"}},
     "ttlSecondsAfterFinished": 3600,
     "deprecated": True,
 }

@@ -25,7 +25,7 @@ from tests.conftest import ROOT
 Programs = Mapping[str, Path]
 """`kubelet` and `coredns` → the built program."""
 _ENDING = 60  # seconds
-_TOOLS = ("containerd", "containerd-shim-runc-v2", "runc", "tar", "/usr/lib/cni/bridge")
+_TOOLS = ("containerd", "containerd-shim-runc-v2", "runc", "tar", "/usr/lib/cni/ptp")
 _BINDING: Body = {
     "apiVersion": "rbac.authorization.k8s.io/v1",
     "kind": "ClusterRoleBinding",
