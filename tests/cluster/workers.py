@@ -15,7 +15,8 @@ class Together(LoadScopeScheduling):  # type: ignore[misc]
     """Keep each module on one worker, and modules that share a platform, because each deployment takes long.
 
     Tests of real MPI and of networks stay together too: their jobs are kept between modules, and would not survive a
-    test that restarts Kueue with other settings. Tests with a kubelet share its node.
+    test that restarts Kueue with other settings. Tests with a kubelet share its node, and
+    run before or after other tests of large jobs, because both need all cores.
     """
 
     def _split_scope(self, nodeid: str) -> str:
@@ -25,6 +26,8 @@ class Together(LoadScopeScheduling):  # type: ignore[misc]
 def scope_of(nodeid: str) -> str:
     """Return the name that all tests have in common which run on one worker."""
     file = nodeid.partition("::")[0]
+    if file == "tests/cluster/mpi/test_large_jobs.py":
+        return "kubelet"
     for folder in ("kubelet", "mpi", "network"):
         if file.startswith(f"tests/cluster/{folder}/"):
             return folder
