@@ -54,7 +54,8 @@ def _verdict(image: Image, runtime: str, pod: Pod) -> Verdict:
         # containerd internal/cri/server/container_start.go: errorStartReason, errorStartExitCode. CRI-O is not tested.
         message = (
             f"the image lacks `{shell()}`. The container runtime cannot start `prepare`. With containerd, the job "
-            f"fails at once with `StartError`. Install a shell in the image of runtime `{runtime}`, or use another image."
+            "fails at once with `StartError`. Install a shell in the image of runtime "
+            f"`{runtime}`, or use another image."
         )
         return Verdict(pod.name, message)
     missing: list[Need] = []
