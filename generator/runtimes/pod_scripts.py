@@ -15,7 +15,7 @@ import shlex
 
 from generator.config.model.fabrics import Fabric
 from generator.config.model.pools import Pool
-from generator.config.model.runtimes import RUN, Runtime
+from generator.config.model.runtimes import MPIRUN_ENDS, RUN, Runtime
 from generator.facts.env import host_variable_patterns
 from generator.facts.families import MPI
 from generator.facts.names import SSH_PORT
@@ -145,6 +145,7 @@ def stop_script(runtime: Runtime, *, is_launcher: bool) -> str:
     grace = runtime.termination_grace_period_seconds
     numbers = {
         "grace": DEFAULT_GRACE if grace is None else grace,
+        "mpirun_ends": MPIRUN_ENDS,
         "daemons": f"'{MPI[runtime.family.mpi].daemons}'",
         "is_launcher": "yes" if is_launcher else "",
         "ssh": f"{OPENSSH}/ssh" if runtime.ssh_image else "ssh",

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from generator import Cluster, DeviceType, Platform, Pool, Runtime, Taint, Volume
+from generator import Cluster, ConfigError, DeviceType, Platform, Pool, Runtime, Taint, Volume
 from generator.facts.families import FAMILIES
 from generator.facts.names import RUNTIME_LABEL, SERVICE_ACCOUNT
 from generator.runtimes.hosts import NodeSize, node_size
@@ -376,6 +376,16 @@ def test_every_pod_has_the_hook_that_tells_ranks_to_save() -> None:
         assert pod["spec"]["terminationGracePeriodSeconds"] == 120
         assert container["lifecycle"] == {"preStop": {"exec": {"command": ["/run/mpi/bin/stop"]}}}
         assert "\ngrace=120\n" in prepare["command"][2]
+
+
+@pytest.mark.parametrize("seconds", [0, 2, 9])
+def test_a_grace_period_without_time_to_save_is_an_error(seconds: int) -> None:
+    assert Runtime(name="r", pool="cpu", termination_grace_period_seconds=10).termination_grace_period_seconds == 10
+    with pytest.raises(ConfigError) as caught:
+        Runtime(name="r", pool="cpu", termination_grace_period_seconds=seconds)
+    (problem,) = caught.value.problems
+    assert problem.message.startswith(f"in {seconds} seconds, ranks have no time to save")
+    assert problem.fix == "write at least 10, or remove this field for 30 seconds"
 
 
 def test_the_wrapper_of_mpirun_is_first_on_a_declared_path() -> None:

@@ -203,6 +203,22 @@ Interface = Annotated[
     String, matching(INTERFACE, "a network interface", "write the name of an interface in the pods, such as eth0")
 ]
 Seconds = Annotated[int, Field(strict=True, ge=0, le=2**31 - 1)]
+MPIRUN_ENDS = 3
+"""The last seconds of the grace period, which `mpirun` has to end after its ranks."""
+_SHORTEST_GRACE = 10
+
+
+def _leaves_time_to_save(value: int) -> int:
+    if value < _SHORTEST_GRACE:
+        message = f"in {value} seconds, ranks have no time to save: SIGTERM reaches the ranks of other pods within seconds, and "
+        message += f"`mpirun` needs the last {MPIRUN_ENDS}"
+        raise invalid(message, f"write at least {_SHORTEST_GRACE}, or remove this field for 30 seconds")
+    return value
+
+
+GracePeriod = Annotated[
+    Seconds, AfterValidator(_leaves_time_to_save), Field(json_schema_extra={"minimum": _SHORTEST_GRACE})
+]
 
 
 class _OpenNames:
@@ -320,7 +336,7 @@ class Runtime(Section):
     active_deadline_seconds: Count | None = None
     """The number of seconds after the start of the launcher at which a job fails. After a restart, the time begins
     again. Default: no deadline."""
-    termination_grace_period_seconds: Seconds | None = None
+    termination_grace_period_seconds: GracePeriod | None = None
     """The number of seconds between SIGTERM and SIGKILL that ranks have to save their state when Kubernetes stops their
     pods. `mpirun` uses the last 3 of them to end. A TrainJob cannot change the value. Default: 30."""
     ttl_seconds_after_finished: Annotated[Seconds | None, BeforeValidator(_is_rejected_later)] = None

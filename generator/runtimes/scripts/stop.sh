@@ -5,8 +5,8 @@
 #           Process 1 gets TERM afterwards, and the container ends with process 1
 #   notify  `connect` of the launcher runs this when a host stops: the other ranks get TERM
 #   signal  the launcher runs this on every host: the ranks of this pod get TERM
-grace=${grace:?} daemons=${daemons:?}
-deadline=$(($(date +%s) + grace - 3)) # seconds that mpirun needs to end
+grace=${grace:?} mpirun_ends=${mpirun_ends:?} daemons=${daemons:?}
+deadline=$(($(date +%s) + grace - mpirun_ends))
 
 # Print the child processes of $1.
 children() { echo "$processes" | sed -n "s/^\([0-9]*\) $1 .*/\1/p"; }

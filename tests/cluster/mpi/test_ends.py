@@ -166,7 +166,7 @@ def undisturbed(ranks: int) -> int:
     return sum(values)
 
 
-@pytest.mark.parametrize("runtime", ["openmpi-5", "mpich"])
+@pytest.mark.parametrize("runtime", ["openmpi-5", "mpich", "intel-mpi"])
 @pytest.mark.parametrize(("program", "expected"), [("exit 0", 0), ("exit 3", 3), (f"exit {STOPPED}", 1)])
 def test_the_code_of_a_job_that_runs_to_its_end_is_the_code_of_its_program(
     runtime: str, program: str, expected: int, stage: Stage
