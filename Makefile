@@ -101,7 +101,7 @@ records: .venv/.cluster
 	$(BIN)/python -m tests.update_scenarios
 	git diff --exit-code --stat -- tests/fixtures
 
-# Everything, in steps. After a failure, the same command goes on with the failed step; FRESH=1 runs all steps again.
+# Everything, in steps. The same command then runs only the steps that did not pass at this commit; FRESH=1 runs all.
 nightly: .venv/.cluster
 	$(BIN)/python -m tests.nightly $(if $(FRESH),--fresh)
 

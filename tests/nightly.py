@@ -1,7 +1,8 @@
 """Run everything, in steps: `make nightly`, or `python -m tests.nightly [--fresh]`.
 
-Each step that passes is recorded with its commit in .cache/nightly.json. The next run of the same commit skips it, so a
-repaired machine goes on with the step that failed. Another commit, or `--fresh`, starts with the first step again.
+A step that fails does not stop the others, so one night shows all failures. Each step that passes is recorded with its
+commit in .cache/nightly.json. The next run of the same commit skips it, so a run that was interrupted, or that failed
+because of the machine, goes on with the steps that did not pass. Another commit, or `--fresh`, runs all steps.
 """
 
 from __future__ import annotations
@@ -56,8 +57,8 @@ class Result:
     """The result of a step, and its seconds, now or in the run that passed."""
 
     step: Step
-    outcome: Literal["passed", "passed before", "failed", "not run"]
-    seconds: float = 0
+    outcome: Literal["passed", "passed before", "failed"]
+    seconds: float
 
 
 def commit(root: Path) -> str:
@@ -79,14 +80,12 @@ def read_passed(record: Path, at: str) -> Passed:
 def run(
     steps: Sequence[Step], root: Path, record: Path, *, execute: Callable[[Step, Path], bool], fresh: bool = False
 ) -> list[Result]:
-    """Run the steps up to the first that fails, and record each that passes, if the work tree is clean throughout."""
+    """Run the steps, and record each that passes, if the work tree is clean throughout."""
     at = commit(root)
     passed = {} if fresh else read_passed(record, at)
     results: list[Result] = []
     for step in steps:
-        if any(result.outcome == "failed" for result in results):
-            results.append(Result(step, "not run"))
-        elif step.name in passed:
+        if step.name in passed:
             results.append(Result(step, "passed before", passed[step.name]))
         else:
             started = time.monotonic()
@@ -129,7 +128,7 @@ def _git(root: Path, *arguments: str) -> str:
 
 
 def _duration(seconds: float) -> str:
-    return f"{seconds // 60:3.0f} min {seconds % 60:2.0f} s" if seconds else ""
+    return f"{seconds // 60:3.0f} min {seconds % 60:2.0f} s"
 
 
 def _print(text: str) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 _GUARD = Path(__file__).with_name("guard.py")
 _GARBAGE = "300"  # percent of what lives, until Go collects it: two gigabytes more, a quarter of the time less
+_MEMORY = "3GiB"  # from here Go collects garbage more often, or API servers of a long run would fill the machine
 _FIRST_PORT, _LAST_PORT = 10_000, 32_000  # below the range that outgoing connections are given
 _CHOSEN: set[int] = set()
 
@@ -39,7 +40,7 @@ class Processes:
         """Run a command in the background; it dies with us, however we end."""
         self._started[name] = partial(self.start, name, command, environment)
         guarded = [sys.executable, "-I", "-S", str(_GUARD), str(os.getpid()), *map(str, command)]
-        home = {"HOME": str(self.folder), "PATH": os.environ.get("PATH", ""), "GOGC": _GARBAGE}
+        home = {"HOME": str(self.folder), "PATH": os.environ.get("PATH", ""), "GOGC": _GARBAGE, "GOMEMLIMIT": _MEMORY}
         with self.log(name).open("ab") as log:
             self._running[name] = subprocess.Popen(
                 guarded,

@@ -3,8 +3,10 @@
 # a root filesystem of Debian 12. It writes the programs to /image/openssh. This folder has the other files it needs.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
-echo "deb-src http://deb.debian.org/debian bookworm main" > /etc/apt/sources.list.d/source.list
-echo "deb-src http://deb.debian.org/debian-security bookworm-security main" >> /etc/apt/sources.list.d/source.list
+# The servers of the packages also have their sources.
+for list in /etc/apt/sources.list /etc/apt/sources.list.d/*; do
+  [ ! -f "$list" ] || sed -i -e 's/^Types: deb$/Types: deb deb-src/' -e 's/^deb \(.*\)/&\ndeb-src \1/' "$list"
+done
 apt-get -qq update
 apt-get -qq install --yes --no-install-recommends \
   autoconf automake dpkg-dev gcc libc6-dev libcrypt-dev libssl-dev make zlib1g-dev > /dev/null

@@ -149,15 +149,15 @@ class Checkpoint(Section):
     mode ReadWriteMany."""
     mount_path: Annotated[String, AfterValidator(_is_mount_path)] = "/checkpoint"
     """The absolute path at which the claim is mounted. The variable `MPIGEN_CHECKPOINT` names the folder of the job
-    below it: `/checkpoint/<name of the TrainJob>`. Jobs of the same name resume from the same folder."""
+    below it: `/checkpoint/<name of the TrainJob>`. Jobs of the same name in a namespace resume from the same folder."""
 
 
 class Resilience(Section):
     """The restart of jobs whose pods Kubernetes stops, and the storage for their checkpoints."""
 
     checkpoint: Checkpoint | None = None
-    """The claim for checkpoints, so that a restarted job resumes. Default: no claim, and the job starts from its
-    beginning unless its program saves elsewhere."""
+    """The claim for checkpoints, so that a restarted job resumes if its program saves and loads them. Default: no
+    claim, and the job starts from its beginning unless its program saves elsewhere."""
 
 
 _OURS = {
@@ -210,8 +210,8 @@ _SHORTEST_GRACE = 10
 
 def _leaves_time_to_save(value: int) -> int:
     if value < _SHORTEST_GRACE:
-        message = f"in {value} seconds, ranks have no time to save: SIGTERM reaches the ranks of other pods within seconds, and "
-        message += f"`mpirun` needs the last {MPIRUN_ENDS}"
+        message = f"in {value} seconds, ranks have no time to save: SIGTERM needs seconds to reach the ranks of other "
+        message += f"pods, and `mpirun` needs the last {MPIRUN_ENDS}"
         raise invalid(message, f"write at least {_SHORTEST_GRACE}, or remove this field for 30 seconds")
     return value
 
@@ -253,11 +253,12 @@ class Runtime(Section):
     """The tenants that can use the runtime, as a TrainingRuntime in their namespaces. If the list is empty, all tenants
     can use the runtime, as a ClusterTrainingRuntime."""
     image: Image | None = None
-    """The image of the launcher pod and the worker pods, with OpenSSH and the software of the family. Default:
-    `families[].defaultImage`, or a public image for `openmpi` on CPU pools. All other runtimes need this field."""
+    """The image of the launcher pod and the worker pods, with the software of the family, and with OpenSSH unless
+    `sshImage` has it. Default: `families[].defaultImage`, or a public image for `openmpi` on CPU pools. All other
+    runtimes need this field."""
     image_pull_policy: Literal["Always", "IfNotPresent", "Never"] | None = None
-    """The time at which nodes pull `image` for a container: at each start, only if the node has no such image, or
-    never. Default: `Always` for an image with the tag `latest` or without a tag, else `IfNotPresent`."""
+    """The time at which nodes pull `image` or `sshImage` for a container: at each start, only if the node has no such
+    image, or never. Default: `Always` for an image with the tag `latest` or without a tag, else `IfNotPresent`."""
     ssh_image: Image | None = None
     """An image with static `ssh` and `sshd`, for an `image` without OpenSSH. An init container copies these programs
     into each pod. `examples/images/openssh` builds the image. Default: the pods use OpenSSH of `image`."""
@@ -278,8 +279,8 @@ class Runtime(Section):
     such families."""
     launcher_resources: Resources = Field(default={}, validate_default=True)
     """The requests of a separate launcher pod that differ from the default. Default: 1 cpu and 2Gi of memory. The
-    launcher of MPICH connects to all nodes itself: on a pool of more than 64 nodes, it requests 1 cpu for 64 nodes, at
-    most 8, and 4Mi more memory for each further node."""
+    launcher of MPICH connects to all nodes itself: on a pool of more than 64 nodes, it requests 1 cpu for every 64
+    nodes, rounded up, at most 8, and 4Mi more memory for each node after the first 64."""
     binding: Literal["none", "core", "numa", "socket"] = "none"
     """The set of cores that each rank is bound to. Bind ranks only if the pod has exclusive cores. Default: ranks may
     use all cores of the pod."""
@@ -329,16 +330,19 @@ class Runtime(Section):
     its Pod Security level is `privileged`. The image needs a `setpriv` with the file capability `cap_ipc_lock`."""
     restarts: Count | None = None
     """The maximum number of times that JobSet restarts a failed job as a whole. JobSet does not restart a job that
-    reached `activeDeadlineSeconds`. With `resilience`, drains and preemption do not count. Default: no restarts."""
+    reached `activeDeadlineSeconds`, or whose image lacks a program. With `resilience`, drains and preemption do not
+    count. Default: no restarts."""
     resilience: Resilience | None = None
     """If set, JobSet restarts a job after a drain, a preemption or the deletion of its pods. These restarts do not
-    count as `restarts`. Write `resilience: {}` for no claim. Default: such a job fails, or uses one of `restarts`."""
+    count as `restarts`. Write `resilience: {}` for no claim. Default: such a job fails, or uses one of `restarts`.
+    After an eviction by Kueue, a job starts again in both cases."""
     active_deadline_seconds: Count | None = None
-    """The number of seconds after the start of the launcher at which a job fails. After a restart, the time begins
-    again. Default: no deadline."""
+    """The number of seconds after the start of the launcher's Job at which the job fails, with the time until the
+    launcher pod runs. After a restart or an eviction, the time begins again. Default: no deadline."""
     termination_grace_period_seconds: GracePeriod | None = None
     """The number of seconds between SIGTERM and SIGKILL that ranks have to save their state when Kubernetes stops their
-    pods. `mpirun` uses the last 3 of them to end. A TrainJob cannot change the value. Default: 30."""
+    pods. `mpirun` uses the last 3 of them to end. A TrainJob cannot change the value. Some events leave less time, such
+    as an eviction by the kubelet. Default: 30."""
     ttl_seconds_after_finished: Annotated[Seconds | None, BeforeValidator(_is_rejected_later)] = None
     """Do not set this field: mpigen rejects every value, because all supported versions of Trainer run a failed job
     again after JobSet deletes it. Finished jobs stay until their TrainJob is deleted."""

@@ -9,7 +9,7 @@ for argument do
   set -- "$@" "$argument"
 done
 # After a rank fails, mpirun of Intel MPI may write to a host that has ended, and would end with 141 instead of the rank's code.
-# Its ranks on this host inherit the trap. Those of Python ignore SIGPIPE anyway.
+# Its ranks on this host inherit the trap. Python ignores SIGPIPE in any case.
 [ -z "${I_MPI_HYDRA_HOST_FILE-}" ] || trap '' PIPE
 if [ "${I_MPI_HYDRA_HOST_FILE-}" = /run/mpi/hostfile ] && [ -z "${I_MPI_PERHOST-}" ]; then
   # Intel MPI 2021.19 starts as many ranks on a host as it has cores, whatever slots the hostfile has. It reads slots only from

@@ -4,9 +4,10 @@
 #   none    the kubelet runs this before it ends the container (`preStop`): all ranks get TERM, and this waits for their end.
 #           Process 1 gets TERM afterwards, and the container ends with process 1
 #   notify  `connect` of the launcher runs this when a host stops: the other ranks get TERM
-#   signal  the launcher runs this on every host: the ranks of this pod get TERM
+#   signal  the launcher or another host runs this here: the ranks of this pod and of the hosts that follow this word get TERM
 grace=${grace:?} mpirun_ends=${mpirun_ends:?} daemons=${daemons:?}
 deadline=$(($(date +%s) + grace - mpirun_ends))
+width=32
 
 # Print the child processes of $1.
 children() { echo "$processes" | sed -n "s/^\([0-9]*\) $1 .*/\1/p"; }
@@ -45,30 +46,49 @@ signal() {
   done
 }
 
-# On a host: report to the launcher, by `receive`. On the launcher: signal the ranks of all hosts, at most 32 hosts at once.
+# Let the first of these hosts signal its ranks and the other hosts. If it does not answer, ask the next host.
+ask() {
+  while [ $# -gt 0 ]; do
+    first=$1
+    shift
+    "${ssh:?}" -n -o BatchMode=yes -o "ProxyCommand=/run/mpi/bin/connect %h -o ConnectTimeout=5 -p %p" "$first" \
+      /run/mpi/bin/stop signal "$@" > /dev/null 2>&1 && return
+  done
+}
+
+# Send TERM to the ranks of these hosts, through at most `width` of them.
 spread() {
+  share=$((($# + width - 1) / width))
+  while [ $# -gt 0 ]; do
+    hosts='' number=0
+    while [ $# -gt 0 ] && [ "$number" -lt "$share" ]; do
+      hosts="$hosts $1" number=$((number + 1))
+      shift
+    done
+    # shellcheck disable=SC2086 # names of hosts have no spaces
+    ask $hosts &
+  done
+  wait
+}
+
+# On a host: report to the launcher, by `receive`. On the launcher: signal the ranks of all hosts.
+announce() {
   : > /run/mpi/stopping
   if [ -z "${is_launcher?}" ]; then
     [ ! -p /run/mpi/reports ] || echo mpigen:stopping 1<> /run/mpi/reports
     return
   fi
   mkdir /run/mpi/spread 2> /dev/null || return 0
-  number=0 me=$(uname -n)
-  while read -r host _; do
-    case $host in "$me".*) continue ;; esac
-    "${ssh:?}" -n -o BatchMode=yes -o "ProxyCommand=/run/mpi/bin/connect %h -o ConnectTimeout=5 -p %p" "$host" \
-      /run/mpi/bin/stop signal > /dev/null 2>&1 &
-    number=$((number + 1))
-    [ $((number % 32)) -ne 0 ] || wait
-  done < /etc/mpi/hostfile
-  wait
+  me=$(uname -n)
+  # shellcheck disable=SC2046
+  spread $(sed -e "/^$me\./d" -e 's/ .*//' /etc/mpi/hostfile)
 }
 
 mkdir -p /run/mpi/signalled
 case ${1:-wait} in
-  wait) spread & ;;
-  notify) spread & signal; wait; exit ;;
-  signal) signal; exit ;;
+  wait) announce & ;;
+  notify) announce & signal; wait; exit ;;
+  signal) shift; spread "$@" & signal; wait; exit 0 ;;
 esac
 while signal; [ "$(date +%s)" -lt "$deadline" ]; do
   # Worker pods end when all sessions of ssh have ended, because other hosts use their daemon.

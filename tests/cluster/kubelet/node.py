@@ -140,7 +140,7 @@ def _wait(cluster: Cluster, supervisor: subprocess.Popen[bytes], body: Body, fol
         return cluster.admin.exists(body) and is_ready(cluster.admin.read(body))
 
     try:
-        wait_until("the node is ready", holds)
+        wait_until("the node is ready", holds, 300)
     except TimeoutError as error:
         raise StartError(f"{error}\n{_logs(folder)}") from None
 

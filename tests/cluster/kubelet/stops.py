@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from tests.cluster.client import Client, wait_until
 from tests.cluster.kubelet.jobs import Submitter, pods_of
 from tests.cluster.mpi.gangs import Gang
+from tests.cluster.training import ROLE
 
 _MERGE = "application/merge-patch+json"
 _KUEUE = "kueue.x-k8s.io/v1beta2"
@@ -104,6 +105,18 @@ class Drain(Stop):
         self.admin.request("PATCH", path, {"spec": {"unschedulable": value}}, _MERGE)
 
 
+class PodDeletion(Stop):
+    """A user deletes a worker pod, so JobSet restarts the job."""
+
+    def stop(self) -> None:
+        """Delete one worker pod."""
+        pod = next(pod for pod in pods_of(self.admin, self.gang) if pod["metadata"]["labels"][ROLE] == "node")
+        self.admin.delete({"apiVersion": "v1", "kind": "Pod", **pod})
+
+    def resume(self) -> None:
+        """Do nothing."""
+
+
 class Deletion(Stop):
     """A user deletes the TrainJob, and submits it again."""
 
@@ -122,5 +135,6 @@ STOPS: dict[str, type[Stop]] = {
     "deactivated": Deactivation,
     "preempted": Preemption,
     "drained": Drain,
+    "lacks-a-pod": PodDeletion,
     "deleted": Deletion,
 }

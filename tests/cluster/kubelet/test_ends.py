@@ -73,9 +73,11 @@ def stopped_pods(gang: Gang, history: History) -> list[Body]:
 
 
 def assert_stopped(pod: Body) -> timedelta:
-    """Assert the exit code of a stopped pod, and return the time from its deletion to its end."""
+    """Assert the exit code of a stopped pod, and return the time from its deletion, if there was one, to its end."""
     assert terminated(pod)["exitCode"] == STOPPED, terminated(pod)
     metadata = pod["metadata"]
+    if "deletionTimestamp" not in metadata:
+        return timedelta()
     since = time_of(metadata["deletionTimestamp"]) - timedelta(seconds=metadata["deletionGracePeriodSeconds"])
     return time_of(terminated(pod)["finishedAt"]) - since
 

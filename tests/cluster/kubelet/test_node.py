@@ -45,7 +45,7 @@ def test_a_killed_test_run_leaves_nothing_of_its_node(second: Path, admin: Clien
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     run = subprocess.Popen([sys.executable, "-c", _RUN, str(second)], env=environment)
     node: Body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}
-    wait_until("the node is ready", lambda: admin.exists(node) and is_ready(admin.read(node)))
+    wait_until("the node is ready", lambda: admin.exists(node) and is_ready(admin.read(node)), 300)
     pod = _pod(namespace, name)
     wait_until("the pod can be created", lambda: _has_account(admin, namespace))
     admin.create(pod)

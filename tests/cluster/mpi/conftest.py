@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from generator import Manifest
 from tests.cluster import trees
 from tests.cluster.client import Body, Client
 from tests.cluster.mpi import openshift
@@ -20,7 +21,9 @@ from tests.cluster.mpi.gangs import Gang, deploy, lookup
 from tests.cluster.mpi.images import Image, image, make_all
 from tests.cluster.mpi.layers import LayerError
 from tests.cluster.mpi.namespaces import lacking
+from tests.cluster.mpi.offline import manifests_of
 from tests.cluster.mpi.runner import Outcome, Runner
+from tests.cluster.mpi.stage import Stage
 from tests.cluster.trees import Deployed
 
 PLATFORMS = Path(__file__).parent / "platforms"
@@ -80,6 +83,24 @@ def images(pytestconfig: pytest.Config) -> Callable[[str], Image]:
         reason = f"pods cannot be run here: {reason}"
         pytest.fail(reason) if os.environ.get("CI") == "true" else pytest.skip(reason)
     return image
+
+
+@pytest.fixture(scope="session")
+def trees_platform() -> list[Manifest]:
+    """The manifests of runtimes with more ranks than cores, with both launchers of every MPI."""
+    return manifests_of(PLATFORMS / "trees.yaml")
+
+
+@pytest.fixture(scope="session")
+def ends_platform() -> list[Manifest]:
+    """The manifests of runtimes that save to a claim."""
+    return manifests_of(PLATFORMS / "ends.yaml")
+
+
+@pytest.fixture
+def stage(images: Callable[[str], Image], ends_platform: list[Manifest], tmp_path: Path) -> Stage:
+    """Jobs that share a claim, and whose pods are deleted."""
+    return Stage(images, ends_platform, tmp_path)
 
 
 @pytest.fixture(scope="session")

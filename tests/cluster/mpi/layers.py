@@ -119,8 +119,13 @@ def openssh() -> Path:
 
     def make(root: Path) -> None:
         system = root.with_name(_TEMPORARY) / "system"
-        hooks = [f'copy-in "{recipe}" /recipe', 'chroot "$1" /recipe/openssh/build.sh']
-        options = ["--variant=essential", _MERGED, "--include=apt,ca-certificates", "--setup-hook=mkdir $1/recipe"]
+        hooks = [
+            f'copy-in "{recipe}" /recipe',
+            f'"{HERE}/files/name-keyring.sh" "$1"',
+            'chroot "$1" /recipe/openssh/build.sh',
+        ]
+        packages = "--include=apt,ca-certificates,debian-archive-keyring"
+        options = ["--variant=essential", _MERGED, packages, "--setup-hook=mkdir $1/recipe"]
         options += [f"--customize-hook={hook}" for hook in hooks]
         _run(["mmdebstrap", "--quiet", *options, _SUITE, system], root)
         shutil.copytree(system / "image", root, dirs_exist_ok=True)

@@ -2,104 +2,31 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
-from types import MappingProxyType
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from dataclasses import replace
 
 import pytest
 
-from generator import Manifest
 from generator.runtimes.pod_scripts import STOPPED
 from tests.cluster.client import Body
 from tests.cluster.mpi import layers
-from tests.cluster.mpi.conftest import MPIS, PLATFORMS
+from tests.cluster.mpi.conftest import MPIS
 from tests.cluster.mpi.images import Image
-from tests.cluster.mpi.offline import OfflineJob, manifests_of
-from tests.cluster.mpi.plans import Deletion
-from tests.cluster.mpi.runner import Outcome, Surroundings
+from tests.cluster.mpi.runner import Outcome
+from tests.cluster.mpi.stage import LAUNCHER, Stage, code, log
 from tests.cluster.mpi.test_trees import CHAINS
-from tests.conftest import ROOT
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 RANKS = ("mpirun", "python3", "/opt/smoke/ends.py")
 TRAINING = ("mpirun", "python3", "/checkpoint/train.py")
 SAVING = 2  # seconds, in ends.py
-LATE = 4  # seconds: a rank of another pod gets its signal by ssh, on a busy machine
+LATE = 8  # seconds: a rank of another pod gets its signal by ssh, on a busy machine
 GRACE = 15  # seconds, in ends.yaml
 STEPS = 60
 HOSTS = ("job-node-0-0", "job-node-0-1")
-LAUNCHER = "job-launcher-0-0"
 DELETED = {"a host": HOSTS[:1], "the launcher": (LAUNCHER,), "all pods": (*HOSTS, LAUNCHER)}
 NO_RANKS = "-separate"  # on the launcher
-Images = Callable[[str], Image]
-
-
-@pytest.fixture(scope="module")
-def manifests() -> list[Manifest]:
-    return manifests_of(PLATFORMS / "ends.yaml")
-
-
-@dataclass(frozen=True)
-class Stage:
-    """Runs jobs that share a claim.
-
-    Attributes:
-        images: the function that resolves images.
-        manifests: the platform.
-        folder: the folder of the test.
-    """
-
-    images: Images
-    manifests: list[Manifest]
-    folder: Path
-
-    @property
-    def claim(self) -> Path:
-        """Return the folder of the claim, to which the users of the pods can write."""
-        folder = self.folder / "claim"
-        if not folder.exists():
-            folder.mkdir()
-            folder.chmod(0o777)
-            shutil.copy(ROOT / "examples/checkpoint/train.py", folder)
-        return folder
-
-    @property
-    def saved(self) -> dict[str, list[float]]:
-        """Return rank of ends.py → the times at which it got SIGTERM."""
-        files = sorted((self.claim / "job").glob("saved-*"))
-        return {file.name: [float(line) for line in file.read_text().splitlines()] for file in files}
-
-    def run(
-        self,
-        runtime: str,
-        command: Sequence[str],
-        deleted: Sequence[str] = (),
-        after: str = "all ranks run",
-        change: Callable[[Body], Body] = lambda pod: pod,
-        variables: Mapping[str, str] = MappingProxyType({}),
-    ) -> Outcome:
-        """Run a job, delete some of its pods after the launcher has logged a text, and return the outcome."""
-        job = OfflineJob(runtime, command, self.manifests, variables=variables)
-        deletions: list[Deletion] = [{"pods": [*deleted], "of": LAUNCHER, "text": after}] if deleted else []
-        logs = self.folder / f"logs-{len([*self.folder.iterdir()])}"
-        logs.mkdir()
-        around = Surroundings(deletions=deletions)
-        return job.run(self.images, logs, change, seconds=90, around=around, claims={"checkpoints": self.claim})
-
-
-@pytest.fixture
-def stage(images: Images, manifests: list[Manifest], tmp_path: Path) -> Stage:
-    return Stage(images, manifests, tmp_path)
-
-
-def code(outcome: Outcome) -> int | None:
-    return outcome.codes.get((LAUNCHER, "node"))
-
-
-def log(outcome: Outcome) -> str:
-    return (outcome.folder / f"{LAUNCHER}.node.log").read_text()
 
 
 def assert_stopped(outcome: Outcome, deleted: Sequence[str]) -> None:
@@ -139,6 +66,38 @@ def test_a_stopped_host_behind_another_host_reaches_all_ranks(runtime: str, stag
     outcome = stage.run(runtime, RANKS, HOSTS[1:], variables=CHAINS[runtime])
     assert_stopped(outcome, HOSTS[1:])
     assert [len(received) for received in stage.saved.values()] == [1] * len(DELETED["all pods"]), str(outcome)
+
+
+@pytest.mark.parametrize("runtime", MPIS)
+def test_hosts_pass_the_signal_on(runtime: str, stage: Stage) -> None:
+    """The launcher of a large job signals some hosts, and these signal the others: here one after another."""
+    outcome = stage.run(runtime, RANKS, HOSTS[:1], change=replacing("\nwidth=32\n", "\nwidth=1\n"), hosts=5)
+    assert_stopped(outcome, HOSTS[:1])
+    assert [len(received) for received in stage.saved.values()] == [1] * 5, str(outcome)
+
+
+def test_a_host_without_an_answer_does_not_keep_the_signal_from_others(stage: Stage) -> None:
+    def change(pod: Body) -> Body:
+        pod = replacing("\nwidth=32\n", "\nwidth=1\n")(pod)
+        return replacing("  signal) shift", "  signal) exit 1")(pod) if pod["spec"]["hostname"] == HOSTS[0] else pod
+
+    outcome = stage.run("openmpi-5", RANKS, HOSTS[1:], change=change, hosts=5)
+    assert_stopped(outcome, HOSTS[1:])
+    (silent,) = {f"saved-{rank}-of-5" for rank in range(5)} - {*stage.saved}
+    assert silent != "saved-0-of-5"  # of the launcher
+
+
+def replacing(old: str, new: str) -> Callable[[Body], Body]:
+    """Return the function that replaces a text in the script of `prepare`."""
+
+    def change(pod: Body) -> Body:
+        pod = deepcopy(pod)  # the pods of a job share their containers
+        prepare = pod["spec"]["initContainers"][0]
+        assert old in prepare["command"][2]
+        prepare["command"][2] = prepare["command"][2].replace(old, new)
+        return pod
+
+    return change
 
 
 @pytest.mark.parametrize("runtime", MPIS)

@@ -18,11 +18,10 @@ from generator import Manifest
 from tests.cluster.mpi.conftest import SMOKE
 from tests.cluster.mpi.images import Image
 from tests.cluster.mpi.network import NODE
-from tests.cluster.mpi.offline import OfflineJob, manifests_of
+from tests.cluster.mpi.offline import OfflineJob
 from tests.cluster.mpi.runner import Outcome, Surroundings, addresses
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
-PLATFORM = Path(__file__).parent / "platforms" / "trees.yaml"
 CHAINS = {
     "openmpi-4": {"OMPI_MCA_routed_radix": "1"},  # openmpi 4.1.4 orte/mca/routed/radix/routed_radix_component.c
     "openmpi-5": {"PRTE_MCA_rml_base_radix": "1"},  # prrte v3.0.11 src/rml/rml.c
@@ -33,11 +32,6 @@ LAUNCHERS = ("node", "separate")
 SLOTS = 3
 """processesPerNode of the runtimes, whose pods have two cores."""
 UNEVEN = (1, 3, 2, 1)
-
-
-@pytest.fixture(scope="module")
-def manifests() -> list[Manifest]:
-    return manifests_of(PLATFORM)
 
 
 def ranks_of(job: OfflineJob, outcome: Outcome) -> dict[str, int]:
@@ -59,17 +53,17 @@ def test_a_host_has_one_rank_for_every_slot(
     launcher: str,
     slots: tuple[int, ...],
     images: Callable[[str], Image],
-    manifests: list[Manifest],
+    trees_platform: list[Manifest],
     tmp_path: Path,
 ) -> None:
-    job = OfflineJob(f"{mpi}-{launcher}", SMOKE, manifests, hosts=4, slots=slots, variables=CHAINS[mpi])
+    job = OfflineJob(f"{mpi}-{launcher}", SMOKE, trees_platform, hosts=4, slots=slots, variables=CHAINS[mpi])
     declared = zip(job.compiled.hosts, slots or [SLOTS] * 4, strict=True)
     assert ranks_of(job, job.run(images, tmp_path)) == {host.partition(".")[0]: count for host, count in declared}
 
 
 @pytest.mark.parametrize("mpi", [mpi for mpi, chain in CHAINS.items() if chain])
 def test_hosts_start_further_hosts(
-    mpi: str, images: Callable[[str], Image], manifests: list[Manifest], tmp_path: Path
+    mpi: str, images: Callable[[str], Image], trees_platform: list[Manifest], tmp_path: Path
 ) -> None:
     """Without it, the other tests would not show that a tree works."""
     count = "grep -lx ssh /proc/[0-9]*/comm | wc -l"
@@ -77,7 +71,7 @@ def test_hosts_start_further_hosts(
     for chain, expected in (({}, range(6, 9)), (CHAINS[mpi], range(1, 4))):
         folder = tmp_path / f"chain-{len(chain)}"
         folder.mkdir()
-        job = OfflineJob(f"{mpi}-node", ["sh", "-c", text], manifests, hosts=4, variables=chain)
+        job = OfflineJob(f"{mpi}-node", ["sh", "-c", text], trees_platform, hosts=4, variables=chain)
         outcome = job.run(images, folder)
         counts = {int(line) for line in outcome.log(job.launcher, "node").splitlines() if line.isdigit()}
         assert counts, str(outcome)
@@ -86,9 +80,9 @@ def test_hosts_start_further_hosts(
 
 @pytest.mark.parametrize("mpi", [mpi for mpi, chain in CHAINS.items() if chain])
 def test_a_host_that_another_host_cannot_reach_is_named_with_the_reason(
-    mpi: str, images: Callable[[str], Image], manifests: list[Manifest], tmp_path: Path
+    mpi: str, images: Callable[[str], Image], trees_platform: list[Manifest], tmp_path: Path
 ) -> None:
-    job = OfflineJob(f"{mpi}-separate", SMOKE, manifests, hosts=4, variables=CHAINS[mpi])
+    job = OfflineJob(f"{mpi}-separate", SMOKE, trees_platform, hosts=4, variables=CHAINS[mpi])
     placed = addresses(job.waves)
     last, launcher = job.waves[0][-1]["metadata"]["name"], job.launcher["metadata"]["name"]
     closed = f"ip saddr != {{ {NODE}, {placed[launcher]} }} tcp dport 2222 reject with tcp reset"
