@@ -107,6 +107,23 @@ def test_a_separate_launcher_requests_no_device() -> None:
     assert sshd["resources"]["requests"]["nvidia.com/gpu"] == "8"
 
 
+@pytest.mark.parametrize(
+    ("use", "nodes", "expected"),
+    [
+        ("mpich", 64, {"cpu": "1", "memory": "2Gi"}),
+        ("mpich", 65, {"cpu": "2", "memory": "2052Mi"}),
+        ("mpich", 512, {"cpu": "8", "memory": "3840Mi"}),
+        ("mpich", 2000, {"cpu": "8", "memory": "9792Mi"}),
+        ("openmpi", 2000, {"cpu": "1", "memory": "2Gi"}),
+        ("intel-mpi", 2000, {"cpu": "1", "memory": "2Gi"}),
+    ],
+)
+def test_a_launcher_that_starts_all_daemons_grows_with_its_pool(use: Any, nodes: int, expected: dict[str, str]) -> None:
+    pool = Pool(name="cpu", nodes=nodes, allocatable={"cpu": 64, "memory": "256Gi"})
+    body = build(Runtime(name="r", use=use, pool="cpu", launcher="separate"), pool)
+    assert containers(body)[1]["resources"]["requests"] == expected
+
+
 def test_a_separate_launcher_has_no_node_selector_and_the_tolerations_of_nodes() -> None:
     node, launcher = pods(build(Runtime(name="r", pool="gpu", image="i", launcher="separate"), GPU))
     assert "nodeSelector" in node["spec"]

@@ -26,7 +26,7 @@ from tests.cluster.versions import versions
 PLATFORM = Path(__file__).with_name("platform.yaml")
 SERVED = (
     *("openmpi-4", "openmpi-5", "mpich", "intel-mpi"),
-    *("openmpi-5-bare", "intel-mpi-bare"),
+    *("openmpi-5-bare", "intel-mpi-bare", "openssh"),
 )
 """Repositories of the node's registry. Each is an image of tests/cluster/mpi."""
 

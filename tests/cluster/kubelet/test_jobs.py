@@ -87,6 +87,17 @@ def test_an_image_without_openssh_fails_the_job_at_once_with_one_message(
     assert jobset_of(gang, admin)["status"].get("restarts", 0) == 0
 
 
+def test_an_image_without_a_shell_fails_the_job_at_once(submitter: Submitter, history: History, admin: Client) -> None:
+    gang = submitter.submit("no-shell", "no-shell", *SMOKE)
+    assert end_of(gang, admin) == "Failed"
+    pods = history.pods(gang)
+    assert len(pods) == gang.size - 1, "a pod was replaced, or the launcher started"
+    ended = [terminated(pod, "prepare") for pod in pods if terminated(pod, "prepare")]
+    assert ended
+    assert {end["reason"] for end in ended} == {"StartError"}
+    assert jobset_of(gang, admin)["status"].get("restarts", 0) == 0
+
+
 def test_a_rank_over_its_memory_limit_is_killed(submitter: Submitter, history: History, admin: Client) -> None:
     gang = submitter.submit("memory", "openmpi-5", "mpirun", "python3", "-c", "bytearray(3 << 30)")
     assert end_of(gang, admin) == "Failed"

@@ -150,6 +150,22 @@ def test_a_shell_around_mpirun_passes_on_its_code(stage: Stage) -> None:
     assert stage.saved
 
 
+def test_the_programs_of_a_rank_that_is_a_shell_save(stage: Stage) -> None:
+    """A shell without a trap would end at once."""
+    ranks = ("mpirun", "sh", "-c", "true; python3 /opt/smoke/ends.py; echo saved with $?")
+    outcome = stage.run("openmpi-5", ranks, DELETED["a host"])
+    assert_stopped(outcome, DELETED["a host"])
+    assert [len(received) for received in stage.saved.values()] == [1] * len(DELETED["all pods"]), str(outcome)
+    assert log(outcome).splitlines().count("saved with 0") == len(DELETED["all pods"])
+
+
+def test_a_rank_that_is_a_shell_with_a_trap_gets_the_signal_itself(stage: Stage) -> None:
+    text = "trap 'echo trapped; exit 0' TERM; echo all ranks run; while :; do sleep 0.1; done"
+    outcome = stage.run("openmpi-5", ("mpirun", "sh", "-c", text), DELETED["a host"])
+    assert_stopped(outcome, DELETED["a host"])
+    assert log(outcome).splitlines().count("trapped") == len(DELETED["all pods"])
+
+
 def test_a_launcher_that_stops_starts_no_ranks(stage: Stage) -> None:
     script = f"echo ready; until [ -e /run/mpi/stopping ]; do sleep 0.1; done; {' '.join(RANKS)}; exit $?"
     outcome = stage.run("openmpi-5", ("sh", "-c", script), (LAUNCHER,), "ready")
