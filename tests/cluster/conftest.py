@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 
 import pytest
 
@@ -100,11 +100,25 @@ def governed(admin: Client, on_the_cluster: list[Deployed]) -> Deployed:
 
 @pytest.hookimpl(tryfirst=True)  # before pytest deselects tests by their marks
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark the tests of `make cluster-core`, and put modules that take long first."""
+    """Mark the tests of `make cluster-core`, and put modules that take long first.
+
+    With other versions of the control plane, leave out the tests that use none, because their result is the same.
+    """
     if MARK in config.getoption("markexpr"):
         for item in filter(is_core, items):
             item.add_marker(MARK)
+    if config.getoption("--control-plane") != "default":
+        config.hook.pytest_deselected(items=[item for item in items if not _uses_control_plane(item)])
+        items[:] = filter(_uses_control_plane, items)
     items[:] = longest_first(items)
+
+
+def _fixtures(item: pytest.Item) -> Sequence[str]:
+    return getattr(item, "fixturenames", ())
+
+
+def _uses_control_plane(item: pytest.Item) -> bool:
+    return "control_plane_versions" in _fixtures(item)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -112,7 +126,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     """Below a failure: where the logs are, and how each ends."""
     report = yield
     started = item.config.stash.get(_RUNNING, None)
-    if report.failed and started and "cluster" in getattr(item, "fixturenames", ()):
+    if report.failed and started and "cluster" in _fixtures(item):
         for name in started.processes.names():
             log = started.processes.log(name)
             report.sections.append((f"end of {log}", started.processes.tail(name, 8)))

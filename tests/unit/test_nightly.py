@@ -10,10 +10,9 @@ import pytest
 
 from tests import nightly
 from tests.conftest import ROOT
-from tests.nightly import MADE, STEPS, Result, Step, commit, run, summary
+from tests.nightly import MADE, STEPS, Result, commit, run, summary
 
-ONE, TWO, THREE = (Step(name, ("true",)) for name in ("one", "two", "three"))
-ALL = (ONE, TWO, THREE)
+ALL = ONE, TWO, THREE = "one", "two", "three"
 Nightly = Callable[..., list[tuple[str, str]]]
 
 
@@ -31,13 +30,13 @@ def repository(tmp_path: Path) -> Path:
 def run_all(repository: Path, tmp_path: Path) -> Nightly:
     """Return a function that runs three steps, of which some fail, and returns their outcomes."""
 
-    def made(*broken: Step, fresh: bool = False, during: Callable[[], object] = lambda: None) -> list[tuple[str, str]]:
-        def execute(step: Step, _root: Path) -> bool:
+    def made(*broken: str, fresh: bool = False, during: Callable[[], object] = lambda: None) -> list[tuple[str, str]]:
+        def execute(step: str, _root: Path) -> bool:
             during()
             return step not in broken
 
         results = run(ALL, repository, tmp_path / "record.json", execute=execute, fresh=fresh)
-        return [(result.step.name, result.outcome) for result in results]
+        return [(result.step, result.outcome) for result in results]
 
     return made
 
@@ -54,7 +53,7 @@ def change(root: Path, text: str) -> None:
 
 
 def outcomes(*words: str) -> list[tuple[str, str]]:
-    return [(step.name, word) for step, word in zip(ALL, words, strict=True)]
+    return [(step, word) for step, word in zip(ALL, words, strict=True)]
 
 
 def test_a_step_that_fails_does_not_stop_the_others(run_all: Nightly) -> None:
@@ -114,8 +113,7 @@ def test_the_summary_lists_steps_with_outcome_and_duration() -> None:
 def test_every_step_is_a_target_of_the_makefile() -> None:
     makefile = (ROOT / "Makefile").read_text()
     for step in STEPS:
-        assert step.command[0] == "make"
-        assert f"\n{step.command[1]}:" in makefile
+        assert f"\n{step}:" in makefile
 
 
 def test_the_record_is_in_a_folder_that_git_ignores() -> None:
