@@ -143,10 +143,11 @@ def _small_commands(scratch: Path) -> Iterator[Row]:
     trap.chmod(0o755)
     environment = {"JSII_NODE": str(trap)}
     file = next(_tree(scratch, 100).rglob("queue.yaml"))
-    for name, command, budget in (
+    commands: list[tuple[str, list[str | Path], str]] = [
         ("mpigen --help", [MPIGEN, "--help"], "< 150 ms"),
         ("mpigen validate, one file", [MPIGEN, "validate", file], "< 300 ms"),
-    ):
+    ]
+    for name, command, budget in commands:
         yield name, f"{measure(command, 15, environment).seconds * 1000:.0f} ms", budget
     yield from _check_job(scratch, environment)
 

@@ -16,10 +16,10 @@ from rich.console import Console
 from rich.table import Table
 
 from generator import Manifest
+from tests.cluster.mpi.conftest import PLATFORMS
 from tests.cluster.mpi.images import image
 from tests.cluster.mpi.offline import OfflineJob, manifests_of
 from tests.cluster.mpi.test_large_jobs import PROGRAM
-from tests.cluster.mpi.test_trees import PLATFORM
 
 SIZES = (16, 66, 132, 198)
 SECONDS = 600
@@ -36,7 +36,7 @@ _TIMED = 'start=$(date +%s%N); mpirun python3 -c "$0"; code=$?; echo "took $(($(
 def main(sizes: Sequence[int]) -> None:
     """Print a table: MPI, hosts, seconds with a tree, seconds without, ratio."""
     table = Table("MPI", "hosts", "tree", "no tree", "ratio", title="seconds of mpirun")
-    manifests = manifests_of(PLATFORM)
+    manifests = manifests_of(PLATFORMS / "trees.yaml")
     for mpi, variables in FLAT.items():
         for hosts in sizes:
             tree = _seconds(mpi, hosts, {}, manifests)
