@@ -211,7 +211,7 @@ def _pod(
             "schedulerName": parts.runtime.pod_scheduler or None,
             "initContainers": list(init_containers),
             "containers": [container],
-            "volumes": _volumes(parts, is_host=is_host),
+            "volumes": [*_volumes(parts, is_host=is_host), *_replaced_by_trainer(init_containers)],
             "restartPolicy": "Never",
         },
     }
@@ -366,7 +366,7 @@ _RUN_MOUNTS: tuple[Body, ...] = (
 """The mounts of the files that the container `prepare` writes, and of the folders that programs write to."""
 _HOSTFILE_MOUNT: Body = {"name": "mpi-hostfile", "mountPath": MPI_FOLDER}
 _KEY_MOUNT: Body = {"name": "mpi-ssh-auth", "mountPath": f"{HOME}/.ssh"}
-"""The mounts of two volumes that Trainer adds to the launcher pod."""
+"""The mounts of two volumes of Trainer."""
 
 
 def _volume_mounts(parts: PodParts, *, is_host: bool) -> list[Body]:
@@ -385,6 +385,18 @@ def _volumes(parts: PodParts, *, is_host: bool) -> list[Body]:
         {"name": "tmp", "emptyDir": {}},
         *([{"name": "shared-memory", "emptyDir": shared_memory}] if is_host else []),
         *(volume.to_volume() for volume in parts.volumes),
+    ]
+
+
+def _replaced_by_trainer(init_containers: Sequence[Body]) -> list[Body]:
+    """Return a volume for each mount of an init container whose volume Trainer adds.
+
+    Trainer replaces these volumes by its own (trainer v2.3.0 pkg/apply/apply.go UpsertVolumes). Before, Kueue makes
+    PodTemplates of the pods for a ProvisioningRequest, and the API server rejects a mount without a volume.
+    """
+    mounted = {mount["name"] for container in init_containers for mount in container.get("volumeMounts") or ()}
+    return [
+        {"name": mount["name"], "emptyDir": {}} for mount in (_HOSTFILE_MOUNT, _KEY_MOUNT) if mount["name"] in mounted
     ]
 
 

@@ -387,6 +387,16 @@ def test_ranks_get_the_folder_of_their_job_on_the_checkpoint_claim() -> None:
         assert {"name": "checkpoint", "mountPath": "/saved"} in container["volumeMounts"]
 
 
+@pytest.mark.parametrize("gang", ["kueue", "volcano"])
+@pytest.mark.parametrize("use", ["openmpi", "mpich", "intel-mpi"])
+def test_each_mount_has_a_volume_before_trainer_adds_its_own(use: Any, gang: Any) -> None:
+    """Kueue makes PodTemplates of these pods for a ProvisioningRequest."""
+    for pod in pods(build(Runtime(name="r", use=use, pool="cpu", gang=gang), CPU)):
+        containers = [*pod["spec"]["initContainers"], *pod["spec"]["containers"]]
+        mounted = {mount["name"] for container in containers for mount in container.get("volumeMounts", ())}
+        assert mounted <= {volume["name"] for volume in pod["spec"]["volumes"]}
+
+
 def test_every_pod_has_the_hook_that_tells_ranks_to_save() -> None:
     body = build(Runtime(name="r", pool="cpu", termination_grace_period_seconds=120), CPU)
     for pod, container, prepare in zip(pods(body), containers(body), init_containers(body)[:2], strict=True):

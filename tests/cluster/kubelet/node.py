@@ -136,15 +136,16 @@ def start(folder: Path) -> subprocess.Popen[bytes]:
 def _wait(cluster: Cluster, supervisor: subprocess.Popen[bytes], body: Body, folder: Path) -> None:
     def holds() -> bool:
         if supervisor.poll() is not None:
-            raise StartError(f"the supervisor ended with code {supervisor.returncode}:\n{_logs(folder)}")
+            raise StartError(f"the supervisor ended with code {supervisor.returncode}:\n{logs_of(folder)}")
         return cluster.admin.exists(body) and is_ready(cluster.admin.read(body))
 
     try:
         wait_until("the node is ready", holds, 300)
     except TimeoutError as error:
-        raise StartError(f"{error}\n{_logs(folder)}") from None
+        raise StartError(f"{error}\n{logs_of(folder)}") from None
 
 
-def _logs(folder: Path) -> str:
+def logs_of(folder: Path) -> str:
+    """Return the ends of the logs of a node."""
     logs = sorted(folder.glob("*.log"))
     return "\n".join(f"--- {log.name}\n{log.read_text(errors='replace')[-3000:]}" for log in logs)

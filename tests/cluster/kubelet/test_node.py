@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tarfile
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -16,7 +17,7 @@ import pytest
 from tests.cluster.client import Body, Client, wait_for, wait_until
 from tests.cluster.kubelet import cgroups, settings
 from tests.cluster.kubelet.layout import Blobs
-from tests.cluster.kubelet.node import Node
+from tests.cluster.kubelet.node import Node, logs_of
 from tests.cluster.kubelet.plan import DATA, PLAN, Plan
 from tests.cluster.nodes import is_ready
 
@@ -40,12 +41,25 @@ def second(real_node: Node, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_killed_test_run_leaves_nothing_of_its_node(second: Path, admin: Client, namespace: str) -> None:
-    name = json.loads((second / PLAN).read_text())["name"]
+@pytest.fixture
+def run(second: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Start a test run with the second node."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    run = subprocess.Popen([sys.executable, "-c", _RUN, str(second)], env=environment)
+    started = subprocess.Popen([sys.executable, "-c", _RUN, str(second)], env=environment)
+    yield started
+    started.kill()
+    started.wait()
+
+
+def test_a_killed_test_run_leaves_nothing_of_its_node(
+    run: subprocess.Popen[bytes], second: Path, admin: Client, namespace: str
+) -> None:
+    name = json.loads((second / PLAN).read_text())["name"]
     node: Body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}
-    wait_until("the node is ready", lambda: admin.exists(node) and is_ready(admin.read(node)), 300)
+    try:
+        wait_until("the node is ready", lambda: admin.exists(node) and is_ready(admin.read(node)), 300)
+    except TimeoutError as error:
+        pytest.fail(f"{error}\n{logs_of(second)}")
     pod = _pod(namespace, name)
     wait_until("the pod can be created", lambda: _has_account(admin, namespace))
     admin.create(pod)
