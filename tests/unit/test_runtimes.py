@@ -389,7 +389,7 @@ def test_ranks_get_the_folder_of_their_job_on_the_checkpoint_claim() -> None:
 
 @pytest.mark.parametrize("gang", ["kueue", "volcano"])
 @pytest.mark.parametrize("use", ["openmpi", "mpich", "intel-mpi"])
-def test_each_mount_has_a_volume_of_the_runtime(use: Any, gang: Any) -> None:
+def test_pods_have_all_volumes_of_their_containers(use: Any, gang: Any) -> None:
     """Kueue makes PodTemplates of these pods for a ProvisioningRequest."""
     for pod in pods(build(Runtime(name="r", use=use, pool="cpu", gang=gang), CPU)):
         containers = [*pod["spec"]["initContainers"], *pod["spec"]["containers"]]
