@@ -11,7 +11,7 @@ from tests.cluster.trees import Deployed
 
 pytestmark = pytest.mark.cluster
 _ENFORCE = "pod-security.kubernetes.io/enforce"
-# trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go adds them to the pods of a job.
+# trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go sets these volumes of the pods of a job.
 _OF_TRAINER: tuple[Body, ...] = (
     {"name": "mpi-hostfile", "configMap": {"name": "job-mpi-hostfile"}},
     {"name": "mpi-ssh-auth", "secret": {"secretName": "job-mpi-ssh-auth"}},
@@ -51,7 +51,8 @@ def _pods(deployed: Deployed) -> Iterator[Body]:
                     template = job["template"]["spec"]["template"]
                     name = f"{runtime['metadata']['name']}-{job['name']}"
                     metadata = {**template["metadata"], "name": name, "namespace": home}
-                    spec = {**template["spec"], "volumes": [*template["spec"]["volumes"], *_OF_TRAINER]}
+                    volumes = {volume["name"]: volume for volume in (*template["spec"]["volumes"], *_OF_TRAINER)}
+                    spec = {**template["spec"], "volumes": [*volumes.values()]}
                     yield {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
