@@ -405,7 +405,7 @@ def test_every_pod_has_the_hook_that_tells_ranks_to_save() -> None:
         assert "\ngrace=120\n" in prepare["command"][2]
 
 
-@pytest.mark.parametrize("seconds", [0, 2, 9])
+@pytest.mark.parametrize("seconds", [-1, 0, 2, 9])
 def test_a_grace_period_without_time_to_save_is_an_error(seconds: int) -> None:
     assert Runtime(name="r", pool="cpu", termination_grace_period_seconds=10).termination_grace_period_seconds == 10
     with pytest.raises(ConfigError) as caught:

@@ -217,7 +217,9 @@ def _leaves_time_to_save(value: int) -> int:
 
 
 GracePeriod = Annotated[
-    Seconds, AfterValidator(_leaves_time_to_save), Field(json_schema_extra={"minimum": _SHORTEST_GRACE})
+    int,
+    Field(strict=True, le=2**31 - 1, json_schema_extra={"minimum": _SHORTEST_GRACE}),
+    AfterValidator(_leaves_time_to_save),
 ]
 
 
