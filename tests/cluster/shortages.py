@@ -15,6 +15,7 @@ from itertools import product
 from tests.cluster.client import Body
 
 _INTRODUCTION = re.compile(r"couldn't assign flavors to pod set \S+: ")
+_BETWEEN = "; "
 _SHORTAGE = re.compile(r"insufficient quota for \S+ in flavor (\S+), .*? > maximum capacity \([^)]*\)")
 
 
@@ -33,6 +34,10 @@ def possible(message: str, kueue: str) -> set[str]:
     """Return all messages that a release of Kueue may use where 0.19 uses `message`."""
     if not kueue.startswith("v0.18."):
         return {message}
+    return {_BETWEEN.join(said) for said in product(*map(_possible_of_pod_set, message.split(_BETWEEN)))}
+
+
+def _possible_of_pod_set(message: str) -> set[str]:
     introduction = _INTRODUCTION.match(message)
     if not introduction:
         return {message}

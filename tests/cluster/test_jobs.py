@@ -11,11 +11,12 @@ import yaml
 
 from generator import Platform
 from generator.documents.emit import BriefEmitter
+from generator.facts.defects import known
 from generator.facts.names import PARAMETER, PART_OF, TENANT_LABEL
 from generator.jobs.job import LONGEST_NAME, Request, new_job
 from generator.jobs.reach import JobError, reach
 from tests.cluster.client import Body, Client, RefusedError, wait_for, wait_until
-from tests.cluster.control_plane import FINISH
+from tests.cluster.control_plane import FINISH, Cluster
 from tests.cluster.training import ROLE, Training, conditions, trainings
 from tests.cluster.trees import Deployed
 from tests.conftest import EXAMPLES, Run
@@ -72,9 +73,14 @@ def test_a_job_with_a_rejected_name_gets_an_event_and_no_pods(
 
 
 def test_the_largest_allowed_job_runs_and_a_larger_one_never_does(
-    deployed: Deployed, admin: Client, ours: list[Training]
+    deployed: Deployed, cluster: Cluster, ours: list[Training]
 ) -> None:
-    for training in ours:
+    admin, kueue = cluster.admin, cluster.versions["kueue"].version
+    is_defective = known("kueue-places-a-launcher-without-room").is_in("kueue", kueue)
+    tried = [training for training in ours if not (training.pool.topology and is_defective)]
+    if not tried:
+        pytest.skip(f"mpigen rejects `topology` of pools for Kueue {kueue}, which places launchers wrongly")
+    for training in tried:
         most = reach(deployed.platform, training.tenant, training.runtime).idle or 0
         wanted = Request(training.runtime.name, training.tenant.name, f"ordered-{training.pool.name}", most)
         body = new_job(deployed.platform, wanted).body

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import pytest
@@ -16,27 +16,20 @@ from tests.cluster.updates.answers import (
     disagreements,
     read_answers,
     record,
-    recorded_sets,
     unexplained,
 )
-from tests.cluster.updates.cases import NAMESPACE, QUOTAS, Case, read_cases, read_seeds
+from tests.cluster.updates.cases import ABSENT, NAMESPACE, QUOTAS, Case, read_seeds, served
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
-ABSENT = {
-    "default": set[str](),
-    "previous": {"DeviceClass", "ResourceClaim", "ResourceClaimTemplate", "VolumeAttributesClass"},
-}
-"""Kinds that a set of releases does not serve: Kubernetes serves these versions since 1.34."""
 
 
 @pytest.fixture(scope="module")
 def cases(cluster: Cluster) -> dict[str, Case]:
-    """The cases of kinds that this control plane serves."""
-    seeds, absent = read_seeds(), ABSENT[cluster.versions.name]
-    return {name: case for name, case in read_cases().items() if seeds[case.seed]["kind"] not in absent}
+    """Return the cases of kinds that this control plane serves."""
+    return served(cluster.versions.name)
 
 
-def stored(absent: set[str]) -> list[Body]:
+def stored(absent: Collection[str]) -> list[Body]:
     """Return the seeds and their requirements: namespaces, and the runtime of the TrainJobs."""
     seeds = read_seeds()
     runtime = copy.deepcopy(seeds["ClusterTrainingRuntime/updates-openmpi"])
@@ -91,8 +84,6 @@ def test_every_seed_is_stored(refusals: dict[str, str]) -> None:
 
 
 def test_the_control_plane_answers_as_recorded(cluster: Cluster, answers: dict[str, Answer]) -> None:
-    if cluster.versions.name not in recorded_sets():
-        pytest.skip(f"no answers of the versions `{cluster.versions.name}` are recorded; run with `--record`")
     recorded = read_answers(cluster.versions.name)
     assert {name: answer for name, answer in answers.items() if answer is not recorded.get(name)} == {}
 

@@ -21,6 +21,11 @@ def test_the_older_release_reports_one_resource_per_flavor_and_all_other_reasons
     assert possible(ALL, "v0.18.3") == {f"{START}{CPU}, {OTHER}, {TAINT}", f"{START}{OTHER}, {GPU}, {TAINT}"}
 
 
+def test_two_pod_sets_can_name_different_resources() -> None:
+    both = f"{START}{CPU}, {GPU}; {START}{CPU}, {GPU}"
+    assert possible(both, "v0.18.3") == {f"{START}{one}; {START}{other}" for one in (CPU, GPU) for other in (CPU, GPU)}
+
+
 def test_messages_without_quota_are_the_same_in_both_releases() -> None:
     message = "couldn't assign flavors to pod set node: flavor a doesn't match node affinity"
     assert possible(message, "v0.18.3") == {message}

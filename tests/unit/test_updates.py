@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from copy import deepcopy
-from typing import Any
 
 import pytest
 
@@ -21,7 +20,7 @@ from tests.cluster.updates.answers import (
     unexplained,
     unused,
 )
-from tests.cluster.updates.cases import read_cases, read_seeds
+from tests.cluster.updates.cases import read_cases, read_seeds, served
 from tests.cluster.versions import versions
 from tests.conftest import ROOT
 from tests.unit.test_changes import variations
@@ -31,12 +30,6 @@ SETS = recorded_sets()
 
 def targets(name: str) -> dict[str, str]:
     return {program.name: program.minor for program in versions(name).programs.values()}
-
-
-def served(name: str) -> dict[str, Any]:
-    """Return the cases with an answer in a set of versions."""
-    answers = read_answers(name)
-    return {case: found for case, found in read_cases().items() if case in answers}
 
 
 def test_every_case_has_an_answer_and_every_answer_has_a_case() -> None:

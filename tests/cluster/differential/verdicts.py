@@ -6,13 +6,15 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 
 import yaml
 
 from tests.cluster.differential.cases import FOLDER, Body, Case
 from tests.cluster.differential.judges import Answer, Mpigen
 
-ANSWERS, REVIEWED = FOLDER / "answers.jsonl", FOLDER / "reviewed.yaml"
+REVIEWED = FOLDER / "reviewed.yaml"
+_DEFAULT = "default"
 
 
 class Verdict(StrEnum):
@@ -67,19 +69,34 @@ def disagreements(
     return {name: verdict for name, verdict in found.items() if not agree(verdict, of_server(answers[name]))}
 
 
-def read_answers() -> dict[str, Answer]:
-    """Return the last recorded answers of the API server."""
-    lines = map(json.loads, ANSWERS.read_text(encoding="utf-8").splitlines())
-    return {line["case"]: Answer(line["create"], line.get("apply", line["create"])) for line in lines}
+def read_answers(versions: str = _DEFAULT) -> dict[str, Answer]:
+    """Return the recorded answers of the API server of a set of versions."""
+    answers = _read_record(_DEFAULT)
+    return answers if versions == _DEFAULT else answers | _read_record(versions)
 
 
-def record(answers: Mapping[str, Answer]) -> None:
-    """Write down what it says; of an apply only where it judges otherwise than of a create."""
+def record(versions: str, answers: Mapping[str, Answer]) -> None:
+    """Write the answers; for other sets than the default, only those with another verdict.
+
+    The answer to an apply is written only where its verdict differs from that of a create.
+    """
+    if versions != _DEFAULT:
+        default = read_answers()
+        answers = {name: each for name, each in answers.items() if of_server(each) != of_server(default[name])}
     lines = []
     for name, answer in answers.items():
         differs = {} if bool(answer.apply) == bool(answer.create) else {"apply": answer.apply}
         lines.append(json.dumps({"case": name, "create": answer.create, **differs}, ensure_ascii=False))
-    ANSWERS.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    _file(versions).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+def _file(versions: str) -> Path:
+    return FOLDER / f"answers-{versions}.jsonl"
+
+
+def _read_record(versions: str) -> dict[str, Answer]:
+    lines = map(json.loads, _file(versions).read_text(encoding="utf-8").splitlines())
+    return {line["case"]: Answer(line["create"], line.get("apply", line["create"])) for line in lines}
 
 
 def read_causes() -> list[Cause]:

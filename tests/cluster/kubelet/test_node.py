@@ -33,12 +33,16 @@ time.sleep(600)
 
 
 @pytest.fixture
-def second(real_node: Node, tmp_path: Path) -> Path:
-    """Return the folder of a second node, which does not run yet."""
+def second(real_node: Node, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of a second node, which does not run yet.
+
+    Its path is short, because the path of a socket has at most 107 bytes, and kubelet makes one below it.
+    """
+    folder = tmp_path_factory.mktemp("second")
     plan: Plan = json.loads((real_node.folder / PLAN).read_text())
-    second: Plan = {**plan, "name": f"{plan['name']}-second", "folder": str(tmp_path)}
-    (tmp_path / PLAN).write_text(json.dumps(second))
-    return tmp_path
+    second: Plan = {**plan, "name": f"{plan['name']}-second", "folder": str(folder)}
+    (folder / PLAN).write_text(json.dumps(second))
+    return folder
 
 
 @pytest.fixture

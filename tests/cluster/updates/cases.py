@@ -32,6 +32,11 @@ FOLDER = Path(__file__).parent
 NAMESPACE = "updates"
 QUOTAS = "updates-quota"
 """The namespace of quotas, limits and the default queue, so that they do not apply to the pods of other seeds."""
+ABSENT = {
+    "default": frozenset[str](),
+    "previous": frozenset({"DeviceClass", "ResourceClaim", "ResourceClaimTemplate", "VolumeAttributesClass"}),
+}
+"""Set of releases → kinds that it does not serve: Kubernetes serves these versions since 1.34."""
 _COUNTING = ("ResourceQuota", "LimitRange", "LocalQueue")
 _QUANTITIES = (QUANTITY, CUSTOM_QUANTITY)
 _ADDED = "example.com/added"
@@ -92,6 +97,12 @@ def read_cases() -> Mapping[str, Case]:
             if new != body and not change.startswith(_UNASKED) and not engine.violations(new):
                 found.setdefault(case.name, case)
     return found
+
+
+def served(versions: str) -> dict[str, Case]:
+    """Return the cases of kinds that a set of releases serves."""
+    seeds, absent = read_seeds(), ABSENT[versions]
+    return {name: case for name, case in read_cases().items() if seeds[case.seed]["kind"] not in absent}
 
 
 def _changes(body: Body, schema: Schema) -> Iterator[tuple[str, Body]]:
