@@ -17,7 +17,7 @@ reach() {
 await() {
   until answer=$(reach "$1" 2>&1); do
     if [ "$(date +%s)" -ge "$deadline" ]; then
-      echo "the launcher did not reach \`$1\` within $patience s: $(printf %s "$answer" | tr '\n' ' '). mpirun would start no" \
+      echo "the launcher did not reach \`$1\` within $patience s: $(printf %s "$answer" | tr -s '\r\n' ' '). mpirun would start no" \
         "rank on this host, so the launcher stops and the job fails. Read the log of the pod whose name starts with" \
         "\`${1%%.*}\`, and check that NetworkPolicies allow DNS, and ssh between the pods of the job." >&2
       exit 1

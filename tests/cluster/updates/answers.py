@@ -42,11 +42,13 @@ class Cause:
         cause: the reason.
         answer: the answer of the control plane.
         cases: patterns of the names of the cases.
+        versions: the only set of versions in which the cause applies; empty for all sets.
     """
 
     cause: str
     answer: Answer
     cases: tuple[re.Pattern[str], ...]
+    versions: str = ""
 
 
 class ControlPlane:
@@ -110,9 +112,9 @@ def disagreements(
     return found
 
 
-def unexplained(differences: Mapping[str, Answer]) -> dict[str, Answer]:
-    """Return the differences that no reviewed cause covers."""
-    causes = read_causes()
+def unexplained(differences: Mapping[str, Answer], versions: str) -> dict[str, Answer]:
+    """Return the differences in a set of versions that no reviewed cause covers."""
+    causes = [cause for cause in read_causes() if cause.versions in ("", versions)]
     return {name: answer for name, answer in differences.items() if not any(_covers(c, name, answer) for c in causes)}
 
 
@@ -134,7 +136,7 @@ def read_causes() -> list[Cause]:
     """Return the reviewed differences."""
     rows = yaml.load(REVIEWED.read_text("utf-8"), yaml.CSafeLoader)
     return [
-        Cause(row["cause"], Answer(row["answer"]), tuple(re.compile(pattern) for pattern in row["cases"]))
+        Cause(row["cause"], Answer(row["answer"]), tuple(map(re.compile, row["cases"])), row.get("versions", ""))
         for row in rows or ()
     ]
 
