@@ -8,9 +8,9 @@ for argument do
   esac
   set -- "$@" "$argument"
 done
-# After a rank fails, mpirun of Intel MPI may write to a host that has ended, and would end with 141 instead of the rank's code.
+# mpirun may write to a host that has already ended, and would end with 141 instead of the code of its ranks.
 # Its ranks on this host inherit the trap. Python ignores SIGPIPE in any case.
-[ -z "${I_MPI_HYDRA_HOST_FILE-}" ] || trap '' PIPE
+trap '' PIPE
 if [ "${I_MPI_HYDRA_HOST_FILE-}" = /run/mpi/hostfile ] && [ -z "${I_MPI_PERHOST-}" ]; then
   # Intel MPI 2021.19 starts as many ranks on a host as it has cores, whatever slots the hostfile has. It reads slots only from
   # a machine file, with which it ignores `-ppn`. So it gets a machine file only for hosts with different slots.
