@@ -14,20 +14,20 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from generator.checks.admission import OwnAdmission
+from generator.checks.alone import OURS, judge_alone
+from generator.checks.compiled import COMPILED, judge_compiled
 from generator.checks.fabric.fabrics import is_fabric_object
 from generator.checks.finding import Finding, Located, Severity, place_findings, waivers_of
 from generator.checks.graph import is_in_graph
+from generator.checks.job_pods import CompiledJob
 from generator.checks.network import is_isolation_object
 from generator.checks.objects import Change, Objects
-from generator.checks.pod.fields import field as pod_fields
 from generator.checks.protections import Protections
 from generator.checks.quota.queues import KINDS
 from generator.checks.registry import ERROR, Stage, Suite, complete, declare
-from generator.checks.schema import release_breaches, schema_breaches
-from generator.checks.volume_claims import volume_claim
+from generator.checks.schema import release_breaches
 from generator.errors import DocumentError, Problem
 from generator.manifests import Manifest, read
-from generator.objects.fields import mappings
 from generator.objects.namespace import is_namespace
 from generator.schemas.catalog import Catalog
 from generator.schemas.embedded import Engine
@@ -36,10 +36,6 @@ from generator.simulate.kueue.configuration import is_configuration
 if TYPE_CHECKING:
     from generator.checks.foreign import Skipped  # with the reader of kustomizations, which few commands need
 
-_POLICIES = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
-_WEBHOOKS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
-_OURS = Suite()
-"""The checks of mpigen alone."""
 _READ_TOGETHER = KINDS | {"ClusterTrainingRuntime", "PersistentVolumeClaim", "TrainingRuntime", "TrainJob"}
 
 
@@ -111,7 +107,7 @@ def check_rendered(
     texts: Mapping[str, str],
     catalog: Catalog,
     today: dt.date | None = None,
-    suite: Suite = _OURS,
+    suite: Suite = OURS,
     *,
     lock: Manifest | None = None,
 ) -> Checked:
@@ -127,7 +123,7 @@ def check_rendered(
     """
     engine = Engine(catalog)
     numbered = list(number_documents(manifests))
-    alone = [located for manifest in numbered for located in _judge_alone(manifest, engine, suite)]
+    alone = [located for manifest in numbered for located in judge_alone(manifest, engine, suite)]
     in_release = (complete(breach) for breach in release_breaches(numbered, catalog))
     with_lock = [*numbered, lock] if lock else numbered
     together = judge_together(with_lock, catalog.targets, today, files=texts.keys(), suite=suite)
@@ -147,7 +143,7 @@ def number_documents(manifests: Iterable[Manifest]) -> Iterator[Manifest]:
         numbers[manifest.file] += 1
 
 
-def check_text(text: bytes, file: str, engine: Engine, suite: Suite = _OURS) -> Checked:
+def check_text(text: bytes, file: str, engine: Engine, suite: Suite = OURS) -> Checked:
     """Check each object of one YAML text. The result has a finding for each part that cannot be parsed."""
     kinds: Counter[str] = Counter()
     related: list[Manifest] = []
@@ -160,39 +156,10 @@ def check_text(text: bytes, file: str, engine: Engine, suite: Suite = _OURS) -> 
             related.append(manifest)
             if waivers_of(manifest):
                 waiving.append(manifest)
-            breaches += _judge_alone(manifest, engine, suite)
+            breaches += judge_alone(manifest, engine, suite)
     except DocumentError as error:
         findings += unreadable(*error.problems).findings
     return Checked(1, kinds, [*findings, *place_findings(breaches, text)], related, waiving)
-
-
-def _judge_alone(manifest: Manifest, engine: Engine, suite: Suite) -> Iterator[Located]:
-    """Yield the breaches of the rules that read a single object."""
-    breaches = list(schema_breaches(manifest, engine))
-    engines = (*pod_fields(manifest, engine, breaches), *volume_claim(manifest, engine, breaches))
-    for breach in (*breaches, *engines):
-        yield complete(breach, manifest)
-    if not manifest.kind or not manifest.api_version:
-        return
-    hooks = mappings(manifest.body.get("webhooks")) if manifest.kind in _WEBHOOKS else ()
-    if manifest.kind in _POLICIES or any("matchConditions" in hook for hook in hooks):
-        from generator.checks.policy import policy_breaches  # importing CEL takes as long as checking a file
-
-        for breach in policy_breaches(manifest, engine.targets):
-            yield complete(breach, manifest)
-    is_known = engine.has_schema(manifest.api_version, manifest.kind)
-    for located in judge(manifest, engine.targets, suite):
-        if is_known or located[1].check != "object/unnamed":  # an unknown kind can be the configuration of a tool
-            yield located
-
-
-def judge(manifest: Manifest, targets: Mapping[str, str], suite: Suite = _OURS) -> Iterator[Located]:
-    """Yield the breaches of the registered rules that read a single object."""
-    for needs, checks in suite.of_objects(targets).items():
-        subject = manifest if needs is Manifest else needs.of_manifest(manifest, targets)
-        if subject is not None:
-            for check in checks:
-                yield from suite.run(check, subject, manifest)
 
 
 def is_read_together(manifest: Manifest) -> bool:
@@ -208,7 +175,7 @@ def check_together(
     today: dt.date | None = None,
     *,
     files: Collection[str] | None = None,
-    suite: Suite = _OURS,
+    suite: Suite = OURS,
 ) -> list[Finding]:
     """Check the objects of one release, or of no release, by the rules that read several objects.
 
@@ -244,7 +211,7 @@ def judge_together(
     today: dt.date | None = None,
     *,
     files: Collection[str] | None = None,
-    suite: Suite = _OURS,
+    suite: Suite = OURS,
     left_out: Collection[str] = (),
 ) -> Iterator[Located]:
     """Yield the breaches of the rules that read several objects.
@@ -278,6 +245,8 @@ def judge_together(
         subject = objects if check.needs is Objects else objects.view(check.needs.read)
         if subject is not None and (objects.manifests or objects.others):
             yield from suite.run(check, subject)
+    for job in ours.view(CompiledJob.read) if COMPILED not in left_out else ():
+        yield from judge_compiled(job.compiled, targets)
 
 
 def compare(
@@ -285,7 +254,7 @@ def compare(
     new: Sequence[Manifest],
     targets: Mapping[str, str],
     text_of: Callable[[str], str | bytes],
-    suite: Suite = _OURS,
+    suite: Suite = OURS,
     today: dt.date | None = None,
 ) -> list[Finding]:
     """Return the findings of an update that replaces an old output tree by a new one.
@@ -305,7 +274,7 @@ def compare(
 
 
 def judge_change(
-    old: Sequence[Manifest], new: Sequence[Manifest], targets: Mapping[str, str], suite: Suite = _OURS
+    old: Sequence[Manifest], new: Sequence[Manifest], targets: Mapping[str, str], suite: Suite = OURS
 ) -> Iterator[Located]:
     """Yield the breaches of the rules that compare an old output tree with a new one.
 
@@ -314,7 +283,7 @@ def judge_change(
     yield from judge_update(Change(old, new, targets), suite)
 
 
-def judge_update(change: Change, suite: Suite = _OURS, only: Severity | None = None) -> Iterator[Located]:
+def judge_update(change: Change, suite: Suite = OURS, only: Severity | None = None) -> Iterator[Located]:
     """Yield the breaches of the rules that compare two trees; see `judge_change`.
 
     Args:

@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 
+from generator.checks.compiled import COMPILED, RUNTIME, judge_compiled
 from generator.checks.finding import Located
 from generator.checks.registry import ERROR, INFO, WARNING, Breach, Check, declare
 from generator.checks.schema import schema_breaches
@@ -42,7 +43,6 @@ from generator.simulate.policies.judge import judge
 from generator.simulate.policies.policy import PolicyCluster
 from generator.simulate.policies.request import Request, UserInfo, as_stored
 from generator.simulate.webhooks import (
-    find_broken_objects,
     find_exceeded_limits,
     find_topology_conflicts,
     set_queue,
@@ -52,7 +52,6 @@ _RBAC = "rbac.authorization.k8s.io"
 _PRIORITY = f"{KUEUE}/priority-class"
 _NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")  # in every cluster
 _NAME: Path = ("metadata", "name")
-_RUNTIME: Path = ("spec", "runtimeRef", "name")
 _QUEUE: Path = ("metadata", "labels", QUEUE)
 
 
@@ -67,8 +66,8 @@ class Submission:
             Kueue rejects the TrainJob, if no file has its runtime, or if mpigen cannot predict the objects.
         outcome: the outcome in Kueue; None if the TrainJob does not reach Kueue, or if the outcome is unknown.
         breaches: the reasons why the TrainJob does not run, and the questions that mpigen cannot answer.
-        of_pods: the reasons why the API server rejects pods of the TrainJob after Kueue admits it, and the questions
-            about its pods that mpigen cannot answer.
+        of_pods: the reasons why JobSet or the API server rejects objects of the TrainJob after Kueue admits it, and the
+            questions about its pods that mpigen cannot answer.
         constraints: the SCCs of OpenShift that admit its pods, in alphabetical order; empty on Kubernetes.
         is_invalid: True if the API server or a webhook rejects the request, apart from RBAC and policies.
         is_clear: False if an unknown answer can change the verdict. Without a user, RBAC and policies do not count.
@@ -96,8 +95,8 @@ class Submission:
 
     @property
     def is_stuck(self) -> bool:
-        """True if the API server rejects pods of the TrainJob, so that it holds its quota and never runs."""
-        return any(breach.check == "trainjob/rejected" for breach in self.of_pods)
+        """True if JobSet or the API server rejects objects of the TrainJob: it holds its quota, and never runs."""
+        return any(breach.severity in (None, ERROR) for breach in self.of_pods)
 
     @property
     def is_created(self) -> bool:
@@ -259,7 +258,7 @@ _QUOTA_OF_JOBS = frozenset(
 """The rules of the family `quota` that report TrainJobs. The other rules report queues, and need all queues."""
 
 
-JUDGED = ("policy/rejects-own-object", "trainjob/limit-range", "trainjob/pod-security")
+JUDGED = (COMPILED, "policy/rejects-own-object", "trainjob/limit-range", "trainjob/pod-security")
 """Rules that `check-job` leaves out: `submit` reports the same mistakes, for the named user and for all pods."""
 
 
@@ -309,6 +308,8 @@ def submit(jobs: Sequence[Manifest], destination: Destination, engine: Engine) -
                 submission.is_clear = False
             _compile(submission, request, destination, catalog.targets)
             if submission.compiled:
+                located = judge_compiled(submission.compiled, catalog.targets, with_runtime=True)
+                submission.of_pods += (breach for _, breach in located)
                 submission.of_pods += _find_broken_pods(submission, destination, catalog.targets, constraints)
                 submission.is_clear &= all(breach.check != "trainjob/unknown" for breach in submission.of_pods)
     ledgers = _Ledgers(world)
@@ -355,8 +356,8 @@ class _Ledgers:
     def charge_pods(self, submission: Submission) -> None:
         """Report a LimitRange that rejects pods of a TrainJob; if Kueue admits the TrainJob, also a ResourceQuota."""
         state = submission.outcome.state if submission.outcome else None
-        rejected = [breach for breach in submission.located if breach[1].check == "trainjob/rejected"]
-        if not (submission.compiled and submission.is_created) or rejected or state is State.NEVER:
+        is_rejected = submission.is_stuck or any(each.check == "trainjob/rejected" for each in submission.breaches)
+        if not (submission.compiled and submission.is_created) or is_rejected or state is State.NEVER:
             return
         if breach := self._find_exceeded_limit(submission.compiled):
             submission.of_pods.append(breach)
@@ -481,7 +482,6 @@ def _compile(submission: Submission, request: Request, destination: Destination,
         faults = [*find_topology_conflicts(compiled, runtime)]
         submission.is_invalid = bool(faults)
         submission.compiled = None if faults else compiled
-        faults += () if faults else find_broken_objects(compiled, runtime)
     submission.breaches += (_fault(fault, job) for fault in faults)
     if submission.compiled:
         trainjob = TrainJob(mapping(request.object))
@@ -541,7 +541,7 @@ class _Role:
         """Return the path in the TrainJob that sets a field of the pods; `runtimeRef` if the runtime sets the field."""
         origin = self.compiled.origin("Pod", self.number, path)
         is_own = origin is not None and origin.manifest.kind == self.compiled.job.kind
-        return origin.path if origin and is_own else _RUNTIME
+        return origin.path if origin and is_own else RUNTIME
 
 
 def _find_rejection(role: _Role, pod: Body, decision: PodDecision) -> Iterator[Breach]:
@@ -552,8 +552,8 @@ def _find_rejection(role: _Role, pod: Body, decision: PodDecision) -> Iterator[B
         yield _unknown(f"{question}{reasons}", "submit the TrainJob, and read the events of its Jobs")
     if decision.answer is Answer.REJECTED:
         places = [role.find_place(failure.path) for failure in decision.failures]
-        path = next((place for place in places if place != _RUNTIME), _RUNTIME)
-        fix = "use another runtime" if path == _RUNTIME else "change this field as the message requires"
+        path = next((place for place in places if place != RUNTIME), RUNTIME)
+        fix = "use another runtime" if path == RUNTIME else "change this field as the message requires"
         if not required_constraint(pod):
             fix = f"{fix}, or let ServiceAccount `{decision.account}` use an SCC that admits the pods"
         yield Breach(path, decision.describe(role.name), _NO_PODS, fix, check="trainjob/rejected")
@@ -582,7 +582,7 @@ def _find_insecure_pods(
             by_path.setdefault(role.find_place(violation.path), []).append(str(violation))
     for path, texts in by_path.items():
         message = f'the pods `{role.name}` violate PodSecurity "{level}": {", ".join(texts)}'
-        fix = "use another runtime" if path == _RUNTIME else "remove this field, or change it as the message requires"
+        fix = "use another runtime" if path == RUNTIME else "remove this field, or change it as the message requires"
         yield Breach(path, message, _NO_PODS, fix, check="trainjob/rejected")
 
 
@@ -591,7 +591,7 @@ def _fault(fault: Fault, job: Manifest) -> Breach:
 
     The place is the field of the TrainJob with the cause, or `runtimeRef` if the cause is in the runtime.
     """
-    path: Path = fault.origin.path if fault.origin.manifest.kind == job.kind else _RUNTIME
+    path: Path = fault.origin.path if fault.origin.manifest.kind == job.kind else RUNTIME
     if fault.is_unknown:
         return Breach(path, fault.message, _UNKNOWN, fault.fix, severity=INFO, check="trainjob/unknown")
     why = "Trainer, JobSet or Kueue rejects the TrainJob or its objects, and no pod starts"

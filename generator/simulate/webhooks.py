@@ -72,19 +72,6 @@ def find_topology_conflicts(compiled: Compiled, runtime: Manifest) -> Iterator[F
             yield Fault(Origin(runtime, JOB_SET), message, "keep one of the annotations")
 
 
-def find_broken_objects(compiled: Compiled, runtime: Manifest) -> Iterator[Fault]:
-    """Yield the reasons why JobSet or the API server rejects the objects of a TrainJob.
-
-    Topology annotations are left out: see `find_topology_conflicts`.
-    """
-    spec, jobs = mapping(compiled.job_set, "spec"), mappings(mapping(compiled.job_set, "spec").get("replicatedJobs"))
-    for path, message, _ in (*find_job_set_faults(spec), *find_unmounted_claims(spec)):
-        yield Fault(Origin(runtime, (*JOB_SET, *path)), message, "use another runtime")
-    for item in jobs:
-        yield from _of_names(compiled.job, item)
-        yield from _of_resources(compiled.job, item)
-
-
 def find_job_set_faults(spec: Body) -> Iterator[tuple[Path, str, str]]:
     """Yield (path below the spec, message, fix) for each reason why the webhook of JobSet rejects a JobSet.
 
@@ -293,19 +280,6 @@ def find_manager_problem(value: object) -> tuple[str, str] | None:
     return message, "write a domain and a path, such as `kueue.x-k8s.io/multikueue`"
 
 
-def _of_names(job: Manifest, item: Body) -> Iterator[Fault]:
-    """Yield a fault if the names of Jobs or pods of a replicated job are too long, or are not DNS labels."""
-    longest = _longest_name(job.name, item)
-    if not is_label(longest):
-        problem = f"exceed {_LONGEST} characters" if len(longest) > _LONGEST else "are not DNS labels"
-        message = f"the names of the pods `{item.get('name')}`, such as `{longest}`, {problem}"
-        yield Fault(
-            Origin(job, ("metadata", "name")),
-            message,
-            "choose a shorter name" if len(longest) > _LONGEST else "rename the TrainJob",
-        )
-
-
 def is_label(name: str, *, starts_with_letter: bool = True) -> bool:
     """Return True if a name is a DNS label.
 
@@ -315,21 +289,6 @@ def is_label(name: str, *, starts_with_letter: bool = True) -> bool:
     """
     pattern = _LABEL if starts_with_letter else _LABEL_OR_DIGIT
     return len(name) <= _LONGEST and pattern.fullmatch(name) is not None
-
-
-def _of_resources(job: Manifest, item: Body) -> Iterator[Fault]:
-    """Yield a fault for devices and huge pages with unequal request and limit: the API server rejects the pods.
-
-    Source: ValidateContainerResourceRequirements
-    """
-    for name, container in containers_of([item], item.get("name")).items():
-        limits, requests = (mapping(container, "resources", key) for key in AMOUNTS)
-        for key, request in requests.items():
-            if ("/" in key or key.startswith("hugepages-")) and amount_of(request) != amount_of(limits.get(key)):
-                limit = f"the limit `{limits[key]}`" if key in limits else "no limit"
-                message = f"the container `{name}` requests `{key}: {request}` with {limit}, but both must be equal"
-                fix = f"set the same amount of `{key}` in `limits` and `requests`"
-                yield Fault(Origin(job, ("spec", "trainer", "resourcesPerNode")), message, fix)
 
 
 def find_exceeded_limits(job_set: Body) -> Iterator[str]:
