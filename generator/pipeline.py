@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import datetime as dt
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -789,6 +789,22 @@ class JobVerdicts:
         """The TrainJobs."""
         return [submission.job for submission in self.submissions]
 
+    def verdict(self, submission: Submission, findings: Collection[Finding]) -> str:
+        """Return the verdict on a TrainJob: that of the cluster, or `faulty`.
+
+        A TrainJob that Kueue admits, now or later, is `faulty` if a finding about it is an error.
+
+        Args:
+            submission: one of the submissions.
+            findings: the findings that count, such as those without a waiver.
+        """
+        job = submission.job
+        metadata = {key: value for key, value in job.body["metadata"].items() if key != "namespace"}
+        names = {job.resource, replace(job, body={**job.body, "metadata": metadata}).resource}  # as in the file
+        errors = (finding for finding in findings if finding.severity is Severity.ERROR)
+        is_faulty = any(error.file == job.file and error.resource in names for error in errors)
+        return "faulty" if is_faulty and submission.verdict in ("admitted", "waits") else submission.verdict
+
 
 def check_jobs(texts: Mapping[str, bytes], destination: Destination, suite: Suite | None = None) -> JobVerdicts:
     """Check TrainJobs as the cluster would: schemas and checks, RBAC, admission policies, Trainer, JobSet and Kueue.
@@ -803,6 +819,7 @@ def check_jobs(texts: Mapping[str, bytes], destination: Destination, suite: Suit
         SimulationError: an object of the cluster is invalid: an amount is not a quantity, or two different objects have
             the same name.
     """
+    from generator.checks.compiled import without_explained
     from generator.checks.submission import JUDGED, can_report_jobs, read_jobs, select_near, submit
 
     suite = replace(suite or Suite(), of_jobs=True)
@@ -815,14 +832,17 @@ def check_jobs(texts: Mapping[str, bytes], destination: Destination, suite: Suit
     checked = Checked.total(check_text(text, file, engine, suite) for file, text in texts.items())
     submissions = submit(jobs, destination, engine)
     of_others = {check.id for check in suite.at(Stage.TOGETHER, engine.targets) if not can_report_jobs(check)}
-    located = judge_together(
-        [*near, *jobs],
-        engine.targets,
-        files=() if destination.is_complete else None,
-        suite=suite,
-        left_out=[*JUDGED, *of_others],
+    located = list(
+        judge_together(
+            [*near, *jobs],
+            engine.targets,
+            files=() if destination.is_complete else None,
+            suite=suite,
+            left_out=[*JUDGED, *of_others],
+        )
     )
-    breaches = [*located, *(located for submission in submissions for located in submission.located)]
+    predicted = (located for submission in submissions for located in submission.located)
+    breaches = [*located, *without_explained(predicted, located)]
     findings = [
         finding
         for file, text in texts.items()
@@ -843,7 +863,8 @@ def _without_repetition(findings: Sequence[Finding]) -> Iterator[Finding]:
     places = {(finding.file, finding.line, finding.path) for finding in causes}
     for finding in findings:
         is_sized = finding.check == "trainjob/not-admitted" and (finding.file, finding.resource) in sized
-        is_explained = finding.check == "trainjob/rejected" and (finding.file, finding.line, finding.path) in places
+        is_predicted = finding.check in ("trainjob/rejected", "workload/job-set")
+        is_explained = is_predicted and (finding.file, finding.line, finding.path) in places
         if not (is_sized or is_explained):
             yield finding
 

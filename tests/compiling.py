@@ -11,13 +11,13 @@ from typing import Any
 
 import yaml
 
+from generator.facts.names import UNKNOWN_UID
 from generator.manifests import Body, Manifest
 from generator.objects.fields import mapping, mappings
 from generator.objects.patch import set_values
 from generator.schemas.catalog import Catalog
 from generator.schemas.updates import normalize_built_in, normalize_custom, normalize_go_type
 from generator.simulate.compile import Compiled, compile_job
-from generator.simulate.compile.trainer import UNKNOWN_UID
 from tests.cluster.versions import versions
 from tests.conftest import ROOT
 

@@ -6,16 +6,18 @@ it were in a file, and the breach is at the field of the TrainJob that sets the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 
 from generator.checks.alone import judge_alone
 from generator.checks.finding import Breach, Located
 from generator.checks.registry import ERROR, Suite
+from generator.checks.trainjob import depends_on_runtime
 from generator.documents.load import Path
 from generator.documents.messages import format_path
 from generator.manifests import Manifest
+from generator.objects.training import TrainJob
 from generator.schemas.catalog import Catalog
 from generator.schemas.embedded import Engine
 from generator.simulate.compile import Compiled
@@ -28,33 +30,54 @@ _FAMILIES = ("pod", "schema", "workload")
 _DROPPED = "schema/unknown-field"
 """Trainer has read the JobSet into the types of Go, so it writes no unknown field."""
 _SUITE = Suite(of_jobs=True)
+_NAME: Path = ("metadata", "name")
+_LENGTH_OF_JOB_NAME = len(("spec", "replicatedJobs", 0, "name"))
+CAUSES = {"pod/resources": "trainjob/contradicting-resources"}
+"""A rule → the rule of TrainJobs that reports its cause, with a fix for both manifests."""
 
 
-def judge_compiled(compiled: Compiled, targets: Mapping[str, str], *, with_runtime: bool = False) -> Iterator[Located]:
+def judge_compiled(compiled: Compiled, targets: Mapping[str, str], *, is_verdict: bool = False) -> Iterator[Located]:
     """Yield the reasons why JobSet or the API server rejects the JobSet of a TrainJob, its Jobs or their pods.
 
     Args:
         compiled: the TrainJob and its objects.
         targets: component → minor version.
-        with_runtime: True to report the mistakes of the runtime too, at `runtimeRef` of the TrainJob. The rules report
-            them at a runtime in a file.
+        is_verdict: True to report also what other rules report in files: the mistakes of the runtime, at `runtimeRef`
+            of the TrainJob, and names that are too long for any runtime.
     """
-    job_set, found = Manifest(compiled.job_set, compiled.job.file), set[tuple[Path, str]]()
+    job_set, reported = Manifest(compiled.job_set, compiled.job.file), set[tuple[Path, str]]()
     for _, breach in judge_alone(job_set, _engine(frozenset(targets.items())), _SUITE):
         if breach.severity is not ERROR or breach.check.partition("/")[0] not in _FAMILIES or breach.check == _DROPPED:
             continue
-        origin = compiled.origin("JobSet", 0, breach.path)
-        is_own = origin is not None and origin.manifest.kind == compiled.job.kind
-        if not (is_own or with_runtime):
+        path = _own_path(compiled, breach.path)
+        is_reported = path is None or (path == _NAME and not depends_on_runtime(TrainJob(compiled.job.body)))
+        if is_reported and not is_verdict:
             continue
-        placed = _placed(breach, origin.path) if origin and is_own else _of_runtime(breach)
-        if (key := (placed.path, placed.message)) not in found:  # the pods of the launcher and of the hosts are alike
-            found.add(key)
+        placed = _of_runtime(breach) if path is None else replace(breach, path=path, manifest=None)
+        if (key := (placed.path, placed.message)) not in reported:  # pods of the launcher and of workers are alike
+            reported.add(key)
             yield compiled.job, placed
 
 
-def _placed(breach: Breach, path: Path) -> Breach:
-    return replace(breach, path=path, manifest=None)
+def _own_path(compiled: Compiled, path: Path) -> Path | None:
+    """Return the field of the TrainJob that sets a field of its JobSet; None if the runtime or a controller sets it."""
+    if path[-1:] == ("name",) and path[:2] == ("spec", "replicatedJobs") and len(path) == _LENGTH_OF_JOB_NAME:
+        return _NAME  # JobSet makes the names of pods from the names of both
+    origin = compiled.origin("JobSet", 0, path)
+    return origin.path if origin and origin.manifest.kind == compiled.job.kind else None
+
+
+def without_explained(compiled: Iterable[Located], others: Iterable[Located]) -> Iterator[Located]:
+    """Yield the breaches of compiled objects whose cause no rule of TrainJobs reports.
+
+    Args:
+        compiled: the breaches.
+        others: the breaches of other rules.
+    """
+    causes = {(manifest.file, manifest.index, breach.check) for manifest, breach in others}
+    for manifest, breach in compiled:
+        if (manifest.file, manifest.index, CAUSES.get(breach.check, "")) not in causes:
+            yield manifest, breach
 
 
 def _of_runtime(breach: Breach) -> Breach:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from generator.checks.admission import OwnAdmission
 from generator.checks.alone import OURS, judge_alone
-from generator.checks.compiled import COMPILED, judge_compiled
+from generator.checks.compiled import CAUSES, COMPILED, judge_compiled, without_explained
 from generator.checks.fabric.fabrics import is_fabric_object
 from generator.checks.finding import Finding, Located, Severity, place_findings, waivers_of
 from generator.checks.graph import is_in_graph
@@ -237,16 +237,18 @@ def judge_together(
             near.append(manifest)
         elif is_in_graph(manifest):
             others.append(manifest)
-    ours = replace(everything, manifests=tuple(near), others=tuple(others))
+    ours, causes = replace(everything, manifests=tuple(near), others=tuple(others)), list[Located]()
     for check in suite.at(Stage.TOGETHER, targets):
         objects = everything if check in suite.own or check.needs in (OwnAdmission, Protections) else ours
         if check.id in left_out:
             continue
         subject = objects if check.needs is Objects else objects.view(check.needs.read)
         if subject is not None and (objects.manifests or objects.others):
-            yield from suite.run(check, subject)
+            breaches = suite.run(check, subject)
+            causes += breaches if check.id in CAUSES.values() else ()
+            yield from breaches
     for job in ours.view(CompiledJob.read) if COMPILED not in left_out else ():
-        yield from judge_compiled(job.compiled, targets)
+        yield from without_explained(judge_compiled(job.compiled, targets), causes)
 
 
 def compare(

@@ -308,7 +308,7 @@ def submit(jobs: Sequence[Manifest], destination: Destination, engine: Engine) -
                 submission.is_clear = False
             _compile(submission, request, destination, catalog.targets)
             if submission.compiled:
-                located = judge_compiled(submission.compiled, catalog.targets, with_runtime=True)
+                located = judge_compiled(submission.compiled, catalog.targets, is_verdict=True)
                 submission.of_pods += (breach for _, breach in located)
                 submission.of_pods += _find_broken_pods(submission, destination, catalog.targets, constraints)
                 submission.is_clear &= all(breach.check != "trainjob/unknown" for breach in submission.of_pods)
@@ -356,7 +356,7 @@ class _Ledgers:
     def charge_pods(self, submission: Submission) -> None:
         """Report a LimitRange that rejects pods of a TrainJob; if Kueue admits the TrainJob, also a ResourceQuota."""
         state = submission.outcome.state if submission.outcome else None
-        is_rejected = submission.is_stuck or any(each.check == "trainjob/rejected" for each in submission.breaches)
+        is_rejected = submission.is_stuck or "trainjob/rejected" in {breach.check for breach in submission.breaches}
         if not (submission.compiled and submission.is_created) or is_rejected or state is State.NEVER:
             return
         if breach := self._find_exceeded_limit(submission.compiled):

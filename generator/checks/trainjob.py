@@ -20,6 +20,7 @@ from generator.checks.objects import Objects, is_queued, on_runtimes, runtime_of
 from generator.checks.quota.queues import RUNTIMES
 from generator.checks.registry import ERROR, WARNING, Breach, check
 from generator.checks.runtime import broken_values
+from generator.checks.workload import LONGEST_DURATION
 from generator.documents.load import Path
 from generator.documents.messages import format_value
 from generator.facts import env
@@ -27,7 +28,7 @@ from generator.facts.defects import known
 from generator.facts.names import QUEUE_NAME, UPSTREAM_RUNTIMES
 from generator.facts.references import Kind
 from generator.manifests import Body, Manifest
-from generator.objects.fields import indexed_mappings, mapping
+from generator.objects.fields import indexed_mappings, integer, mapping
 from generator.objects.training import (
     AMOUNTS,
     FIELD,
@@ -72,6 +73,52 @@ def name(job: TrainJob) -> Iterator[Breach]:
         severity=ERROR if is_always else WARNING,
         value=value,
     )
+
+
+def depends_on_runtime(job: TrainJob) -> bool:
+    """Return True if `trainjob/name` only warns: the runtime decides if the name of the TrainJob is too long."""
+    return any(breach.severity is WARNING for breach in name(job))
+
+
+@check("trainjob/deadline", severity=ERROR, needs=TrainJob, since="trainer 2.3")
+def deadline(job: TrainJob) -> Iterator[Breach]:
+    """Report an `activeDeadlineSeconds` of a TrainJob that is too large for Trainer.
+
+    Trainer adds the number to the start of the job as a duration of Go, which has at most 9223372036 seconds. A larger
+    number overflows, so the deadline can be in the past. Trainer then fails the job as soon as it starts.
+    `workload/job` reports the same mistake in the Jobs of a runtime.
+
+    Source: trainer v2.3.0 pkg/controller/trainjob_controller.go reconcileDeadline
+    """
+    seconds = integer(mapping(job.body, "spec").get("activeDeadlineSeconds"), 0)
+    if seconds > LONGEST_DURATION:
+        yield Breach(
+            ("spec", "activeDeadlineSeconds"),
+            f"`activeDeadlineSeconds` is `{seconds}`, which overflows in Trainer",
+            "the deadline can be in the past: Trainer then fails the TrainJob as soon as it starts",
+            f"set at most {LONGEST_DURATION} seconds, or remove the field for no deadline",
+            value=seconds,
+        )
+
+
+@check("trainjob/processes", severity=ERROR, needs=TrainJob)
+def processes(job: TrainJob) -> Iterator[Breach]:
+    """Report a `numProcPerNode` of a TrainJob below 1.
+
+    The CustomResourceDefinition has no minimum for the field. On an MPI runtime, each line of the hostfile then has no
+    slots, so `mpirun` fails. With torch, torchrun rejects the number. `mpi/processes` reports the field in a runtime.
+
+    Source: trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go EnforceMLPolicy, buildHostFileConfigMap
+    """
+    number = mapping(job.body, "spec", "trainer").get("numProcPerNode")
+    if isinstance(number, int) and not isinstance(number, bool) and number < 1:
+        yield Breach(
+            ("spec", "trainer", "numProcPerNode"),
+            f"`numProcPerNode` is `{number}`",
+            "no node of the job has a process, so the launcher fails",
+            "set the number of processes per node, at least 1, or remove the field for the number of the runtime",
+            value=number,
+        )
 
 
 _PARTS_OF_REFERENCES = {"apiGroup": "API group", "kind": "kind"}

@@ -16,7 +16,7 @@ from typing import Any
 from generator.checks.registry import ERROR, WARNING, Breach, check
 from generator.documents.load import Path
 from generator.documents.messages import format_names, format_value
-from generator.facts.names import JOB_NAME_LABELS
+from generator.facts.names import CONTROLLER_UID, JOB_NAME_LABELS, UNKNOWN_UID
 from generator.manifests import Manifest
 from generator.objects.fields import indexed_mappings, integer, items, mapping, mappings, string, string_map
 from generator.objects.pods import JOB_SET, RUNTIMES
@@ -118,16 +118,19 @@ def job(jobs: Jobs) -> Iterator[Breach]:
 
     The API server rejects such a Job. It stores a JobSet or a runtime with such a template, and rejects the Jobs that
     JobSet creates. The check compares `completionMode`, `completions`, `parallelism`, the limits of failed indexes,
-    `successPolicy`, `podFailurePolicy` and `selector`.
+    `successPolicy`, `podFailurePolicy` and `selector`. It also reports an `activeDeadlineSeconds` that overflows in the
+    Job controller, which then fails the Job as soon as it starts.
 
     Source: kubernetes v1.34.2 pkg/apis/batch/validation/validation.go ValidateJob, validateJobSpec,
-    validatePodFailurePolicy, validateSuccessPolicy, validateGeneratedSelector
+    validatePodFailurePolicy, validateSuccessPolicy, validateGeneratedSelector; pkg/controller/job/job_controller.go
+    pastActiveDeadline
     """
     for spec in jobs.specs:
         yield from _find_index_breaches(spec)
         yield from _find_failure_policy_breaches(spec)
         yield from _find_success_policy_breaches(spec)
         yield from _find_selector_breaches(spec)
+        yield from _find_long_deadlines(spec)
         if problem := find_manager_problem(spec.spec.get("managedBy")):
             yield spec.breach(("managedBy",), *problem, value=spec.spec["managedBy"])
     if jobs.manifest.kind == "Job":
@@ -263,6 +266,11 @@ def count_indexes(text: str, completions: int) -> int | None:
     return total
 
 
+LONGEST_DURATION = (2**63 - 1) // 10**9  # seconds: Go counts a duration in nanoseconds, with 64 bits
+_GENERATED = {"matchLabels": {CONTROLLER_UID: UNKNOWN_UID}}
+"""The selector that the API server generates, as `mpigen compile` prints it."""
+
+
 def _find_selector_breaches(job: JobSpec) -> Iterator[Breach]:
     selector, is_manual = job.spec.get("selector"), job.spec.get("manualSelector") is True
     if is_manual and (job.manifest.kind == "CronJob" or selector is None):
@@ -270,12 +278,26 @@ def _find_selector_breaches(job: JobSpec) -> Iterator[Breach]:
         if job.manifest.kind == "CronJob":
             fix, message = "remove `manualSelector`", "a CronJob cannot set `manualSelector: true`"
         yield job.breach(("manualSelector",), message, fix, value=True)
-    elif isinstance(selector, dict) and any(selector.values()) and not is_manual:
+    elif isinstance(selector, dict) and any(selector.values()) and not (is_manual or selector == _GENERATED):
         message = "`selector` is set, but the API server generates the selector of each Job"
         yield job.breach(("selector",), message, "remove `selector`", selector)
     elif isinstance(selector, dict) and is_manual and not selects(selector, _labels_of(job.spec)):
         message = "`selector` does not match the labels of the pod template"
         yield job.breach(("selector",), message, "add the labels of the selector to the pod template", selector)
+
+
+def _find_long_deadlines(job: JobSpec) -> Iterator[Breach]:
+    """Yield the breach of a deadline that Go cannot count: its durations are nanoseconds with 64 bits."""
+    seconds = integer(job.spec.get("activeDeadlineSeconds"), 0)
+    if seconds > LONGEST_DURATION:
+        yield Breach(
+            (*job.path, "activeDeadlineSeconds"),
+            f"`activeDeadlineSeconds` is `{seconds}`, which overflows in the Job controller",
+            "the deadline can be in the past: the Job controller then fails the Job as soon as it starts",
+            f"set at most {LONGEST_DURATION} seconds, or remove the field for no deadline",
+            job.manifest,
+            value=seconds,
+        )
 
 
 def _labels_of(spec: Mapping[str, Any]) -> Mapping[str, str]:

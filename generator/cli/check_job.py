@@ -77,8 +77,9 @@ def check_job(  # noqa: PLR0913 - one argument for each option
     it checks the SCCs too. It submits several TrainJobs in their order, while no other job runs. So
     a TrainJob only waits for, or is preempted by, other TrainJobs of the same command.
 
-    Verdicts: admitted; waits; never (Kueue never admits it); rejected (the API server or a controller
-    rejects it); unknown (the report names the question that only the cluster answers).
+    Verdicts: admitted; waits; faulty (Kueue admits it, but a finding is an error); never (Kueue never
+    admits it); rejected (the API server or a controller rejects it); unknown (the report names the
+    question that only the cluster answers).
 
     Not checked: images, and whether the ranks communicate.
     """
@@ -102,7 +103,9 @@ def check_job(  # noqa: PLR0913 - one argument for each option
 
     run = Run(done.jobs, [*texts], lambda _: True, text_of)
     outcome = adoption.apply(done.findings, run)
-    return options.show(adoption, outcome, _summary(done.submissions), _lines(done.submissions), text_of)
+    verdicts = [done.verdict(submission, outcome.findings) for submission in done.submissions]
+    rated = [*zip(done.submissions, verdicts, strict=True)]
+    return options.show(adoption, outcome, _summary(rated), _lines(rated), text_of)
 
 
 def _read(files: Iterable[Path]) -> Iterator[tuple[str, bytes]]:
@@ -129,7 +132,7 @@ def _requester(user: str | None, groups: Iterable[str]) -> Requester | None:
         raise click.BadParameter(str(error), param_hint="--as") from None
 
 
-def _summary(submissions: Sequence[Submission]) -> dict[str, Any]:
+def _summary(rated: Sequence[tuple[Submission, str]]) -> dict[str, Any]:
     return {
         "jobs": [
             {
@@ -137,27 +140,27 @@ def _summary(submissions: Sequence[Submission]) -> dict[str, Any]:
                 "name": submission.job.name,
                 "file": submission.job.file,
                 "clusterQueue": submission.queue,
-                "verdict": submission.verdict,
+                "verdict": verdict,
                 "history": [*submission.outcome.history] if submission.outcome else [],
                 "flavors": submission.outcome.flavors if submission.outcome else {},
                 **({"securityContextConstraints": submission.constraints} if submission.constraints else {}),
             }
-            for submission in submissions
+            for submission, verdict in rated
         ]
     }
 
 
-def _lines(submissions: Sequence[Submission]) -> list[str]:
+def _lines(rated: Sequence[tuple[Submission, str]]) -> list[str]:
     from generator.report.table import table
 
     rows = [
         (
             f"{submission.job.namespace}/{submission.job.name}",
             submission.queue or "-",
-            submission.verdict,
+            verdict,
             _details(submission),
         )
-        for submission in submissions
+        for submission, verdict in rated
     ]
     return [*table(("JOB", "QUEUE", "VERDICT", "DETAILS"), rows, table_width())]
 

@@ -60,11 +60,12 @@ def compile_command(
     PATHS are YAML or JSON files, folders of them, or - for standard input. mpigen contacts no cluster.
     The objects show the job after Kueue admits it, but lack the node selectors, tolerations and labels
     that Kueue adds. Random contents, such as the ssh key, are empty, and UIDs are zeros. mpigen fails if
-    it cannot compute the objects exactly.
+    it cannot compute the objects exactly, or if JobSet or the API server rejects one of them.
     """
+    from generator.checks.compiled import judge_compiled
     from generator.cli.inputs import read_cluster
     from generator.documents.emit import Emitter
-    from generator.simulate.compile import Fault, compile_job, find_faults, find_runtime, read_priorities
+    from generator.simulate.compile import Fault, Origin, compile_job, find_faults, find_runtime, read_priorities
 
     with progress("compiling"):
         manifests, of_paths = read_cluster(paths)
@@ -78,6 +79,10 @@ def compile_command(
             faults += reasons
             if not isinstance(runtime, Fault) and not reasons:
                 compiled.append(compile_job(train_job, runtime, versions, priorities))
+                rejections = judge_compiled(compiled[-1], versions, is_verdict=True)
+                faults += (
+                    Fault(Origin(train_job, breach.path), breach.message, breach.fix) for _, breach in rejections
+                )
     if faults:
         error = NotModelledError if all(fault.is_unknown for fault in faults) else SimulationError
         raise error(tuple(dict.fromkeys(map(_problem, faults))))

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from generator.checks.alone import judge
 from generator.checks.fabric import cni
 from generator.checks.finding import Breach, Severity
-from generator.checks.run import judge
 from generator.documents.messages import format_path
 from generator.manifests import Manifest
 from generator.schemas.cni import find_violations

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from generator import Platform
-from generator.checks import registry, run
+from generator.checks import alone, registry
 from generator.checks.finding import Severity
 from generator.checks.run import check_rendered
 from generator.manifests import Manifest, write
@@ -71,15 +71,15 @@ def variations(body: Any, node: Any) -> Iterator[Any]:
 def test_mpi_rules_accept_any_value_in_any_place(file: str) -> None:
     """Schema checks report wrong types."""
     body = yaml.safe_load(SOUND[file])
-    looked_at = [list(run.judge(Manifest(odd, file), {})) for odd in variations(body, body)]
+    looked_at = [list(alone.judge(Manifest(odd, file), {})) for odd in variations(body, body)]
     assert len(looked_at) > len(ODD) * 10
 
 
 @pytest.mark.parametrize("name", ["mpi/ssh-key-group", "trainjob/reserved-variable", "trainjob/dropped-field"])
 def test_findings_about_trainer_2_3_are_not_reported_for_2_2(name: str) -> None:
     manifest = Manifest(yaml.safe_load(CASES[name].bad), CASES[name].file)
-    assert list(run.judge(manifest, {"trainer": "2.2"})) == []
-    assert [breach.check for _, breach in run.judge(manifest, {"trainer": "2.3"})] == [CASES[name].check]
+    assert list(alone.judge(manifest, {"trainer": "2.2"})) == []
+    assert [breach.check for _, breach in alone.judge(manifest, {"trainer": "2.3"})] == [CASES[name].check]
 
 
 @pytest.mark.parametrize("file", FAMILIES, ids=lambda file: file.stem)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from generator import App
-from generator.checks import run
+from generator.checks import alone, run
 from generator.components.constructs import collect
 from generator.manifests import Body, Manifest
 from tests.random_fabrics import KINDS, platform_with
@@ -30,8 +30,8 @@ def rendered(kind: str) -> list[Manifest]:
 
 def told(manifests: list[Manifest]) -> set[str]:
     """Return the checks with findings."""
-    alone = (located for manifest in manifests for located in run.judge(manifest, TARGETS))
-    found = [*run.judge_together(manifests, TARGETS), *alone]
+    of_single = (located for manifest in manifests for located in alone.judge(manifest, TARGETS))
+    found = [*run.judge_together(manifests, TARGETS), *of_single]
     return {breach.check for _, breach in found if breach.severity != "info"}
 
 

@@ -12,10 +12,10 @@ from itertools import takewhile
 from typing import Any
 
 from generator.documents.load import Path
-from generator.facts.names import CONTROLLER_UID, JOB_LABEL, JOB_NAME_LABELS
+from generator.facts.names import CONTROLLER_UID, JOB_LABEL, JOB_NAME_LABELS, UNKNOWN_UID
 from generator.manifests import Body, Manifest
 from generator.objects.fields import indexed_mappings, integer, mapping, mappings, string
-from generator.simulate.compile.trainer import UNKNOWN_UID, owned
+from generator.simulate.compile.trainer import owned
 
 _PREFIX = "jobset.sigs.k8s.io"
 _INDEX = "batch.kubernetes.io/job-completion-index"

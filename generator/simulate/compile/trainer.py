@@ -15,7 +15,7 @@ from generator.documents.load import Path
 from generator.documents.messages import format_path
 from generator.errors import Problem
 from generator.facts import env
-from generator.facts.names import MPI_FOLDER, STEP
+from generator.facts.names import MPI_FOLDER, STEP, UNKNOWN_UID
 from generator.manifests import Body, Manifest
 from generator.objects.fields import integer, mapping, mappings
 from generator.objects.pods import JOB_SET, NODE
@@ -23,8 +23,6 @@ from generator.objects.training import AMOUNTS, FIELD, LAUNCHER, TRAINER
 from generator.quantities import parse
 from generator.simulate.compile.strategic_merge import find_path, merge, upsert
 
-UNKNOWN_UID = "00000000-0000-0000-0000-000000000000"
-"""Stands for every UID, which the API server chooses when it creates an object."""
 OLD = "2.2"
 """The older of the two minor versions of Trainer that mpigen simulates."""
 INITIALIZERS = {"dataset": "dataset-initializer", "model": "model-initializer"}

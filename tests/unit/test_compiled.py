@@ -1,0 +1,127 @@
+"""Test that the rules of JobSets and pods judge what a TrainJob becomes, at the line of the TrainJob."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from generator.checks.run import check_text, judge_together
+from generator.checks.submission import Destination
+from generator.cli.main import run
+from generator.documents.emit import Emitter
+from generator.manifests import Body, Manifest
+from generator.pipeline import check_jobs, load, render
+from generator.schemas.catalog import Catalog
+from generator.schemas.embedded import Engine
+from tests.conftest import EXAMPLES
+
+PLATFORM = EXAMPLES["cpu-kubernetes"]
+JOB: Body = {
+    "apiVersion": "trainer.kubeflow.org/v1alpha1",
+    "kind": "TrainJob",
+    "metadata": {"name": "train", "namespace": "team-sim"},
+    "spec": {"runtimeRef": {"name": "openmpi"}, "trainer": {"numNodes": 2, "command": ["mpirun", "./train"]}},
+}
+EQUALS = {"env": [{"name": "A=B", "value": "c"}]}
+PATCHED = "spec.runtimePatches[0].trainingRuntimeSpec.template.spec.replicatedJobs[0].template.spec.template.spec"
+
+
+@pytest.fixture(scope="module")
+def release() -> list[Manifest]:
+    """Return a release whose runtime `openmpi` has a launcher that is a node."""
+    return list(render(*load(PLATFORM)))
+
+
+def job(trainer: Body | None = None, patch: Body | None = None, **spec: Any) -> Body:
+    """Return the TrainJob with further fields of the trainer, a patch of its worker pods, and further fields."""
+    more = {**JOB["spec"], "trainer": {**JOB["spec"]["trainer"], **(trainer or {})}, **spec}
+    if patch:
+        jobs = [{"name": "node", "template": {"spec": {"template": {"spec": patch}}}}]
+        template = {"template": {"spec": {"replicatedJobs": jobs}}}
+        more["runtimePatches"] = [{"manager": "example.com/me", "trainingRuntimeSpec": template}]
+    return {**JOB, "spec": more}
+
+
+BROKEN = {
+    "a variable with `=`": (job(EQUALS), "pod/field", "spec.trainer.env[0].name"),
+    "a variable from no field": (
+        job({"env": [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "status.nope"}}}]}),
+        "pod/field",
+        "spec.trainer.env[0].valueFrom.fieldRef.fieldPath",
+    ),
+    "a mount of no volume": (
+        job(patch={"containers": [{"name": "node", "volumeMounts": [{"name": "absent", "mountPath": "/a"}]}]}),
+        "pod/mount",
+        f"{PATCHED}.containers[0].volumeMounts[0].name",
+    ),
+    "a volume with two sources": (
+        job(patch={"volumes": [{"name": "tmp", "emptyDir": {}, "hostPath": {"path": "/"}}]}),
+        "pod/field",
+        f"{PATCHED}.volumes[0]",
+    ),
+    "a part of a device": (
+        job({"resourcesPerNode": {"limits": {"nvidia.com/gpu": "500m"}}}),
+        "pod/resources",
+        'spec.trainer.resourcesPerNode.limits["nvidia.com/gpu"]',
+    ),
+    "an empty image": (job({"image": ""}), "pod/field", "spec.trainer.image"),
+}
+
+
+@pytest.mark.parametrize(("body", "check", "path"), BROKEN.values(), ids=BROKEN)
+def test_a_mistake_in_the_pods_of_a_job_is_an_error_at_the_field_of_the_job(
+    body: Body, check: str, path: str, release: list[Manifest]
+) -> None:
+    done = check_jobs({"job.yaml": text(body)}, Destination(release, is_complete=True))
+    found = [(each.check, each.path.removeprefix("$.")) for each in done.findings if each.check.startswith("pod/")]
+    assert found == [(check, path)]
+    assert done.verdict(done.submissions[0], done.findings) == "rejected"
+    everything = judge_together([*release, Manifest(body, "job.yaml")], Catalog.bundled().targets)
+    assert [breach.check for manifest, breach in everything if manifest.kind == "TrainJob" and "pod/" in breach.check]
+
+
+@pytest.mark.parametrize("body", [body for body, _, _ in BROKEN.values()], ids=BROKEN)
+def test_objects_that_the_api_server_rejects_are_not_printed(
+    body: Body, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_bytes(text(body))
+    assert run(["compile", str(file), "--release", str(PLATFORM)]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert str(file) in captured.err
+
+
+def test_compiled_objects_have_no_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_bytes(text(job()))
+    assert run(["compile", str(file), "--release", str(PLATFORM)]) == 0
+    checked = check_text(capsys.readouterr().out.encode(), "compiled.yaml", Engine(Catalog.bundled()))
+    assert [finding for finding in checked.in_order() if finding.severity == "error"] == []
+
+
+def test_a_mistake_of_the_runtime_is_reported_at_the_reference_to_it(release: list[Manifest]) -> None:
+    [runtime] = [each for each in release if (each.kind, each.name) == ("ClusterTrainingRuntime", "openmpi")]
+    worker = runtime.body["spec"]["template"]["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+    worker["nodeSelector"] = {"pool": "a b"}
+    done = check_jobs({"job.yaml": text(job())}, Destination([runtime], is_complete=True))
+    [finding] = [each for each in done.findings if each.check == "pod/field"]
+    assert finding.path == "$.spec.runtimeRef.name"
+    assert "nodeSelector.pool" in finding.fix
+    located = judge_together([runtime, Manifest(job(), "job.yaml")], Catalog.bundled().targets)
+    assert not [breach for manifest, breach in located if manifest.kind == "TrainJob" and "pod/" in breach.check]
+
+
+@pytest.mark.parametrize("body", [job(activeDeadlineSeconds=2**63 - 1), job({"numProcPerNode": 0})])
+def test_an_admitted_job_with_an_error_is_faulty(body: Body, release: list[Manifest]) -> None:
+    done = check_jobs({"job.yaml": text(body)}, Destination(release, is_complete=True))
+    [submission] = done.submissions
+    assert submission.verdict == "admitted"
+    assert done.verdict(submission, done.findings) == "faulty"
+    assert done.verdict(submission, []) == "admitted"
+
+
+def text(body: Body) -> bytes:
+    return Emitter().emit([body]).encode()
