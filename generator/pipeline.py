@@ -819,8 +819,9 @@ def check_jobs(texts: Mapping[str, bytes], destination: Destination, suite: Suit
         SimulationError: an object of the cluster is invalid: an amount is not a quantity, or two different objects have
             the same name.
     """
-    from generator.checks.compiled import without_explained
+    from generator.checks.compiled import judge_runtime, without_explained
     from generator.checks.submission import JUDGED, can_report_jobs, read_jobs, select_near, submit
+    from generator.simulate.compile import find_runtime
 
     suite = replace(suite or Suite(), of_jobs=True)
     jobs = read_jobs(texts, destination.namespace)
@@ -841,8 +842,13 @@ def check_jobs(texts: Mapping[str, bytes], destination: Destination, suite: Suit
             left_out=[*JUDGED, *of_others],
         )
     )
-    predicted = (located for submission in submissions for located in submission.located)
+    predicted = (breach for submission in submissions for breach in submission.located)
     breaches = [*located, *without_explained(predicted, located)]
+    for job in jobs:
+        runtime = find_runtime(job, destination.world)
+        if isinstance(runtime, manifests.Manifest):
+            complete = destination.is_complete
+            breaches += judge_runtime(job, runtime, located, engine.targets, is_complete=complete)
     findings = [
         finding
         for file, text in texts.items()

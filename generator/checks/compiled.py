@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 
-from generator.checks.alone import judge_alone
+from generator.checks.alone import judge, judge_alone
 from generator.checks.finding import Breach, Located
-from generator.checks.registry import ERROR, Suite
+from generator.checks.registry import ERROR, WARNING, Suite
 from generator.checks.trainjob import depends_on_runtime
 from generator.documents.load import Path
 from generator.documents.messages import format_path
@@ -59,6 +59,30 @@ def judge_compiled(compiled: Compiled, targets: Mapping[str, str], *, is_verdict
             yield compiled.job, placed
 
 
+def judge_runtime(
+    job: Manifest, runtime: Manifest, located: Iterable[Located], targets: Mapping[str, str], *, is_complete: bool
+) -> Iterator[Located]:
+    """Yield the errors of the runtime of a TrainJob, at `runtimeRef` of the TrainJob.
+
+    `judge_compiled` yields the errors of its pods.
+
+    Args:
+        job: the TrainJob.
+        runtime: its runtime.
+        located: the breaches of the rules that read several objects.
+        targets: component → minor version.
+        is_complete: True if the files have all objects of the cluster. A user can create a ConfigMap, a Secret or a
+            claim that the runtime names, so its absence is an error only then.
+    """
+    single = (item for item in judge(runtime, targets, _SUITE) if item[1].check.partition("/")[0] not in _FAMILIES)
+    together = (item for item in located if item[0].identity == runtime.identity)
+    for _, breach in (*single, *together):
+        is_reference = is_complete and breach.check.startswith("reference/") and breach.severity is WARNING
+        if breach.severity is ERROR or is_reference:
+            message = f"the runtime `{runtime.name}` has a mistake: {breach.message}"
+            yield job, replace(_of_runtime(breach, "the runtime"), message=message, severity=ERROR)
+
+
 def _own_path(compiled: Compiled, path: Path) -> Path | None:
     """Return the field of the TrainJob that sets a field of its JobSet; None if the runtime or a controller sets it."""
     if path[-1:] == ("name",) and path[:2] == ("spec", "replicatedJobs") and len(path) == _LENGTH_OF_JOB_NAME:
@@ -80,8 +104,8 @@ def without_explained(compiled: Iterable[Located], others: Iterable[Located]) ->
             yield manifest, breach
 
 
-def _of_runtime(breach: Breach) -> Breach:
-    fix = f"use another runtime, or correct `{format_path(breach.path)}` of its JobSet: {breach.fix}"
+def _of_runtime(breach: Breach, owner: str = "its JobSet") -> Breach:
+    fix = f"use another runtime, or correct `{format_path(breach.path)}` of {owner}: {breach.fix}"
     return replace(breach, path=RUNTIME, fix=fix, at_key=False, value=None, manifest=None)
 
 

@@ -154,12 +154,24 @@ class Graph:
     def names(self, kind: Kind, namespaces: AbstractSet[str] = frozenset()) -> AbstractSet[str]:
         """Return the names of the objects of a kind in some namespaces, or in all if `namespaces` is empty.
 
-        The result includes objects that controllers create, unless their names are unknown.
+        The result includes objects that controllers create, unless their names are unknown, or only the pods of one
+        job use the object.
         """
         return {
             name
             for name, within in self._created.get(kind, {}).items()
-            if "*" not in name and (not namespaces or within & {"", *namespaces})
+            if "*" not in name and (not namespaces or within & {"", *namespaces}) and (kind, name) not in self._internal
+        }
+
+    @cached_property
+    def _internal(self) -> AbstractSet[tuple[Kind, str]]:
+        """The kinds and names of objects that only the pods of their creator use, such as hostfiles."""
+        return {
+            (parse_kind(creator.creates), name)
+            for manifest in self.manifests
+            for creator in creators().get(Kind(manifest.group, manifest.kind), ())
+            if creator.internal
+            for name in creator.names(manifest.body)
         }
 
     @cached_property

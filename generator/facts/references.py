@@ -107,6 +107,7 @@ class Creator:
         creates: the kind of the created object.
         name: the names of the created object, with fields in braces. The first name whose fields are present counts.
         anywhere: True if the controller creates the object in several namespaces.
+        internal: True if only the pods of the creating object use the created object.
         when: fields, one of which must be a string; empty if the controller always creates the object.
         source: the upstream source.
     """
@@ -116,6 +117,7 @@ class Creator:
     name: Sequence[str]
     source: str
     anywhere: bool = False
+    internal: bool = False
     when: Sequence[str] = ()
 
     def names(self, body: Mapping[str, Any]) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +13,12 @@ from generator.checks.run import check_text, judge_together
 from generator.checks.submission import Destination
 from generator.cli.main import run
 from generator.documents.emit import Emitter
+from generator.jobs.job import Request, new_job
 from generator.manifests import Body, Manifest
 from generator.pipeline import check_jobs, load, render
 from generator.schemas.catalog import Catalog
 from generator.schemas.embedded import Engine
+from generator.simulate.access import parse_requester
 from tests.conftest import EXAMPLES
 
 PLATFORM = EXAMPLES["cpu-kubernetes"]
@@ -103,15 +107,44 @@ def test_compiled_objects_have_no_errors(tmp_path: Path, capsys: pytest.CaptureF
 
 
 def test_a_mistake_of_the_runtime_is_reported_at_the_reference_to_it(release: list[Manifest]) -> None:
-    [runtime] = [each for each in release if (each.kind, each.name) == ("ClusterTrainingRuntime", "openmpi")]
-    worker = runtime.body["spec"]["template"]["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
-    worker["nodeSelector"] = {"pool": "a b"}
-    done = check_jobs({"job.yaml": text(job())}, Destination([runtime], is_complete=True))
+    world = with_pod(release, lambda pod: {**pod, "nodeSelector": {"pool": "a b"}})
+    done = check_jobs({"job.yaml": text(job())}, Destination(world, is_complete=True))
     [finding] = [each for each in done.findings if each.check == "pod/field"]
     assert finding.path == "$.spec.runtimeRef.name"
     assert "nodeSelector.pool" in finding.fix
-    located = judge_together([runtime, Manifest(job(), "job.yaml")], Catalog.bundled().targets)
+    located = judge_together([*world, Manifest(job(), "job.yaml")], Catalog.bundled().targets)
     assert not [breach for manifest, breach in located if manifest.kind == "TrainJob" and "pod/" in breach.check]
+
+
+def test_absent_volumes_of_the_runtime_are_errors_of_the_job(release: list[Manifest]) -> None:
+    volumes = [
+        {"name": "a", "persistentVolumeClaim": {"claimName": "data"}},
+        {"name": "b", "configMap": {"name": "scripts"}},
+        {"name": "c", "secret": {"secretName": "keys"}},
+    ]
+    world = with_pod(release, lambda pod: {**pod, "volumes": [*pod["volumes"], *volumes]})
+    done = check_jobs({"job.yaml": text(job())}, Destination(world, is_complete=True))
+    errors = {each.check: each for each in done.findings if each.severity == "error"}
+    assert errors.keys() == {"reference/claim", "reference/config-map", "reference/secret"}
+    assert {each.path for each in errors.values()} == {"$.spec.runtimeRef.name"}
+    assert not any("mpi-hostfile" in each.fix or "mpi-ssh-auth" in each.fix for each in errors.values())
+    assert done.verdict(done.submissions[0], done.findings) == "faulty"
+    unknown = check_jobs({"job.yaml": text(job())}, Destination(world))
+    assert not [each for each in unknown.findings if each.severity == "error"]
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_jobs_on_all_runtimes_of_an_example_are_admitted_without_errors(name: str) -> None:
+    platform, *rest = load(EXAMPLES[name])
+    world = [*render(platform, *rest)]
+    for runtime in platform.runtimes:
+        tenant = next(tenant for tenant in platform.tenants if tenant.name in (runtime.tenants or (tenant.name,)))
+        group = next(subject for subject in tenant.access.edit if subject.startswith("group:"))
+        user = parse_requester("user:ada", [group.removeprefix("group:")])
+        new = new_job(platform, Request(runtime.name, tenant.name)).body
+        done = check_jobs({"job.yaml": text(new)}, Destination(world, {}, user, is_complete=True))
+        assert [each for each in done.findings if each.severity == "error"] == []
+        assert done.verdict(done.submissions[0], done.findings) == "admitted"
 
 
 @pytest.mark.parametrize("body", [job(activeDeadlineSeconds=2**63 - 1), job({"numProcPerNode": 0})])
@@ -121,6 +154,21 @@ def test_an_admitted_job_with_an_error_is_faulty(body: Body, release: list[Manif
     assert submission.verdict == "admitted"
     assert done.verdict(submission, done.findings) == "faulty"
     assert done.verdict(submission, []) == "admitted"
+
+
+def with_pod(release: list[Manifest], change: Callable[[Body], Body]) -> list[Manifest]:
+    """Return the release with changed worker pods of the runtime `openmpi`."""
+    path = ("spec", "template", "spec", "replicatedJobs", 0, "template", "spec", "template", "spec")
+
+    def changed(value: Any, steps: tuple[Any, ...]) -> Any:
+        if not steps:
+            return change(value)
+        copied = value.copy()
+        copied[steps[0]] = changed(value[steps[0]], steps[1:])
+        return copied
+
+    runtime = "ClusterTrainingRuntime", "openmpi"
+    return [replace(one, body=changed(one.body, path)) if (one.kind, one.name) == runtime else one for one in release]
 
 
 def text(body: Body) -> bytes:
