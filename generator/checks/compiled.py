@@ -12,7 +12,7 @@ from functools import cache
 
 from generator.checks.alone import judge, judge_alone
 from generator.checks.finding import Breach, Located
-from generator.checks.registry import ERROR, WARNING, Suite
+from generator.checks.registry import ERROR, INFO, WARNING, Suite, complete, declare
 from generator.checks.trainjob import depends_on_runtime
 from generator.documents.load import Path
 from generator.documents.messages import format_path
@@ -20,11 +20,12 @@ from generator.manifests import Manifest
 from generator.objects.training import TrainJob
 from generator.schemas.catalog import Catalog
 from generator.schemas.embedded import Engine
-from generator.simulate.compile import Compiled
+from generator.simulate.compile import Compiled, Fault, find_faults
 
 COMPILED = "compiled"
 """The name of this stage, which `judge_together` can leave out like a rule."""
 RUNTIME: Path = ("spec", "runtimeRef", "name")
+UNKNOWN = "mpigen makes no prediction here: only the cluster shows the result"
 _FAMILIES = ("pod", "schema", "workload")
 """The families with the rules of the API server and of JobSet."""
 _DROPPED = "schema/unknown-field"
@@ -57,6 +58,37 @@ def judge_compiled(compiled: Compiled, targets: Mapping[str, str], *, is_verdict
         if (key := (placed.path, placed.message)) not in reported:  # pods of the launcher and of workers are alike
             reported.add(key)
             yield compiled.job, placed
+
+
+def judge_request(job: Manifest, runtime: Manifest, targets: Mapping[str, str]) -> Iterator[Located]:
+    """Yield the fields of a TrainJob for which Trainer or Kueue rejects the TrainJob or its objects.
+
+    Mistakes that the schema or a rule of TrainJobs reports are left out.
+
+    Args:
+        job: the TrainJob.
+        runtime: its runtime.
+        targets: component → minor version.
+    """
+    if any(_engine(frozenset(targets.items())).violations(job.body) or ()):
+        return
+    places = {breach.path for _, breach in judge(job, targets, _SUITE) if breach.severity is ERROR}
+    for fault in find_faults(job, runtime, targets):
+        is_own = fault.origin.manifest.kind == job.kind and not fault.is_unknown
+        if is_own and not any(fault.origin.path[: len(place)] == place for place in places):
+            yield complete(of_fault(fault, job), job)
+
+
+def of_fault(fault: Fault, job: Manifest) -> Breach:
+    """Return an error for a fault that keeps a TrainJob from getting pods, or an info for a field that mpigen ignores.
+
+    The place is the field of the TrainJob with the cause, or `runtimeRef` if the cause is in the runtime.
+    """
+    path: Path = fault.origin.path if fault.origin.manifest.kind == job.kind else RUNTIME
+    if fault.is_unknown:
+        return Breach(path, fault.message, UNKNOWN, fault.fix, severity=INFO, check="trainjob/unknown")
+    why = "Trainer, JobSet or Kueue rejects the TrainJob or its objects, and no pod starts"
+    return Breach(path, fault.message, why, fault.fix, check="trainjob/rejected")
 
 
 def judge_runtime(
@@ -112,3 +144,32 @@ def _of_runtime(breach: Breach, owner: str = "its JobSet") -> Breach:
 @cache
 def _engine(targets: frozenset[tuple[str, str]]) -> Engine:
     return Engine(Catalog.bundled(dict(targets)))
+
+
+declare(
+    "trainjob/rejected",
+    severity=ERROR,
+    text="""Report a TrainJob that gets no pods, because a webhook or the API server rejects it or its objects.
+
+    mpigen computes the JobSet, the Jobs and the Pods of a TrainJob whose runtime is in the files. The webhooks of Trainer
+    and Kueue reject some TrainJobs, such as one with an initializer or a patch of a job that its runtime lacks.
+    Other TrainJobs fail later and hold their quota. The rules of the families `pod` and `workload` report mistakes in
+    the pods and the JobSet, at the field of the TrainJob. `mpigen check-job` also reports:
+
+    - JobSet rejects names of pods with more than 63 characters, and the API server rejects devices without a limit.
+    - On OpenShift, no SecurityContextConstraints (SCC) that the ServiceAccount of the pods may use admits them.
+    - The Pod Security level of the Namespace rejects the pods. Only the events of the Job show the message. On
+      OpenShift, the SCC that admits a pod sets absent fields first.
+    - A LimitRange of the namespace rejects the pods: a limit is above its `max`, a request below its `min`, or a ratio
+      above its `maxLimitRequestRatio`. Its defaults apply first, and a `max` is also the default limit.
+    - A ResourceQuota of the namespace rejects the JobSet, another object or some of the pods. The objects in files, and
+      the TrainJobs before this one, count as its usage. A TrainJob without all of its pods never runs.
+
+    Source: trainer v2.3.0 pkg/webhooks/trainjob_webhook.go; kueue v0.19.2
+    pkg/controller/jobs/trainjob/trainjob_webhook.go; jobset v0.12.0 pkg/webhooks/jobset_webhook.go ValidateCreate;
+    k8s.io/pod-security-admission v0.34.2 admission/admission.go EvaluatePod; openshift/apiserver-library-go a8019f39
+    pkg/securitycontextconstraints/sccadmission/admission.go; kubernetes v1.34.2
+    plugin/pkg/admission/limitranger/admission.go PodValidateLimitFunc; k8s.io/apiserver v0.34.2
+    pkg/admission/plugin/resourcequota/controller.go CheckRequest
+    """,
+)

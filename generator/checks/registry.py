@@ -87,6 +87,7 @@ _ENGINES = (
         "pod.fields",
         "sources",
         "submission",
+        "compiled",
     ),
     "volume_claims",
     ".hazards.find",

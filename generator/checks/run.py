@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 
 from generator.checks.admission import OwnAdmission
 from generator.checks.alone import OURS, judge_alone
-from generator.checks.compiled import CAUSES, COMPILED, judge_compiled, without_explained
+from generator.checks.compiled import CAUSES, COMPILED, judge_compiled, judge_request, without_explained
 from generator.checks.fabric.fabrics import is_fabric_object
 from generator.checks.finding import Finding, Located, Severity, place_findings, waivers_of
 from generator.checks.graph import is_in_graph
 from generator.checks.job_pods import CompiledJob
 from generator.checks.network import is_isolation_object
-from generator.checks.objects import Change, Objects
+from generator.checks.objects import Change, Objects, runtime_of
 from generator.checks.protections import Protections
 from generator.checks.quota.queues import KINDS
 from generator.checks.registry import ERROR, Stage, Suite, complete, declare
@@ -29,6 +29,7 @@ from generator.checks.schema import release_breaches
 from generator.errors import DocumentError, Problem
 from generator.manifests import Manifest, read
 from generator.objects.namespace import is_namespace
+from generator.objects.training import GROUP
 from generator.schemas.catalog import Catalog
 from generator.schemas.embedded import Engine
 from generator.simulate.kueue.configuration import is_configuration
@@ -247,8 +248,17 @@ def judge_together(
             breaches = suite.run(check, subject)
             causes += breaches if check.id in CAUSES.values() else ()
             yield from breaches
-    for job in ours.view(CompiledJob.read) if COMPILED not in left_out else ():
-        yield from without_explained(judge_compiled(job.compiled, targets), causes)
+    if COMPILED not in left_out:
+        yield from without_explained(_judge_jobs(ours), causes)
+
+
+def _judge_jobs(objects: Objects) -> Iterator[Located]:
+    """Yield the reasons why controllers reject the TrainJobs whose runtime is in the files, or what they become."""
+    for job in objects.of(GROUP, "TrainJob"):
+        if runtime := runtime_of(job, objects):
+            yield from judge_request(job, runtime, objects.targets)
+    for compiled in objects.view(CompiledJob.read):
+        yield from judge_compiled(compiled.compiled, objects.targets)
 
 
 def compare(

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 
-from generator.checks.compiled import COMPILED, RUNTIME, judge_compiled
+from generator.checks.compiled import COMPILED, RUNTIME, UNKNOWN, judge_compiled, of_fault
 from generator.checks.finding import Located
 from generator.checks.registry import ERROR, INFO, WARNING, Breach, Check, declare
 from generator.checks.schema import schema_breaches
@@ -258,7 +258,10 @@ _QUOTA_OF_JOBS = frozenset(
 """The rules of the family `quota` that report TrainJobs. The other rules report queues, and need all queues."""
 
 
-JUDGED = (COMPILED, "policy/rejects-own-object", "trainjob/limit-range", "trainjob/pod-security")
+JUDGED = (
+    *(COMPILED, "policy/rejects-own-object", "trainjob/limit-range", "trainjob/pod-security"),
+    *("runtime/limit-range", "runtime/pod-security", "runtime/security-context-constraints"),
+)
 """Rules that `check-job` leaves out: `submit` reports the same mistakes, for the named user and for all pods."""
 
 
@@ -482,7 +485,7 @@ def _compile(submission: Submission, request: Request, destination: Destination,
         faults = [*find_topology_conflicts(compiled, runtime)]
         submission.is_invalid = bool(faults)
         submission.compiled = None if faults else compiled
-    submission.breaches += (_fault(fault, job) for fault in faults)
+    submission.breaches += (of_fault(fault, job) for fault in faults)
     if submission.compiled:
         trainjob = TrainJob(mapping(request.object))
         immutable = [
@@ -586,20 +589,7 @@ def _find_insecure_pods(
         yield Breach(path, message, _NO_PODS, fix, check="trainjob/rejected")
 
 
-def _fault(fault: Fault, job: Manifest) -> Breach:
-    """Return an error for a fault that keeps a TrainJob from getting pods, or an info for a field that mpigen ignores.
-
-    The place is the field of the TrainJob with the cause, or `runtimeRef` if the cause is in the runtime.
-    """
-    path: Path = fault.origin.path if fault.origin.manifest.kind == job.kind else RUNTIME
-    if fault.is_unknown:
-        return Breach(path, fault.message, _UNKNOWN, fault.fix, severity=INFO, check="trainjob/unknown")
-    why = "Trainer, JobSet or Kueue rejects the TrainJob or its objects, and no pod starts"
-    return Breach(path, fault.message, why, fault.fix, check="trainjob/rejected")
-
-
 _DRY_RUN = "test the TrainJob on a cluster: `kubectl create --dry-run=server`"
-_UNKNOWN = "mpigen makes no prediction here: only the cluster shows the result"
 
 
 def _unknown(question: str, fix: str = "", error: SimulationError | None = None) -> Breach:
@@ -610,7 +600,7 @@ def _unknown(question: str, fix: str = "", error: SimulationError | None = None)
     reason = f": {error.problems[0].message}" if error else ""
     fix = (error.problems[0].fix if error else "") or fix or "submit the TrainJob, and read its events"
     return Breach(
-        _NAME, f"mpigen cannot decide {question}{reason}", _UNKNOWN, fix, severity=INFO, check="trainjob/unknown"
+        _NAME, f"mpigen cannot decide {question}{reason}", UNKNOWN, fix, severity=INFO, check="trainjob/unknown"
     )
 
 
@@ -786,32 +776,6 @@ declare(
     warns.
 
     Source: k8s.io/apiserver v0.34.2 pkg/admission/plugin/policy/validating/dispatcher.go Dispatch
-    """,
-)
-declare(
-    "trainjob/rejected",
-    severity=ERROR,
-    text="""Report a TrainJob that gets no pods, because a webhook or the API server rejects it or its objects.
-
-    `mpigen check-job` computes the JobSet, the Jobs and the Pods of a TrainJob. The webhooks of Trainer and Kueue
-    reject some TrainJobs, such as one with an initializer that its runtime lacks. Other TrainJobs fail later and hold
-    their quota:
-
-    - JobSet rejects names of pods with more than 63 characters, and the API server rejects devices without a limit.
-    - On OpenShift, no SecurityContextConstraints (SCC) that the ServiceAccount of the pods may use admits them.
-    - The Pod Security level of the Namespace rejects the pods. Only the events of the Job show the message. On
-      OpenShift, the SCC that admits a pod sets absent fields first.
-    - A LimitRange of the namespace rejects the pods: a limit is above its `max`, a request below its `min`, or a ratio
-      above its `maxLimitRequestRatio`. Its defaults apply first, and a `max` is also the default limit.
-    - A ResourceQuota of the namespace rejects the JobSet, another object or some of the pods. The objects in files, and
-      the TrainJobs before this one, count as its usage. A TrainJob without all of its pods never runs.
-
-    Source: trainer v2.3.0 pkg/webhooks/trainjob_webhook.go; kueue v0.19.2
-    pkg/controller/jobs/trainjob/trainjob_webhook.go; jobset v0.12.0 pkg/webhooks/jobset_webhook.go ValidateCreate;
-    k8s.io/pod-security-admission v0.34.2 admission/admission.go EvaluatePod; openshift/apiserver-library-go a8019f39
-    pkg/securitycontextconstraints/sccadmission/admission.go; kubernetes v1.34.2
-    plugin/pkg/admission/limitranger/admission.go PodValidateLimitFunc; k8s.io/apiserver v0.34.2
-    pkg/admission/plugin/resourcequota/controller.go CheckRequest
     """,
 )
 declare(
