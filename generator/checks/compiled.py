@@ -151,8 +151,8 @@ declare(
     severity=ERROR,
     text="""Report a TrainJob that gets no pods, because a webhook or the API server rejects it or its objects.
 
-    mpigen computes the JobSet, the Jobs and the Pods of a TrainJob whose runtime is in the files. The webhooks of Trainer
-    and Kueue reject some TrainJobs, such as one with an initializer or a patch of a job that its runtime lacks.
+    mpigen computes the JobSet, the Jobs and the Pods of a TrainJob whose runtime is in the files. The webhooks of
+    Trainer and Kueue reject some TrainJobs, such as one with an initializer or a patch of a job that its runtime lacks.
     Other TrainJobs fail later and hold their quota. The rules of the families `pod` and `workload` report mistakes in
     the pods and the JobSet, at the field of the TrainJob. `mpigen check-job` also reports:
 
