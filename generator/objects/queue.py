@@ -108,6 +108,7 @@ class Flavor:
         levels: node labels of that Topology, from the widest level to the narrowest; empty if the Topology is missing.
         nodes: number of nodes (annotation `mpigen.dev/nodes`); None if unknown.
         allocatable: resources of each node (annotation `mpigen.dev/allocatable`); empty if unknown.
+        neighbors: the other flavors whose nodes have all labels of this flavor, so that its pods can run there too.
     """
 
     name: str
@@ -118,6 +119,17 @@ class Flavor:
     levels: tuple[str, ...] = ()
     nodes: int | None = None
     allocatable: Requests = field(default_factory=dict)
+    neighbors: tuple[Flavor, ...] = ()
+
+
+def with_neighbors(flavors: Mapping[str, Flavor]) -> dict[str, Flavor]:
+    """Return name → flavor with its neighbors, which have no neighbors themselves."""
+
+    def neighbors(flavor: Flavor) -> tuple[Flavor, ...]:
+        others = (other for other in flavors.values() if other.name != flavor.name)
+        return tuple(other for other in others if flavor.labels.items() <= other.labels.items())
+
+    return {name: replace(flavor, neighbors=neighbors(flavor)) for name, flavor in flavors.items()}
 
 
 @dataclass(frozen=True, slots=True)

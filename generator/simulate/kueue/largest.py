@@ -22,6 +22,7 @@ from generator.simulate.kueue.nodes import (
     find_missing_room,
     fit_on_one,
     limit_to_one_node,
+    list_reachable,
     read_machines,
 )
 from generator.simulate.kueue.placement import Sites
@@ -197,8 +198,12 @@ class Search:
     def _room_in(self, flavor: Flavor, pods: PodSet) -> int | None:
         if self._assigner.sites is not None and flavor.levels and flavor.name not in self._assigner.queue.provisioned:
             return self._assigner.sites.most(flavor.name, pods)
-        nodes, on_one = limit_to_one_node(flavor, [pods]).nodes, fit_on_one(flavor, self._in(flavor, pods).requests)
-        return None if nodes is None or on_one is None else nodes * on_one
+        rooms = list[int | None]()
+        for reachable in list_reachable(flavor, [pods]):
+            nodes, requests = limit_to_one_node(reachable, [pods]).nodes, self._in(flavor, pods).requests
+            on_one = fit_on_one(reachable, requests)
+            rooms.append(None if nodes is None or on_one is None else nodes * on_one)
+        return None if None in rooms else sum(room for room in rooms if room is not None)
 
     def _in(self, flavor: Flavor, pods: PodSet) -> PodSet:
         """Return the PodSet without the resources that come from other flavors, such as GPUs for a CPU flavor."""

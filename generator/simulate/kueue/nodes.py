@@ -80,15 +80,32 @@ def find_missing_room(flavor: Flavor, podsets: Sequence[PodSet]) -> NoRoom | Non
 
     Return None if the nodes hold the pods, or if the nodes are unknown. Pods that must be on one node get one node.
     """
-    groups = [group for _, group in group_podsets(podsets)]
-    for pods, nodes in [*((group, limit_to_one_node(flavor, group)) for group in groups), (podsets, flavor)]:
-        if not has_room(nodes, [(podset.count, podset.requests) for podset in pods]):
-            return NoRoom(flavor.name, nodes.nodes, is_one=nodes is not flavor)
-    return None
+    flavors = list_reachable(flavor, podsets)
+    for _, group in group_podsets(podsets):
+        singles = [limit_to_one_node(each, group) for each in flavors]
+        if singles[0] is not flavor and not any(has_room([single], _amounts(group)) for single in singles):
+            return NoRoom(flavor.name, 1, is_one=True)
+    if has_room(flavors, _amounts(podsets)):
+        return None
+    return NoRoom(flavor.name, sum(each.nodes or 0 for each in flavors), is_one=False)
+
+
+def _amounts(podsets: Iterable[PodSet]) -> list[tuple[int, Requests]]:
+    return [(podset.count, podset.requests) for podset in podsets]
+
+
+def list_reachable(flavor: Flavor, podsets: Sequence[PodSet]) -> list[Flavor]:
+    """Return the flavor, and the other flavors on whose nodes some of its pods can run.
+
+    Kueue adds the node labels and the tolerations of the flavor to the pods, so the pods can also run on nodes of another
+    flavor with these labels, whose taints they tolerate.
+    """
+    others = (replace(other, tolerations=flavor.tolerations) for other in flavor.neighbors)
+    return [flavor, *(other for other in others if not all(explain_flavor_mismatch(pods, other) for pods in podsets))]
 
 
 def limit_to_one_node(flavor: Flavor, group: Sequence[PodSet]) -> Flavor:
-    """Return the flavor with one node if a PodSet group must be on one node; else return the flavor unchanged."""
+    """Return the flavor with one node if a PodSet group must be on one node; else the same object."""
     topologies = [pods.topology for pods in group if pods.topology]
     is_on_one = any(item.mode is TopologyMode.REQUIRED and item.level == HOSTNAME for item in topologies)
     return replace(flavor, nodes=1) if is_on_one and flavor.topology and flavor.nodes else flavor
@@ -101,7 +118,8 @@ def explain_oversize(flavors: Iterable[Flavor], pods: PodSet) -> str:
     """
     requests = {name: amount for name, amount in pods.requests.items() if amount}
     devices = [name for name in requests if "/" in name]
-    suitable = [item for item in flavors if not item.allocatable or all(map(item.allocatable.get, devices))]
+    reachable = [item for flavor in flavors for item in list_reachable(flavor, [pods])]
+    suitable = [item for item in reachable if not item.allocatable or all(map(item.allocatable.get, devices))]
     if not suitable or any(fit_on_one(flavor, requests) != 0 for flavor in suitable):
         return ""
     flavor = suitable[0]
@@ -110,15 +128,15 @@ def explain_oversize(flavors: Iterable[Flavor], pods: PodSet) -> str:
     return f"pods of job `{pods.name}` request {takes} {exceeded[0]}, and a node of flavor `{flavor.name}` has {has}"
 
 
-def has_room(flavor: Flavor, pods: Sequence[tuple[int, Requests]]) -> bool:
-    """Return True if the idle nodes of a flavor hold these (number of pods, requests), or if the nodes are unknown.
+def has_room(flavors: Sequence[Flavor], pods: Sequence[tuple[int, Requests]]) -> bool:
+    """Return True if the idle nodes of flavors hold these (number of pods, requests), or if some nodes are unknown.
 
     The largest pods are placed first, each on the first node with room. For equal worker pods, no order is better.
     """
-    if flavor.nodes is None or not flavor.allocatable:
+    nodes = [_EqualNodes(flavor.nodes, dict(flavor.allocatable)) for flavor in flavors if flavor.nodes is not None]
+    if len(nodes) < len(flavors) or not all(flavor.allocatable for flavor in flavors):
         return True
-    nodes = [_EqualNodes(flavor.nodes, dict(flavor.allocatable))]
-    by_size = sorted(pods, key=lambda pair: -_share_of_node(pair[1], flavor))
+    by_size = sorted(pods, key=lambda pair: -_share_of_node(pair[1], flavors[0]))
     return all(_occupy(nodes, count, requests) for count, requests in by_size)
 
 

@@ -30,6 +30,7 @@ from generator.objects.queue import (
     read_flavor,
     read_levels,
     read_local_queue,
+    with_neighbors,
 )
 from generator.objects.selectors import selects
 from generator.simulate.kueue.configuration import DEFAULT_SETTINGS, NEWEST, Rules, Settings, read_settings, rules_of
@@ -164,7 +165,7 @@ def read_queue_tree(manifests: Iterable[Manifest], kueue: str = "") -> QueueTree
     cohorts = {name: read_cohort(cohort) for name, cohort in kinds.get("Cohort", {}).items()}
     named = {queue.cohort for queue in queues.values()} | {cohort.parent for cohort in cohorts.values()}
     return QueueTree(
-        flavors=flavors,
+        flavors=with_neighbors(flavors),
         cohorts={**cohorts, **{name: Cohort(name, is_declared=False) for name in named - cohorts.keys() - {""}}},
         queues=queues,
         local_queues=tuple(map(read_local_queue, kinds.get("LocalQueue", {}).values())),

@@ -31,11 +31,11 @@ def sizes(*manifests: Manifest) -> tuple[int | None, int | None]:
     return found.reclaimable, found.idle
 
 
-def sized(name: str, nodes: int, **allocatable: str) -> Manifest:
-    """Return a flavor with its number of nodes."""
+def sized(name: str, nodes: int, labels: dict[str, str] | None = None, **allocatable: str) -> Manifest:
+    """Return a flavor with its number of nodes, and with its own node label unless `labels` replaces it."""
     written = ", ".join(f'"{key}": "{amount}"' for key, amount in allocatable.items())
     annotations = {"mpigen.dev/nodes": str(nodes), "mpigen.dev/allocatable": f"{{{written}}}"}
-    return kueue("ResourceFlavor", name, {}, annotations=annotations)
+    return kueue("ResourceFlavor", name, {"nodeLabels": labels or {"pool": name}}, annotations=annotations)
 
 
 def test_a_job_is_limited_by_quota_and_by_borrowable_quota() -> None:
@@ -126,6 +126,23 @@ def test_a_host_fits_on_one_node(cpu: str, most: int) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("labels", "taint", "most"),
+    [
+        ({"zone": "a", "pool": "large"}, {}, 6),
+        ({"pool": "large"}, {}, 2),
+        ({"zone": "a", "pool": "large"}, {"nodeTaints": [{"key": "gpu", "effect": "NoSchedule"}]}, 2),
+    ],
+)
+def test_pods_use_the_nodes_of_another_flavor_with_the_same_labels(
+    labels: dict[str, str], taint: Body, most: int
+) -> None:
+    flavors = sized("f", 2, {"zone": "a"}, cpu="4"), sized("g", 4, labels, cpu="4")
+    flavors[1].body["spec"] |= taint
+    (found,) = largest(*flavors, queue("q", {"f/cpu": "99"}), door("team", "q"), mpi(cpu="4"))
+    assert found.idle == most
+
+
 def test_a_separate_launcher_needs_node_capacity() -> None:
     nodes, quota = sized("f", 4, cpu="16"), queue("q", {"f/cpu": "99"})
     for launcher, most in (("1", 4), ("8", 3)):
@@ -147,7 +164,7 @@ def test_a_separate_launcher_needs_node_capacity() -> None:
     ],
 )
 def test_pods_are_packed_on_nodes(pods: list[tuple[int, dict[str, int]]], fits: bool) -> None:
-    assert has_room(Flavor("f", nodes=4, allocatable={"cpu": 16}), pods) is fits
+    assert has_room([Flavor("f", nodes=4, allocatable={"cpu": 16})], pods) is fits
 
 
 def test_a_runtime_without_hosts_has_one_size() -> None:

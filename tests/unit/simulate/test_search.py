@@ -47,8 +47,9 @@ def documented(*licenses: int, nodes: int | None = None) -> list[Manifest]:
         ],
     }
     written = {"mpigen.dev/nodes": str(nodes), "mpigen.dev/allocatable": '{"cpu": "8", "foo.com/gpu": "4"}'}
-    sized = [kueue("ResourceFlavor", name, {}, annotations=written) for name in compute] if nodes else []
-    return [kueue("ClusterQueue", "team-a-cq", spec), door("team", "team-a-cq"), *sized]
+    labels = [{"nodeLabels": {"instance-type": name}} for name in compute]
+    sized = [kueue("ResourceFlavor", *pair, annotations=written) for pair in zip(compute, labels, strict=True)]
+    return [kueue("ClusterQueue", "team-a-cq", spec), door("team", "team-a-cq"), *(sized if nodes else ())]
 
 
 def licensed(cpu: str) -> Manifest:
@@ -137,7 +138,7 @@ def is_admitted(queue: ClusterQueue, flavors: dict[str, Flavor], body: Body, nod
                 for each in pods
                 if name in {choice.flavor for choice in found.podsets[each.name].values()}
             ]
-            if not has_room(flavors[name], there):
+            if not has_room([flavors[name]], there):
                 return False
     return True
 
