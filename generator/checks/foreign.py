@@ -1,8 +1,8 @@
 """Recognize YAML that is not a manifest: Helm charts, kustomizations, templates, encrypted files, and files of tools.
 
 `validate` skips such files and names them, because their content becomes manifests only later, or never. `validate`
-never skips a file in a release of mpigen. If the command line names a file, `validate` skips the file only if it
-belongs to a Helm chart or a kustomization.
+never skips a file in a release of mpigen. If the command line names a file, `validate` skips the file only if it is a
+template, or belongs to a Helm chart or a kustomization.
 """
 
 from __future__ import annotations

@@ -23,8 +23,8 @@ class Sources:
 
     Attributes:
         files: the files, without the skipped files and the files of rendered kustomizations.
-        strict: the files that mpigen never skips because of their content: the files of releases, and files that the
-            command line names.
+        strict: the files of releases, which mpigen never skips because of their content.
+        named: the files that the command line names, which mpigen skips only if they are templates.
         skipped: the files that are no manifests.
         rendered: a command such as `kubectl kustomize DIR` → the kustomization, and the YAML that the command prints.
         definitions: the files that can hold CustomResourceDefinitions.
@@ -34,6 +34,7 @@ class Sources:
 
     files: tuple[Path, ...]
     strict: frozenset[Path] = frozenset()
+    named: frozenset[Path] = frozenset()
     skipped: tuple[Skipped, ...] = ()
     rendered: Mapping[str, tuple[Path, bytes]] = field(default_factory=dict)
     definitions: tuple[Path, ...] = ()
@@ -82,14 +83,14 @@ def find_sources(search: Search, *, renders: bool) -> Sources:
     outside = releases.get(Origin(), [])
     kustomizations = Kustomizations(outside)
     skipped = recognize_places(outside, kustomizations)
-    strict = frozenset(search.files) - frozenset(outside) | search.named
     rendered = _render_all(kustomizations) if renders else _Rendered()
     gone = skipped.keys() | {file for file in outside if file.absolute() in rendered.covered}
     files = tuple(file for file in search.files if file not in gone)
     resources = {path.absolute() for item in kustomizations.named for path in item.resources}
     return Sources(
         files=files,
-        strict=strict,
+        strict=frozenset(search.files) - frozenset(outside),
+        named=search.named,
         skipped=tuple(item for file, item in skipped.items() if file.absolute() not in rendered.covered),
         rendered=rendered.texts,
         definitions=tuple(

@@ -39,7 +39,8 @@ class Part:
         texts: name → content of standard input, or of YAML that kustomize renders.
         home: the folder of the release with which standard input is checked; None without such a release.
         complete: the folders of the releases that are checked with all their files and no other files.
-        strict: the files that mpigen never skips because of their content.
+        strict: the files of releases, which mpigen never skips because of their content.
+        named: the files that the command line names, which mpigen skips only if they are templates.
     """
 
     catalog: Catalog
@@ -48,6 +49,7 @@ class Part:
     home: Path | None = None
     complete: frozenset[Path | None] = frozenset()
     strict: frozenset[Path] = frozenset()
+    named: frozenset[Path] = frozenset()
 
     @property
     def files(self) -> list[Path]:
@@ -64,8 +66,10 @@ class Part:
 
     def recognize(self, file: str, text: bytes, engine: Engine) -> Skipped | None:
         """Return why mpigen skips a file; None for a file with manifests, and for a file that mpigen never skips."""
-        is_certain = file in self.texts or Path(file) in self.strict
-        return None if is_certain else recognize_text(text, file, engine)
+        if file in self.texts or Path(file) in self.strict:
+            return None
+        skipped = recognize_text(text, file, engine)
+        return None if skipped and skipped.reason != "template" and Path(file) in self.named else skipped
 
 
 def group_by_targets(
@@ -112,6 +116,7 @@ def group_by_targets(
             home.folder,
             complete,
             sources.strict,
+            sources.named,
         )
         for index, (versions, releases) in enumerate(groups.items())
     ]

@@ -172,6 +172,17 @@ def test_a_file_that_the_command_line_names_is_a_manifest(folder: Path) -> None:
     assert errors(check("map.yaml")) == []
 
 
+def test_a_template_that_the_command_line_names_is_skipped(folder: Path) -> None:
+    write(folder, {"template.yaml": MAP.replace("name: a,", "name: $NAME,")})
+    done = check("template.yaml", "map.yaml")
+    assert (done.checked.findings, done.checked.objects) == ([], 1)
+    assert done.skipped == [
+        "skipped 1 file with template expressions: render them, and pipe the result into mpigen validate -"
+    ]
+    with pytest.raises(OutputError, match="template expressions"):
+        check("template.yaml")
+
+
 def test_a_folder_without_manifests_is_an_error(folder: Path) -> None:
     write(folder, {"chart/Chart.yaml": CHART, "chart/templates/a.yaml": "{{ x }}"})
     with pytest.raises(OutputError, match="helm template chart"):
