@@ -13,6 +13,7 @@ from generator.checks.run import check_text, judge_together
 from generator.checks.submission import Destination
 from generator.cli.main import run
 from generator.documents.emit import Emitter
+from generator.documents.messages import format_path
 from generator.jobs.job import Request, new_job
 from generator.manifests import Body, Manifest
 from generator.pipeline import check_jobs, load, render
@@ -84,6 +85,28 @@ def test_a_mistake_in_the_pods_of_a_job_is_an_error_at_the_field_of_the_job(
     assert done.verdict(done.submissions[0], done.findings) == "rejected"
     everything = judge_together([*release, Manifest(body, "job.yaml")], Catalog.bundled().targets)
     assert [breach.check for manifest, breach in everything if manifest.kind == "TrainJob" and "pod/" in breach.check]
+
+
+def patched(manager: str, name: str) -> Body:
+    """Return the TrainJob with a patch of a replicated job."""
+    body = job(patch={"priorityClassName": ""})
+    (patch,) = body["spec"]["runtimePatches"]
+    patch["manager"] = manager
+    patch["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"][0]["name"] = name
+    return body
+
+
+@pytest.mark.parametrize(
+    ("body", "place"),
+    [
+        (patched("example.com/me", "trainer"), "trainingRuntimeSpec.template.spec.replicatedJobs[0].name"),
+        (patched("me", "node"), "manager"),
+    ],
+)
+def test_files_show_the_patch_that_a_webhook_rejects(body: Body, place: str, release: list[Manifest]) -> None:
+    located = judge_together([*release, Manifest(body, "job.yaml")], Catalog.bundled().targets)
+    rejected = [format_path(breach.path) for _, breach in located if breach.check == "trainjob/rejected"]
+    assert rejected == [f"spec.runtimePatches[0].{place}"]
 
 
 @pytest.mark.parametrize("body", [body for body, _, _ in BROKEN.values()], ids=BROKEN)
