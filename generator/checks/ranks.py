@@ -19,7 +19,7 @@ from generator.manifests import Manifest
 from generator.objects.fields import mapping, mappings, strings
 from generator.objects.pods import JOB_SET, NODE, RUNTIMES
 from generator.objects.training import GROUP, MPI, TRAINER, mpi_runtime
-from generator.simulate.compile import compile_job
+from generator.simulate.compile import Origin, compile_job
 from generator.simulate.compile.trainer import POD, step_of
 from generator.simulate.ranks.commands import Command, is_known
 from generator.simulate.ranks.launch import Launch, Launches, python_file
@@ -73,9 +73,14 @@ class RankStart:
 
         If the runtime of a TrainJob sets the command, return the path of `runtimeRef` in the TrainJob.
         """
-        origin = self.started.locate(command, position)
-        is_own = origin is not None and origin.manifest.kind == self.manifest.kind
-        return origin.path if origin and is_own else ("spec", "runtimeRef", "name")
+        return self._own_path(self.started.locate(command, position)) or ("spec", "runtimeRef", "name")
+
+    def place_of_variable(self, name: str) -> Path | None:
+        """Return the path of a variable in the TrainJob or runtime; None if it is in the runtime of the TrainJob."""
+        return self._own_path(self.started.locate_variable(name))
+
+    def _own_path(self, origin: Origin | None) -> Path | None:
+        return origin.path if origin and origin.manifest.kind == self.manifest.kind else None
 
     def lacks_file(self, launch: Launch, path: str) -> bool:
         """Return True if only the image can contain the hostfile that a launcher reads.

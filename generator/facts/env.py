@@ -62,7 +62,8 @@ RESERVED_BY_TRAINER = (
 trainer v2.3.0 pkg/constants/constants.go MPIReservedEnvNames
 """
 
-HOSTFILES = (PRTE_MCA_prte_default_hostfile, HYDRA_HOST_FILE, I_MPI_HYDRA_HOST_FILE)
+HOSTFILES_OF_HYDRA = (HYDRA_HOST_FILE, I_MPI_HYDRA_HOST_FILE)
+HOSTFILES = (PRTE_MCA_prte_default_hostfile, *HOSTFILES_OF_HYDRA)
 """Variables with the path of the hostfile that mpigen sets. Trainer itself sets the variable of Open MPI 4."""
 
 

@@ -86,6 +86,9 @@ SUPPORT = "trainer.kubeflow.org/support"
 MPI_FOLDER = "/etc/mpi"
 """The folder in which Trainer mounts the hostfile in the launcher pod (MPIHostfileDir)."""
 
+HOSTFILE = f"{MPI_FOLDER}/hostfile"
+"""The hostfile of Trainer (HostfileName)."""
+
 UPSTREAM_RUNTIMES = frozenset(
     {
         "deepspeed-distributed",

@@ -24,12 +24,12 @@ from generator.config.model.pools import Pool
 from generator.config.model.runtimes import HOME, Runtime, fabric_of
 from generator.facts.devices import DeviceKind
 from generator.facts.env import Case, data_library, job_environment
-from generator.facts.names import CHECKPOINT, FRAMEWORK, JOB_LABEL, STEP, SUPPORT
+from generator.facts.names import CHECKPOINT, FRAMEWORK, HOSTFILE, JOB_LABEL, STEP, SUPPORT
 from generator.manifests import Body, omit_none
 from generator.runtimes.additions import MAIN, NONE, EnvValue, PodField, Volume, extend_job
 from generator.runtimes.hosts import DEFAULT_HOSTS, DEFAULT_PATIENCE, NodeSize, fabric_interfaces, node_size
 from generator.runtimes.image_needs import PATH
-from generator.runtimes.pod_scripts import HOSTFILE, HYDRA_HOSTFILE, LOCK, OPENSSH, RANK, STOPPED
+from generator.runtimes.pod_scripts import HYDRA_HOSTFILE, LOCK, OPENSSH, RANK, STOPPED
 from generator.runtimes.pods import PodParts, declared_volume, launcher_pod, node_pod, own_checks
 
 

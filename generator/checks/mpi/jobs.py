@@ -23,8 +23,7 @@ def implementation(runtime: MpiRuntime) -> Iterator[Breach]:
 
     The API server accepts the empty string, because it is in the enum of the CRD. Kueue then rejects every TrainJob.
     Without Kueue, Trainer creates no JobSet. Trainer 2.3 supports only `OpenMPI`, whatever MPI the image contains. For
-    MPICH or Intel MPI, also set `OpenMPI`, and set the path of the hostfile in `HYDRA_HOST_FILE` or
-    `I_MPI_HYDRA_HOST_FILE`.
+    MPICH or Intel MPI, also set `OpenMPI`. `mpi/hydra-hostfile` describes their hostfile.
 
     Source: trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go EnforceMLPolicy, `default`
     """

@@ -11,7 +11,7 @@ from generator.checks.registry import ERROR, WARNING, Breach, check
 from generator.documents.load import Path
 from generator.documents.messages import format_value
 from generator.facts import env
-from generator.facts.names import FRAMEWORK, MPI_FOLDER
+from generator.facts.names import FRAMEWORK, HOSTFILE, MPI_FOLDER
 from generator.objects.fields import indexed_mappings, items, mapping, strings
 from generator.objects.pods import NODE
 from generator.objects.training import LAUNCHER, MPI, TRAINER, MpiRuntime, ReplicatedJob, mpi_runtime
@@ -96,8 +96,8 @@ def open_mpi_5(runtime: MpiRuntime) -> Iterator[Breach]:
 
     Trainer sets this path in variables of ORTE, which Open MPI 5 replaced by PRRTE. Open MPI 5 ignores
     these variables and starts all ranks in the launcher, and the TrainJob completes without an error. Set
-    `PRTE_MCA_prte_default_hostfile`, or `--hostfile` in the command. For MPICH and Intel MPI the variables are
-    `HYDRA_HOST_FILE` and `I_MPI_HYDRA_HOST_FILE`. The check skips a launcher with `envFrom`, which can set them.
+    `PRTE_MCA_prte_default_hostfile`, or `--hostfile` in the command. MPICH and Intel MPI read other variables, see
+    `mpi/hydra-hostfile`. The check skips a launcher with `envFrom`, which can set a variable.
 
     If `runLauncherAsNode` is true, the check also reports the value `true` of `PRTE_MCA_prte_keep_fqdn_hostnames`. The
     hostfile has names without a domain, so Open MPI 5 does not recognize its own pod and connects to the pod by ssh.
@@ -134,6 +134,37 @@ def open_mpi_5(runtime: MpiRuntime) -> Iterator[Breach]:
         "add the variable `PRTE_MCA_prte_default_hostfile` with the value `/etc/mpi/hostfile` to the container; Open "
         "MPI 4 ignores this variable",
     )
+
+
+@check("mpi/hydra-hostfile", severity=ERROR, needs=MpiRuntime)
+def hydra_hostfile(runtime: MpiRuntime) -> Iterator[Breach]:
+    """Report a launcher whose MPICH or Intel MPI reads the hostfile of Trainer.
+
+    Hydra, which starts the ranks of MPICH and Intel MPI, reads `HOST:N`, and Trainer writes `HOST slots=N`. Let an init
+    container write a hostfile in the format of Hydra, as in mpigen's runtimes, and set its path in `HYDRA_HOST_FILE`
+    (MPICH) or `I_MPI_HYDRA_HOST_FILE` (Intel MPI). The check skips a launcher with a `PATH`, which can select a program
+    that converts the hostfile before `mpirun` reads it. Beside variables of Open MPI, which ignores these two, the
+    finding is a warning.
+
+    Source: MPICH 4.0.2 and Intel MPI 2021.19 were run; trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go
+    buildHostFileConfigMap
+    """
+    container = runtime.launcher.container if runtime.launcher else None
+    variables = [*indexed_mappings(container.body.get("env"))] if container else []
+    names = {str(variable.get("name")) for _, variable in variables}
+    if container is None or "PATH" in names:
+        return
+    has_open_mpi = any(name.startswith(("OMPI_MCA_", "PRTE_MCA_")) for name in names)
+    for number, variable in variables:
+        if variable.get("name") in env.HOSTFILES_OF_HYDRA and variable.get("value") == HOSTFILE:
+            yield Breach(
+                (*container.path, "env", number, "value"),
+                f"`{variable['name']}` is the path of Trainer's hostfile, which MPICH and Intel MPI cannot read",
+                "Trainer writes `HOST slots=N`, and MPICH and Intel MPI read `HOST:N`: `mpirun` fails without a rank",
+                "write a hostfile with lines `HOST:N` in an init container, and set its path",
+                severity=WARNING if has_open_mpi else ERROR,
+                value=HOSTFILE,
+            )
 
 
 @check("mpi/overridden-variable", severity=WARNING, needs=MpiRuntime)

@@ -11,8 +11,11 @@ from collections.abc import Iterator
 from generator.checks.objects import Objects
 from generator.checks.ranks import RankStart
 from generator.checks.registry import ERROR, WARNING, Breach, check
+from generator.documents.load import Path
+from generator.facts import env
+from generator.facts.names import HOSTFILE
 from generator.simulate.ranks.launch import python_file
-from generator.simulate.ranks.world import HOSTFILE, Started, host_of
+from generator.simulate.ranks.world import Started, host_of
 
 
 @check("mpi/slots", severity=ERROR, needs=Objects)
@@ -110,6 +113,7 @@ def hostfile(objects: Objects) -> Iterator[Breach]:
 
     Intel MPI and MPICH cannot read the format of Trainer's hostfile. The check does not report the format if the
     container sets `PATH`: a program on `PATH` can then replace `mpirun` and convert the file, as in mpigen's runtimes.
+    `mpi/hydra-hostfile` reports a variable of the runtime with this path.
 
     Source: trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go EnforceMLPolicy; deepspeed 0.19.8
     deepspeed/launcher/runner.py fetch_hostfile; horovod 0.28.1 horovod/runner/launch.py
@@ -123,15 +127,14 @@ def hostfile(objects: Objects) -> Iterator[Breach]:
             program = launch.command.program
             fix = f"set the path `{HOSTFILE}`" if options else f"add `--hostfile {HOSTFILE}` to the command"
             if names == ["hydra"]:
-                fix = "remove the option, and set the path in `HYDRA_HOST_FILE` or `I_MPI_HYDRA_HOST_FILE`"
+                fix = "remove the option, and set the path of a hostfile with lines `HOST:N` in `HYDRA_HOST_FILE` "
+                fix += "(MPICH) or `I_MPI_HYDRA_HOST_FILE` (Intel MPI)"
             path = options[0].words[0] if options else launch.hostfile
             if path and start.lacks_file(launch, path):
                 message = f"`{program}` reads the hostfile `{path}`, but no volume of the container has this path"
                 why = ". ".join(reading.launcher.missing for reading in readings)
             elif names == ["hydra"] and start.started.needs_wrapper(launch):
-                message = (
-                    f"`{program}` reads the hostfile `{path}` of Trainer, whose format Intel MPI and MPICH cannot read"
-                )
+                message = f"`{program}` reads the hostfile `{HOSTFILE}`, whose format Intel MPI and MPICH cannot read"
                 why = "Trainer writes `HOST slots=N`, and Intel MPI and MPICH read `HOST:N`: "
                 why += f"`{program}` starts no rank and fails"
             elif not path and names == ["horovodrun"]:
@@ -139,5 +142,9 @@ def hostfile(objects: Objects) -> Iterator[Breach]:
                 why = "horovodrun starts all processes in the launcher pod, and the other pods run only sshd"
             else:
                 continue
-            place = start.place(launch.command, options[0].position if options else 0)
-            yield Breach(place, message, why, fix, start.manifest, value=path or program)
+            place: Path | None = start.place(launch.command, options[0].position if options else 0)
+            if names == ["hydra"] and not path:
+                place = next(filter(None, map(start.place_of_variable, env.HOSTFILES_OF_HYDRA)), None)
+                fix = fix.removeprefix("remove the option, and ")
+            if place:  # `mpi/hydra-hostfile` reports a variable of the runtime
+                yield Breach(place, message, why, fix, start.manifest, value=path or program)

@@ -15,7 +15,7 @@ from generator.documents.load import Path
 from generator.documents.messages import format_path
 from generator.errors import Problem
 from generator.facts import env
-from generator.facts.names import MPI_FOLDER, STEP, UNKNOWN_UID
+from generator.facts.names import HOSTFILE, MPI_FOLDER, STEP, UNKNOWN_UID
 from generator.manifests import Body, Manifest
 from generator.objects.fields import integer, mapping, mappings
 from generator.objects.pods import JOB_SET, NODE
@@ -365,7 +365,7 @@ def _enforce_mpi(training: Training) -> None:
 
 def _open_mpi(slots: int) -> list[Body]:
     values = {
-        env.OMPI_MCA_orte_default_hostfile: f"{MPI_FOLDER}/hostfile",
+        env.OMPI_MCA_orte_default_hostfile: HOSTFILE,
         env.OMPI_MCA_orte_keep_fqdn_hostnames: "true",
         env.OMPI_MCA_orte_set_default_slots: str(slots),
         env.OMPI_MCA_plm_rsh_args: "-o ConnectionAttempts=10",

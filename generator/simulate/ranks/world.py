@@ -9,7 +9,7 @@ from functools import cached_property
 from generator.documents.load import Path
 from generator.facts import env
 from generator.facts.launchers import launcher_programs
-from generator.facts.names import MPI_FOLDER
+from generator.facts.names import HOSTFILE
 from generator.manifests import Body, Manifest
 from generator.objects.fields import mapping, mappings, strings
 from generator.objects.pods import NODE, PodTemplate, is_accelerator, pod_templates
@@ -19,7 +19,6 @@ from generator.simulate.compile.trainer import step_of
 from generator.simulate.ranks.commands import Command, is_known, read_commands
 from generator.simulate.ranks.launch import Launch, Launches, find_launches, python_file
 
-HOSTFILE = f"{MPI_FOLDER}/hostfile"
 _OF_TRAINER = frozenset(env.RESERVED_BY_TRAINER)
 _WITH_TILES = "gpu.intel.com/"
 _PROCESSES, _NODES = "PET_NPROC_PER_NODE", "PET_NNODES"
@@ -140,10 +139,19 @@ class Started:
 
     def locate(self, command: Command, position: int = 0) -> Origin | None:
         """Return the field of the TrainJob or its runtime that sets a word of a command; None if neither sets it."""
-        number, body = self.container
+        body = self.container[1]
         place, count = command.places[position], len(strings(body.get("command")))
         item: Path = ("command", place) if place < count else ("args", place - count)
-        return self.compiled.origin("Pod", self.pods[0][0], ("spec", "containers", number, *item))
+        return self._origin(item)
+
+    def locate_variable(self, name: str) -> Origin | None:
+        """Return the field of the TrainJob or its runtime that sets a variable; None if neither sets it."""
+        names = [item.get("name") for item in mappings(self.container[1].get("env"))]
+        return self._origin(("env", names.index(name))) if name in names else None
+
+    def _origin(self, path: Path) -> Origin | None:
+        """Return the origin of a field of the container that runs the command."""
+        return self.compiled.origin("Pod", self.pods[0][0], ("spec", "containers", self.container[0], *path))
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -240,8 +248,10 @@ class Started:
 
         A `PATH` can select a wrapper of `mpirun` that converts the hostfile, as in mpigen's runtimes.
         """
-        is_hydra = launch.launcher.name == "hydra" and launch.hostfile == HOSTFILE
-        return is_hydra and "PATH" not in self.environment
+        if launch.launcher.name != "hydra" or "PATH" in self.environment:
+            return False
+        path, by_default = launch.hostfile, (self.environment.get(name) for name in _BY_LAUNCHER["hydra"])
+        return HOSTFILE in ([path] if path else by_default)
 
     def _count_of_open_mpi(self, launch: Launch, block: int, size: int | None) -> Ranks | None:
         whole = _fill(self.hosts, block, None)

@@ -12,11 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from generator.facts.launchers import launchers
+from generator.facts.names import HOSTFILE
 from generator.manifests import Manifest
 from generator.simulate.compile import compile_job
 from generator.simulate.ranks.commands import is_known, read_commands
 from generator.simulate.ranks.launch import Launch, find_launches
-from generator.simulate.ranks.world import HOSTFILE, Ranks, Started
+from generator.simulate.ranks.world import Ranks, Started
 from tests.conftest import ROOT
 
 BASES = ROOT / "tests/checks/bases"
