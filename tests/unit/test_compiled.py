@@ -89,7 +89,7 @@ def test_a_mistake_in_the_pods_of_a_job_is_an_error_at_the_field_of_the_job(
 
 def patched(manager: str, name: str) -> Body:
     """Return the TrainJob with a patch of a replicated job."""
-    body = job(patch={"priorityClassName": ""})
+    body = job(patch={"nodeSelector": {"disk": "ssd"}})
     (patch,) = body["spec"]["runtimePatches"]
     patch["manager"] = manager
     patch["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"][0]["name"] = name
