@@ -67,15 +67,16 @@ def deprecation_breaches(manifest: Manifest, engine: Engine) -> Iterator[Breach]
                 yield from _deprecated_field(field, (*template.path, *place), engine)
 
 
-def find_removed_field(manifest: Manifest, path: tuple[str | int, ...]) -> ApiField | None:
-    """Return the entry of api_versions.yaml for a field that a release removed at this path; None if there is none."""
-    rows = (field for field in fields_of(manifest.api_version, manifest.kind) if field.removed)
-    return next((field for field in rows if field.path == path), None)
+def find_other_release(manifest: Manifest, path: tuple[str | int, ...]) -> ApiField | None:
+    """Return the entry of api_versions.yaml for a field at this path that only other releases have; else None."""
+    rows = (field for field in fields_of(manifest.api_version, manifest.kind) if field.removed or field.added)
+    return next((field for field in rows if path in find_places(manifest.body, field.path)), None)
 
 
-def describe_removal(field: ApiField) -> str:
-    """Return the release that removed a field, for a message: `Trainer 2.2 removed it`."""
-    return f"{_release(field, field.removed)} removed it"
+def describe_other_release(field: ApiField) -> str:
+    """Return the release that removed or added a field, for a message: `Trainer 2.2 removed it`."""
+    is_removed = bool(field.removed)
+    return f"{_release(field, field.removed or field.added)} {'removed' if is_removed else 'added'} it"
 
 
 def _is_replaceable(row: ApiVersion, manifest: Manifest, engine: Engine) -> bool:

@@ -333,7 +333,9 @@ class Graph:
     def _references_at(self, manifest: Manifest, field: Name, namespaces: AbstractSet[str]) -> Iterator[Reference]:
         """Yield the references at a field. `namespaces` are the namespaces of the object, or of its pods."""
         link: Link = field.leaf
-        if not field.value or (field.path == _PARAMETERS and self._kind_of_parameters(manifest) != _CONFIG_MAP):
+        if not field.value or "{{" in field.value:  # a parameter of an ApplicationSet
+            return
+        if field.path == _PARAMETERS and self._kind_of_parameters(manifest) != _CONFIG_MAP:
             return
         siblings = field.parent if field.path[-1] == "name" else {}
         target = link.targets.get(string(siblings.get("kind"), next(iter(link.targets))))

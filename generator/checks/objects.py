@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar, cast
 
+from generator.checks.tree import Tree
 from generator.manifests import Manifest
 from generator.objects.fields import mapping
 from generator.objects.platform_name import rename_objects
@@ -30,6 +31,7 @@ class Objects:
         others: the manifests of further kinds, such as RoleBindings. Only the checks of references and of access read
             them.
         files: the files of a complete release.
+        tree: the files around the manifests; None if they are unknown, as for the objects of a cluster.
     """
 
     manifests: tuple[Manifest, ...]
@@ -38,6 +40,7 @@ class Objects:
     is_complete: bool = False
     others: tuple[Manifest, ...] = ()
     files: Collection[str] = ()
+    tree: Tree | None = None
 
     def of(self, group: str, *kinds: str) -> Iterable[Manifest]:
         """Return the manifests of some kinds, kind by kind. Several files can hold the same object.

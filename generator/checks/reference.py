@@ -7,18 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from fnmatch import fnmatchcase
 
 from generator.checks.fabric.fabrics import namespaces_of
 from generator.checks.graph import CLUSTER_RUNTIME, Graph
 from generator.checks.registry import ERROR, INFO, WARNING, Breach, check
-from generator.facts.names import ARGOCD_FOLDER
-from generator.manifests import Body, Manifest
-from generator.objects.fields import indexed_mappings, mapping, mappings, string, strings
 from generator.objects.pods import pod_templates
-
-_ARGO_CD = "argoproj.io"
-_APPLICATION_FILE = f"{ARGOCD_FOLDER}/application.yaml"
 
 
 @check("reference/service-account", severity=ERROR, needs=Graph)
@@ -117,88 +110,6 @@ def store(graph: Graph) -> Iterator[Breach]:
     yield from _report(graph, "reference/store")
 
 
-@check("reference/project", severity=ERROR, needs=Graph)
-def project(graph: Graph) -> Iterator[Breach]:
-    """Report an AppProject that is in no file, or that does not allow the repository or destination of an Application.
-
-    Argo CD applies nothing: InvalidSpecError. The check reports an absent AppProject only if the files have another
-    AppProject, and only as a warning. The check reports a repository or a destination that no pattern of the AppProject
-    can match. A pattern that starts with `!` or contains `{`, `[`, `?` or a backslash counts as a match. An entry with
-    the name of a cluster counts as a match of any server, because the files do not show the names of clusters.
-
-    Source: argo-cd v3.2.1 controller/appcontroller.go refreshAppConditions, pkg/apis/application/v1alpha1
-    app_project_types.go IsSourcePermitted, isDestinationMatched
-    """
-    yield from _report(graph, "reference/project")
-    projects: dict[str, list[Manifest]] = {}
-    for manifest in graph.manifests:
-        if (manifest.group, manifest.kind) == (_ARGO_CD, "AppProject"):
-            projects.setdefault(manifest.name, []).append(manifest)
-    for application in graph.manifests:
-        if (application.group, application.kind) == (_ARGO_CD, "Application"):
-            named = projects.get(string(mapping(application.body, "spec").get("project")), [])
-            if len(named) == 1:
-                yield from _find_forbidden(application, named[0])
-
-
-def _find_forbidden(application: Manifest, project: Manifest) -> Iterator[Breach]:
-    spec, allowed = mapping(application.body, "spec"), mapping(project.body, "spec")
-    why = "Argo CD applies nothing (InvalidSpecError)"
-    single = [(("spec", "source"), mapping(spec, "source"))]
-    several = [(("spec", "sources", number), source) for number, source in indexed_mappings(spec.get("sources"))]
-    for path, source in several or single:
-        repository = string(source.get("repoURL"))
-        patterns = map(_normalize, strings(allowed.get("sourceRepos")))
-        if repository and not any(_may_match(pattern, _normalize(repository)) for pattern in patterns):
-            yield Breach(
-                (*path, "repoURL"),
-                f"the AppProject `{project.name}` does not allow the repository `{repository}`",
-                why,
-                f"correct `repoURL`, or add the repository to `sourceRepos` of AppProject `{project.name}`",
-                application,
-                value=repository,
-            )
-    destination = mapping(spec, "destination")
-    if destination and not any(_may_allow(item, destination) for item in mappings(allowed.get("destinations"))):
-        cluster = string(destination.get("server")) or string(destination.get("name"))
-        namespace = string(destination.get("namespace"))
-        yield Breach(
-            ("spec", "destination"),
-            f"the AppProject `{project.name}` does not allow the namespace `{namespace}` of the cluster `{cluster}`",
-            why,
-            f"correct the destination, or add the destination to `destinations` of AppProject `{project.name}`",
-            application,
-            at_key=True,
-        )
-
-
-def _may_allow(allowed: Body, destination: Body) -> bool:
-    """Return True if an entry in `destinations` of an AppProject can match a destination.
-
-    Every cluster has a name and a server, and Argo CD compares both. The files can lack one of them.
-    """
-    if not _may_match(string(allowed.get("namespace")), string(destination.get("namespace"))):
-        return False
-    for key in ("server", "name"):
-        pattern, value = string(allowed.get(key)), string(destination.get(key))
-        if pattern and (not value or _may_match(pattern, value)):
-            return True
-    return False
-
-
-def _may_match(pattern: str, value: str) -> bool:
-    """Return True if a glob pattern of Argo CD matches a value, or if mpigen cannot decide."""
-    if pattern.startswith("!") or set("{[?\\") & set(pattern):
-        return True
-    return fnmatchcase(value, pattern)
-
-
-def _normalize(repository: str) -> str:
-    """Return a repository URL in the form that Argo CD compares (argo-cd v3.2.1 util/git/git.go NormalizeGitURL)."""
-    text = repository.strip().lower().removesuffix(".git")
-    return text if "://" in text and not text.startswith("ssh://") else text.removeprefix("ssh://").replace(":", "/", 1)
-
-
 @check("reference/flux", severity=ERROR, needs=Graph)
 def flux(graph: Graph) -> Iterator[Breach]:
     """Report a source or a Kustomization that a Kustomization of Flux names, but that is in no file.
@@ -212,41 +123,6 @@ def flux(graph: Graph) -> Iterator[Breach]:
     Source: kustomize-controller v1.7.3 internal/controller/kustomization_controller.go getSource, checkDependencies
     """
     yield from _report(graph, "reference/flux")
-
-
-@check("reference/path", severity=WARNING, needs=Graph)
-def path(graph: Graph) -> Iterator[Breach]:
-    """Report an Argo CD Application whose `path` is a folder that the release lacks.
-
-    Argo CD reports a ComparisonError, `app path does not exist`, and applies nothing. The check needs all files of a
-    release of mpigen: the Applications in `argocd/application.yaml` show the folder of the release in the repository.
-    The check reports paths below that folder. The finding is a warning, because the Application may read another
-    revision of the repository.
-
-    Source: argo-cd v3.2.1 util/app/path/path.go Path
-    """
-    applications = [item for item in graph.manifests if (item.group, item.kind) == (_ARGO_CD, "Application")]
-    roots: set[tuple[str, str, str]] = set()
-    for own in applications:
-        source = mapping(own.body, "spec", "source")
-        root, repository = string(source.get("path")).strip("/"), string(source.get("repoURL"))
-        if own.file.endswith(_APPLICATION_FILE) and root and graph.objects.files:
-            roots.add((own.file.removesuffix(_APPLICATION_FILE), root, repository))
-    for prefix, root, repository in sorted(roots):
-        for application in applications:
-            source = mapping(application.body, "spec", "source")
-            folder = string(source.get("path")).strip("/").removeprefix("./")
-            below = f"{prefix}{folder.removeprefix(f'{root}/')}/"
-            is_here = folder.startswith(f"{root}/") and source.get("repoURL") == repository
-            if is_here and not any(file.startswith(below) for file in graph.objects.files):
-                yield Breach(
-                    ("spec", "source", "path"),
-                    f"the release has no folder `{folder}`",
-                    "Argo CD applies nothing (app path does not exist)",
-                    "correct the path, or remove the Application",
-                    application,
-                    value=source.get("path"),
-                )
 
 
 @check("reference/admission-check", severity=ERROR, needs=Graph)

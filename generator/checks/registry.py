@@ -63,12 +63,14 @@ _OF_TREES = (
     *("fabric.requests", "admission", "limit_ranges", "job_pods", "pod.admission", "network"),
     *("pod.volumes", "pod.containers", "pod.resources", "pod.probes", "pod.security", "pod.scheduling"),
     *("pod.claims", "pod.finalizers", "feature_gates", "device_claims"),
+    *("gitops.paths", "gitops.projects", "gitops.order", "gitops.options", "gitops.namespaces"),
 )
 """Modules below generator.checks with the rules that `synth` and `validate` run."""
 _OF_OTHERS = frozenset(
     {
         *("services", "relaxations", "quota.capacity", "pod.admission"),
         *("fabric.cni", "fabric.host", "fabric.networks", "fabric.operators"),
+        *("gitops.paths", "gitops.projects", "gitops.order", "gitops.namespaces"),
     }
 )
 """Modules of `_OF_TREES` whose rules never report a TrainJob."""

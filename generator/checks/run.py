@@ -18,6 +18,7 @@ from generator.checks.alone import OURS, judge_alone
 from generator.checks.compiled import CAUSES, COMPILED, judge_compiled, judge_request, without_explained
 from generator.checks.fabric.fabrics import is_fabric_object
 from generator.checks.finding import Finding, Located, Severity, place_findings, waivers_of
+from generator.checks.gitops.deliveries import is_wiring
 from generator.checks.graph import is_in_graph
 from generator.checks.job_pods import CompiledJob
 from generator.checks.network import is_isolation_object
@@ -26,6 +27,7 @@ from generator.checks.protections import Protections
 from generator.checks.quota.queues import KINDS
 from generator.checks.registry import ERROR, Stage, Suite, complete, declare
 from generator.checks.schema import release_breaches
+from generator.checks.tree import Tree
 from generator.errors import DocumentError, Problem
 from generator.manifests import Manifest, read
 from generator.objects.namespace import is_namespace
@@ -127,7 +129,8 @@ def check_rendered(
     alone = [located for manifest in numbered for located in judge_alone(manifest, engine, suite)]
     in_release = (complete(breach) for breach in release_breaches(numbered, catalog))
     with_lock = [*numbered, lock] if lock else numbered
-    together = judge_together(with_lock, catalog.targets, today, files=texts.keys(), suite=suite)
+    tree = Tree(numbered, texts.keys())
+    together = judge_together(with_lock, catalog.targets, today, files=texts.keys(), suite=suite, tree=tree)
     return Checked(
         files=len(texts),
         kinds=Counter(manifest.kind for manifest in numbered),
@@ -169,7 +172,7 @@ def is_read_together(manifest: Manifest) -> bool:
     return is_known or is_fabric_object(manifest) or is_isolation_object(manifest)
 
 
-def check_together(
+def check_together(  # noqa: PLR0913 - one argument for each fact about the files
     manifests: Sequence[Manifest],
     targets: Mapping[str, str],
     text_of: Callable[[str], bytes],
@@ -177,6 +180,7 @@ def check_together(
     *,
     files: Collection[str] | None = None,
     suite: Suite = OURS,
+    tree: Tree | None = None,
 ) -> list[Finding]:
     """Check the objects of one release, or of no release, by the rules that read several objects.
 
@@ -187,12 +191,13 @@ def check_together(
         today: the day of the check; without it no rule depends on the day.
         files: the files of a release, if these are all its objects; else None.
         suite: the checks of the run.
+        tree: the files of the run; None if they are unknown.
 
     Raises:
         InputError: from `text_of`.
     """
     findings = []
-    everything = judge_together(manifests, targets, today, files=files, suite=suite)
+    everything = judge_together(manifests, targets, today, files=files, suite=suite, tree=tree)
     for file, breaches in _by_file(everything).items():
         text = text_of(file)
         bodies = {}
@@ -206,7 +211,7 @@ def check_together(
     return findings
 
 
-def judge_together(
+def judge_together(  # noqa: PLR0913 - one argument for each fact about the files
     manifests: Sequence[Manifest],
     targets: Mapping[str, str],
     today: dt.date | None = None,
@@ -214,6 +219,7 @@ def judge_together(
     files: Collection[str] | None = None,
     suite: Suite = OURS,
     left_out: Collection[str] = (),
+    tree: Tree | None = None,
 ) -> Iterator[Located]:
     """Yield the breaches of the rules that read several objects.
 
@@ -228,15 +234,16 @@ def judge_together(
             None if other files may have further manifests.
         suite: the checks of the run. The user's own checks read all manifests, of any kind.
         left_out: the ids of rules that do not run.
+        tree: the files of the run; None if they are unknown, so that no rule compares a path with the files.
     """
     ordered = sorted(manifests, key=lambda manifest: (manifest.file, manifest.index))
-    everything = Objects(tuple(ordered), targets, today, files is not None, files=files or ())
+    everything = Objects(tuple(ordered), targets, today, files is not None, files=files or (), tree=tree)
     near: list[Manifest] = []
     others: list[Manifest] = []
     for manifest in ordered:
         if is_read_together(manifest):
             near.append(manifest)
-        elif is_in_graph(manifest):
+        elif is_in_graph(manifest) or is_wiring(manifest):
             others.append(manifest)
     ours, causes = replace(everything, manifests=tuple(near), others=tuple(others)), list[Located]()
     for check in suite.at(Stage.TOGETHER, targets):

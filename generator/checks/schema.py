@@ -11,8 +11,8 @@ from contextlib import suppress
 
 from generator.checks.api_versions import (
     deprecation_breaches,
-    describe_removal,
-    find_removed_field,
+    describe_other_release,
+    find_other_release,
     removed_version,
 )
 from generator.checks.registry import ERROR, WARNING, Breach, check, declare
@@ -59,6 +59,8 @@ _WHY = {
     ),
 }
 
+_WHY_NEWER = "an older release rejects the object, or drops the field silently"
+
 
 def schema_breaches(manifest: Manifest, engine: Engine) -> Iterator[Breach]:
     """Yield the breaches of the schema of a manifest's kind. Each breach names its check."""
@@ -72,12 +74,13 @@ def schema_breaches(manifest: Manifest, engine: Engine) -> Iterator[Breach]:
     yield from deprecation_breaches(manifest, engine)
     for violation in violations:
         rule = _RULES.get(violation.keyword, "not-allowed")
-        removed = find_removed_field(manifest, violation.path) if rule == "unknown-field" else None
+        other = find_other_release(manifest, violation.path) if rule == "unknown-field" else None
         yield Breach(
             violation.path,
-            f"{violation.message}: {describe_removal(removed)}" if removed else violation.message,
-            _WHY.get(rule, _REJECTED),
-            removed.instead if removed else _fabric_fix(manifest, violation) or violation.fix,
+            f"{violation.message}: {describe_other_release(other)}" if other else violation.message,
+            _WHY.get(rule, _REJECTED) if not (other and other.added) else _WHY_NEWER,
+            other.instead if other else _fabric_fix(manifest, violation) or violation.fix,
+            severity=WARNING if other and other.added else None,
             at_key=violation.keyword in ("additionalProperties", "propertyNames"),
             value=None if rule == "missing-field" else violation.value,
             check=f"schema/{rule}",
@@ -258,7 +261,8 @@ declare(
     With strict field validation the API server rejects the object. Without strict validation, the API server drops the
     field silently. For some fields of the SR-IOV Network Operator and of the NVIDIA Network Operator that users expect
     but that no release has, the finding names the field or the object to use instead. For a field that a release
-    removed, the finding names the release and the replacement.
+    removed, the finding names the release and the replacement. A field that a release after all targets added is a
+    warning, because the cluster may have this release.
 
     Source: k8s.io/apiextensions-apiserver v0.34.2 pkg/apiserver/schema/pruning/algorithm.go PruneWithOptions
     """,

@@ -16,6 +16,7 @@ from generator.checks.foreign import Skipped, recognize_text
 from generator.checks.registry import Suite
 from generator.checks.run import Checked, check_text, check_together, unreadable
 from generator.checks.sources import Sources
+from generator.checks.tree import Tree
 from generator.documents.files import read_file
 from generator.errors import InputError, MpigenError, Problem
 from generator.facts.names import DEFINITION
@@ -41,6 +42,7 @@ class Part:
         complete: the folders of the releases that are checked with all their files and no other files.
         strict: the files of releases, which mpigen never skips because of their content.
         named: the files that the command line names, which mpigen skips only if they are templates.
+        folders: the name of a text that kustomize renders → the folder of the kustomization.
     """
 
     catalog: Catalog
@@ -50,6 +52,7 @@ class Part:
     complete: frozenset[Path | None] = frozenset()
     strict: frozenset[Path] = frozenset()
     named: frozenset[Path] = frozenset()
+    folders: Mapping[str, Path] = field(default_factory=dict)
 
     @property
     def files(self) -> list[Path]:
@@ -121,7 +124,11 @@ def group_by_targets(
         for index, (versions, releases) in enumerate(groups.items())
     ]
     catalog = Catalog.bundled(targets).with_local(local)
-    return [*parts, *(Part(catalog, {}, {name: text}) for name, text in texts.items())]
+    folders = {name: file.parent for name, (file, _) in sources.rendered.items()}
+    return [
+        *parts,
+        *(Part(catalog, {}, {name: text}, folders={name: folders[name]}) for name, text in texts.items()),
+    ]
 
 
 def _with_definitions(texts: Mapping[str, bytes]) -> dict[str, bytes]:
@@ -142,18 +149,23 @@ def check_parts(parts: Sequence[Part], refused: Sequence[Problem], today: dt.dat
     Raises:
         ConfigError: a check of the user's repository fails.
     """
-    checked = (_check_part(part, today, suite) for part in parts)
+    alone = [_check_alone(part, suite) for part in parts]
+    folders = {name: folder for part in parts for name, folder in part.folders.items()}
+    tree = Tree([manifest for checked in alone for manifest in checked.related], folders=folders)
+    checked = (
+        result.with_findings(_check_releases(result, part, today, suite, tree))
+        for result, part in zip(alone, parts, strict=True)
+    )
     return Checked.total((*checked, *map(unreadable, refused)))
 
 
-def _check_part(part: Part, today: dt.date | None, suite: Suite) -> Checked:
+def _check_alone(part: Part, suite: Suite) -> Checked:
     alone = check_files(part, 1 if suite.profile else cores(), suite)
     texts = (check_text(text, name, Engine(part.catalog), suite) for name, text in part.texts.items())
-    alone = Checked.total((alone, *texts))
-    return alone.with_findings(_check_releases(alone, part, today, suite))
+    return Checked.total((alone, *texts))
 
 
-def _check_releases(alone: Checked, part: Part, today: dt.date | None, suite: Suite) -> Iterator[Finding]:
+def _check_releases(alone: Checked, part: Part, today: dt.date | None, suite: Suite, tree: Tree) -> Iterator[Finding]:
     """Yield the findings of the checks that read several objects, one release at a time.
 
     If a file of a release cannot be parsed, the file may contain any object, so the release counts as incomplete.
@@ -173,6 +185,7 @@ def _check_releases(alone: Checked, part: Part, today: dt.date | None, suite: Su
                 today,
                 files=files,
                 suite=suite,
+                tree=tree,
             )
         except InputError as error:
             yield from unreadable(*error.problems).findings

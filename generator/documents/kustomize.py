@@ -34,6 +34,10 @@ _LISTS_OF_FILES = (
     "crds",
 )
 _HELM = ("helmCharts", "helmChartInflationGenerator")
+_CHANGES_NAMES = (
+    *("components", "generators", "helmCharts", "helmChartInflationGenerator", "namePrefix", "nameSuffix"),
+    *("patches", "patchesJson6902", "patchesStrategicMerge", "replacements", "transformers", "vars"),
+)
 _NOTE = re.compile(r"#|Warning:|[IW]\d{4} ")
 """The start of a line that is no error: a deprecation, a warning, or a line of klog, such as `I1126 03:59:31.9 …`."""
 _SECONDS = 120
@@ -50,6 +54,8 @@ class Kustomization:
         resources: the files and folders with the manifests: `resources`, `bases` and `components`.
         inputs: the other files that kustomize reads for it, such as patches, values, and files for ConfigMaps.
         obstacles: the reasons why mpigen cannot render it: missing or remote files, and Helm; empty if it can.
+        namespace: the namespace that it gives to all its objects; empty for none.
+        is_plain: True if it changes neither the names nor the set of its objects.
     """
 
     file: Path
@@ -57,6 +63,8 @@ class Kustomization:
     resources: tuple[Path, ...]
     inputs: tuple[Path, ...]
     obstacles: tuple[str, ...]
+    namespace: str = ""
+    is_plain: bool = True
 
     @property
     def folder(self) -> Path:
@@ -87,6 +95,8 @@ def read_kustomization(file: Path) -> Kustomization | None:
         resources=tuple(_join(file.parent, name) for name in resources if not _REMOTE.search(name)),
         inputs=tuple(_join(file.parent, name) for name in inputs if not _REMOTE.search(name)),
         obstacles=tuple(obstacles),
+        namespace=next(iter(_strings([body.get("namespace")])), ""),
+        is_plain=not any(body.get(key) for key in _CHANGES_NAMES),
     )
 
 

@@ -1,4 +1,4 @@
-"""Deprecated and removed versions and fields of Kubernetes APIs (api_versions.yaml)."""
+"""Deprecated, removed and newer versions and fields of Kubernetes APIs (api_versions.yaml)."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class ApiVersion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiField:
-    """A deprecated or removed field: a row of api_versions.yaml, which explains the fields."""
+    """A deprecated, removed or newer field: a row of api_versions.yaml, which explains the fields."""
 
     api: str
     kind: str
@@ -58,6 +58,7 @@ class ApiField:
     inert: str = ""
     gate: str = ""
     removed: str = ""
+    added: str = ""
     instead: str
     source: str
 
@@ -78,7 +79,7 @@ def find_version(api: str, kind: str) -> ApiVersion | None:
 
 @cache
 def fields_of(api: str, kind: str) -> Sequence[ApiField]:
-    """Return the deprecated and removed fields of a kind. `v1` and `Pod` have the fields of all pod templates."""
+    """Return the fields of a kind in the table. `v1` and `Pod` have the fields of all pod templates."""
     return [row for row in FIELDS if (row.api, row.kind) == (api, kind)]
 
 

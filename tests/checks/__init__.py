@@ -259,6 +259,7 @@ ENGINES: Mapping[str, Callable[[Case, str, Path], Iterable[Finding]]] = {
     "audit": _find_in_export,
     "drift": _find_drift,
     "expect": _find_by_expectations,
+    "gitops": _find_in_folder,
     "kubeconform": _find_by_kubeconform,
     "network": _find_in_release,
     "object": _find_in_release,

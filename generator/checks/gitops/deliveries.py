@@ -1,0 +1,498 @@
+"""Deliveries: the folders of repositories that Applications of Argo CD and Kustomizations of Flux apply.
+
+mpigen finds the folder of a repository on disk by its Git remote, or by the paths of the Applications: the folder at or
+above their files in which the most of these paths exist. A repository without such a folder is unknown, and no check
+reports its paths. Two repositories never have the same folder. So a path in another repository is no mistake.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from generator.checks.gitops.globs import Ignored, compile_path_match, literal_start
+from generator.checks.gitops.templates import UNKNOWN, Files, Parameters, render_applications
+from generator.checks.objects import Objects
+from generator.checks.tree import Tree
+from generator.documents.load import Path
+from generator.manifests import Body, Manifest
+from generator.objects.fields import indexed_mappings, mapping, mappings, string, strings
+from generator.schemas.catalog import Catalog
+
+ARGO = "argoproj.io"
+FLUX = ("kustomize.toolkit.fluxcd.io", "Kustomization")
+FLUX_SOURCES = "source.toolkit.fluxcd.io"
+_DEFAULT_BRANCHES = frozenset({"", "HEAD", "main", "master", "trunk"})
+_URL = re.compile(r"(?:[a-z+]+://)?(?:[^@/]*@)?(?P<host>[^/:]+)(?::\d+(?=/))?[:/]+(?P<path>.+?)(?:\.git)?/*")
+
+
+def identify_repository(url: str) -> str:
+    """Return host and path of a repository in lower case, the same for its ssh and https URLs."""
+    match = _URL.fullmatch(url.strip().lower())
+    return f"{match['host']}/{match['path']}" if match else url.strip().lower()
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """The place of a repository, or of one of its folders, among the files.
+
+    Attributes:
+        folder: the absolute path of the folder.
+        prefix: the path of this folder in the repository; empty for the whole repository.
+    """
+
+    folder: str
+    prefix: str = ""
+
+    def place(self, path: str) -> str | None:
+        """Return the absolute path of a file or folder of the repository; None if it is outside of the folder."""
+        if self.prefix and path != self.prefix and not path.startswith(f"{self.prefix}/"):
+            return None
+        below = path.removeprefix(self.prefix).strip("/")
+        return posixpath.join(self.folder, below) if below else self.folder
+
+
+@dataclass(frozen=True)
+class Source:
+    """A repository at a revision.
+
+    Attributes:
+        key: the identity of the repository: host and path, or the name of an object of Flux.
+        revision: the branch, tag or commit; empty for the default branch.
+        body: the `spec` of the object of Flux that downloads the repository; empty for Argo CD.
+        manifest: the object of Flux; None if no file has it, and for Argo CD.
+    """
+
+    key: str
+    revision: str
+    body: Body
+    manifest: Manifest | None = None
+
+    @property
+    def is_oci(self) -> bool:
+        """True for an artifact of a registry or a bucket, which can have only a part of a repository."""
+        return self.manifest is not None and self.manifest.kind != "GitRepository"
+
+    def has(self, file: str) -> bool:
+        """Return True if Flux downloads a file: `sparseCheckout` has it, and `ignore` does not exclude it.
+
+        Source: source-controller v1.7.3 internal/controller/gitrepository_controller.go reconcileArtifact; go-git
+        v5.16.3 plumbing/format/index/index.go SkipUnless
+        """
+        starts = [clean(path) for path in strings(self.body.get("sparseCheckout"))]
+        is_downloaded = not starts or any(file.startswith(start) for start in starts)
+        return is_downloaded and file not in self._ignored
+
+    @cached_property
+    def _ignored(self) -> Ignored:
+        return Ignored(string(self.body.get("ignore")))
+
+    def includes(self, path: str) -> bool:
+        """Return True if `include` copies another repository to a path, so that the path is in another repository."""
+        targets = (
+            clean(string(item.get("toPath")) or string(mapping(item, "repository").get("name")))
+            for item in mappings(self.body.get("include"))
+        )
+        return any(path == target or path.startswith(f"{target}/") for target in targets)
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """A folder that an Application or a Kustomization applies.
+
+    Attributes:
+        owner: the Application, ApplicationSet or Kustomization.
+        field: the path of the folder in the owner.
+        name: the name of the Application or Kustomization.
+        spec: the `spec` of the Application or Kustomization.
+        settings: the source of the Application; the `spec` for a Kustomization.
+        path: the folder as the owner writes it, after an ApplicationSet has rendered it.
+        source: the repository.
+        origin: the parameters of the ApplicationSet, such as `element 2 of the list`; empty for other owners.
+        root: the place of the repository; None if it is not among the files.
+    """
+
+    owner: Manifest
+    field: Path
+    name: str
+    spec: Body
+    settings: Body
+    path: str
+    source: Source
+    origin: str = ""
+    root: Root | None = None
+
+    @property
+    def is_flux(self) -> bool:
+        """True for a Kustomization of Flux."""
+        return self.owner.group != ARGO
+
+    @property
+    def engine(self) -> str:
+        """The GitOps engine, for messages."""
+        return "Flux" if self.is_flux else "Argo CD"
+
+    @property
+    def folder(self) -> str:
+        """The folder, relative to the root of the repository; empty for the root."""
+        return clean(self.path)
+
+    @property
+    def place(self) -> str | None:
+        """The absolute path of the folder; None if the files do not show it."""
+        if self.root is None or UNKNOWN in self.path or self.source.includes(self.folder):
+            return None
+        return self.root.place(self.folder)
+
+    @property
+    def label(self) -> str:
+        """The Application or Kustomization for messages, such as ``Application `queues` ``."""
+        kind = "Kustomization" if self.is_flux else "Application"
+        return f"{kind} `{self.name}`" if UNKNOWN not in self.name else f"{self.owner.kind} `{self.owner.name}`"
+
+
+def clean(path: str) -> str:
+    """Return a path in a repository without `./`, `..` and outer slashes; empty for the root."""
+    normal = posixpath.normpath("/" + path.strip().lstrip("/"))
+    return normal.strip("/")
+
+
+@dataclass(frozen=True)
+class _Claim:
+    """A path that should be in a repository, which helps to find the repository on disk."""
+
+    source: Source
+    manifest: Manifest
+    path: str
+
+
+@dataclass(frozen=True)
+class Deliveries:
+    """The deliveries of all files of a run.
+
+    Attributes:
+        tree: the files.
+        all: the deliveries, in the order of their files.
+        generators: (ApplicationSet, path of a pattern, pattern, root) of each pattern of a git generator.
+    """
+
+    tree: Tree
+    all: Sequence[Delivery]
+    generators: Sequence[tuple[Manifest, Path, Body, Root]]
+    roots: Mapping[tuple[str, str], Root]
+
+    @classmethod
+    def read(cls, tree: Tree) -> Deliveries:
+        """Read the Applications, ApplicationSets and Kustomizations, and find their repositories."""
+        sources = {
+            (item.kind, item.namespace, item.name): item for item in tree.manifests if item.group == FLUX_SOURCES
+        }
+        owners = [item for item in tree.manifests if (item.group, item.kind) in _OWNERS]
+        closed = Files(lambda _: None, lambda _: None)
+        first = [delivery for owner in owners for delivery in _read_owner(owner, sources, closed)]
+        claims = [_Claim(item.source, item.owner, item.folder) for item in first if UNKNOWN not in item.path]
+        claims += (
+            _Claim(_git_source(generator), owner, literal_start(string(pattern.get("path"))))
+            for owner in owners
+            for _, generator, pattern in _git_patterns(owner)
+        )
+        roots = _find_roots(tree, claims)
+        files = Files(
+            lambda generator: _folders_of(generator, roots, tree), lambda generator: _texts_of(generator, roots, tree)
+        )
+        placed = [_with_root(delivery, roots) for owner in owners for delivery in _read_owner(owner, sources, files)]
+        patterns = [
+            (owner, path, pattern, roots[key])
+            for owner in owners
+            for path, generator, pattern in _git_patterns(owner)
+            if (key := _key(_git_source(generator))) in roots
+        ]
+        return cls(tree, placed, patterns, roots)
+
+
+@dataclass(frozen=True)
+class Wiring:
+    """The deliveries whose owners are in one release, or in no release.
+
+    Attributes:
+        objects: the objects of the release.
+        everything: the deliveries of all files of the run.
+        deliveries: the deliveries of the owners in `objects`.
+    """
+
+    objects: Objects
+    everything: Deliveries
+    deliveries: Sequence[Delivery]
+
+    @classmethod
+    def read(cls, objects: Objects) -> Wiring | None:
+        """Return the deliveries; None if the files around the objects are unknown."""
+        if objects.tree is None:
+            return None
+        everything = objects.tree.view(Deliveries.read)
+        mine = {id(manifest) for manifest in (*objects.manifests, *objects.others)}
+        return cls(objects, everything, [item for item in everything.all if id(item.owner) in mine])
+
+    def has(self, manifest: Manifest) -> bool:
+        """Return True if a manifest is one of the objects of the release."""
+        return id(manifest) in self._ids
+
+    @cached_property
+    def _ids(self) -> frozenset[int]:
+        return frozenset(id(manifest) for manifest in (*self.objects.manifests, *self.objects.others))
+
+    @property
+    def tree(self) -> Tree:
+        """The files of the run."""
+        return self.everything.tree
+
+    @cached_property
+    def scopes(self) -> Mapping[tuple[str, str], str]:
+        """(group, kind) → `Cluster` or `Namespaced`, for the CustomResourceDefinitions in the files."""
+        specs = (mapping(item.body, "spec") for item in self.tree.manifests if item.kind == "CustomResourceDefinition")
+        return {
+            (string(spec.get("group")), string(mapping(spec, "names").get("kind"))): string(spec.get("scope"))
+            for spec in specs
+        }
+
+    @cached_property
+    def catalog(self) -> Catalog:
+        """The schemas of the target versions."""
+        return Catalog.bundled(self.objects.targets)
+
+
+def find_scope(manifest: Manifest, wiring: Wiring) -> str:
+    """Return `Cluster` or `Namespaced` for the kind of an object; empty for a kind that the files do not define."""
+    scope = wiring.scopes.get((manifest.group, manifest.kind))
+    return scope or wiring.catalog.scope(manifest.api_version, manifest.kind) or ""
+
+
+_OWNERS = {(ARGO, "Application"), (ARGO, "ApplicationSet"), FLUX}
+
+
+def is_wiring(manifest: Manifest) -> bool:
+    """Return True if the checks of this family report the manifest."""
+    is_owner = (manifest.group, manifest.kind) in {*_OWNERS, (ARGO, "AppProject")}
+    return is_owner or manifest.group == FLUX_SOURCES
+
+
+def _read_owner(owner: Manifest, sources: Mapping[tuple[str, str, str], Manifest], files: Files) -> Iterator[Delivery]:
+    spec = mapping(owner.body, "spec")
+    if owner.kind == "Application":
+        yield from _of_application(owner, owner.name, spec, ("spec",))
+    elif owner.kind == "ApplicationSet":
+        for body, parameters in render_applications(spec, files):
+            name = string(mapping(body, "metadata").get("name"))
+            yield from _of_application(owner, name, mapping(body, "spec"), ("spec", "template", "spec"), parameters)
+    else:
+        reference = mapping(spec, "sourceRef")
+        identity = (
+            string(reference.get("kind")),
+            string(reference.get("namespace"), owner.namespace),
+            string(reference.get("name")),
+        )
+        manifest = sources.get(identity)
+        body = mapping(manifest.body, "spec") if manifest else {}
+        url = string(body.get("url"))
+        revision = " ".join(strings([*mapping(body, "ref").values()]))
+        key = identify_repository(url) if url else "/".join(identity)
+        source = Source(key, _normalize_revision(revision), body, manifest)
+        path = string(spec.get("path"))
+        yield Delivery(owner, ("spec", "path"), owner.name, spec, spec, path, source)
+
+
+def _normalize_revision(revision: str) -> str:
+    name = revision.removeprefix("refs/heads/")
+    return "" if name in _DEFAULT_BRANCHES else name
+
+
+def _of_application(
+    owner: Manifest, name: str, spec: Body, start: Path, parameters: Parameters | None = None
+) -> Iterator[Delivery]:
+    """Yield a delivery for each source of an Application that has a path."""
+    places: list[tuple[Path, Body]] = [
+        ((*start, "sources", number), source) for number, source in indexed_mappings(spec.get("sources"))
+    ]
+    places = places or [((*start, "source"), mapping(spec, "source"))]
+    if dry := mapping(spec, "sourceHydrator", "drySource"):
+        places = [((*start, "sourceHydrator", "drySource"), dry)]
+    for path, source in places:
+        folder, url = source.get("path"), string(source.get("repoURL"))
+        if isinstance(folder, str) and folder and url and not source.get("chart") and UNKNOWN not in url:
+            revision = _normalize_revision(string(source.get("targetRevision")))
+            origin = parameters.origin if parameters else ""
+            repository = Source(identify_repository(url), revision, {})
+            yield Delivery(owner, (*path, "path"), name, spec, source, folder, repository, origin)
+
+
+def _git_patterns(owner: Manifest) -> Iterator[tuple[Path, Body, Body]]:
+    """Yield (path, generator, pattern) for each pattern of the git generators of an ApplicationSet.
+
+    Exclusions, and patterns and URLs with parameters are left out.
+    """
+    if owner.kind != "ApplicationSet":
+        return
+    waiting: list[tuple[Path, object]] = [(("spec", "generators"), mapping(owner.body, "spec").get("generators"))]
+    while waiting:
+        path, value = waiting.pop(0)
+        for number, generator in indexed_mappings(value):
+            waiting += (
+                ((*path, number, kind, "generators"), mapping(generator, kind).get("generators"))
+                for kind in ("matrix", "merge")
+            )
+            git = mapping(generator, "git")
+            for key in ("directories", "files"):
+                for index, pattern in indexed_mappings(git.get(key)):
+                    text = f"{pattern.get('path')}{git.get('repoURL')}"
+                    if pattern.get("exclude") is not True and "{{" not in text:
+                        yield (*path, number, "git", key, index, "path"), git, pattern
+
+
+def _git_source(generator: Body) -> Source:
+    revision = _normalize_revision(string(generator.get("revision")))
+    return Source(identify_repository(string(generator.get("repoURL"))), revision, {})
+
+
+def _key(source: Source) -> tuple[str, str]:
+    return source.key, source.revision
+
+
+def _with_root(delivery: Delivery, roots: Mapping[tuple[str, str], Root]) -> Delivery:
+    root = roots.get(_key(delivery.source))
+    return Delivery(**{**delivery.__dict__, "root": root}) if root else delivery
+
+
+def matching_folders(pattern: str, root: Root, tree: Tree) -> Sequence[str] | None:
+    """Return the folders of a repository that match a pattern of a git generator; None if the files do not show them.
+
+    Source: argo-cd v3.2.1 applicationset/generators/git.go filterApps, which calls path.Match
+    """
+    expression, start = compile_path_match(pattern), literal_start(pattern)
+    place = root.place(start)
+    if place is None or expression is None:
+        return None
+    folders = tree.folders_below(place) if tree.is_folder(place) else ()
+    if folders is None:
+        return None
+    paths = [posixpath.join(start, folder) if start else folder for folder in folders]
+    is_visible = (path for path in (start, *paths) if path and "/." not in f"/{path}")
+    return [path for path in is_visible if expression.fullmatch(path)]
+
+
+def matching_files(pattern: str, root: Root, tree: Tree) -> Sequence[str] | None:
+    """Return the files of a repository that match a pattern of a git generator; None if the files do not show them.
+
+    Source: argo-cd v3.2.1 util/git/client.go LsFiles, which calls `git ls-files`, whose `*` matches `/` too
+    """
+    expression, start = compile_path_match(pattern, "."), literal_start(pattern)
+    place = root.place(start)
+    if place is None or expression is None:
+        return None
+    if tree.is_file(place):
+        return [start]
+    files = tree.files_below(place) if tree.is_folder(place) else ()
+    if files is None:
+        return None
+    paths = [posixpath.join(start, file) if start else file for file in files]
+    return [path for path in paths if start == pattern or expression.fullmatch(path)]
+
+
+def _folders_of(generator: Body, roots: Mapping[tuple[str, str], Root], tree: Tree) -> Sequence[str] | None:
+    """Return the folders of a git generator; None if its repository is not among the files."""
+    root = roots.get(_key(_git_source(generator)))
+    chosen: dict[str, None] = {}
+    excluded: set[str] = set()
+    for item in mappings(generator.get("directories")):
+        pattern = string(item.get("path"))
+        folders = matching_folders(pattern, root, tree) if root and UNKNOWN not in pattern else None
+        if folders is None:
+            return None
+        if item.get("exclude") is True:
+            excluded.update(folders)
+        else:
+            chosen.update(dict.fromkeys(folders))
+    return sorted(chosen.keys() - excluded)
+
+
+def _texts_of(generator: Body, roots: Mapping[tuple[str, str], Root], tree: Tree) -> Mapping[str, bytes] | None:
+    """Return path → text of the files of a git generator; None if its repository is not among the files."""
+    root = roots.get(_key(_git_source(generator)))
+    texts: dict[str, bytes] = {}
+    excluded: set[str] = set()
+    for item in mappings(generator.get("files")):
+        pattern = string(item.get("path"))
+        files = matching_files(pattern, root, tree) if root and UNKNOWN not in pattern else None
+        if files is None or root is None or tree.is_rendered:
+            return None
+        if item.get("exclude") is True:
+            excluded.update(files)
+        else:
+            texts |= {file: tree.text_of(root.place(file) or "") for file in files}
+    return {file: texts[file] for file in sorted(texts) if file not in excluded}
+
+
+def _find_roots(tree: Tree, claims: Sequence[_Claim]) -> Mapping[tuple[str, str], Root]:
+    """Return (repository, revision) → its place among the files. Two repositories never have the same place."""
+    by_key: dict[tuple[str, str], list[_Claim]] = {}
+    for claim in claims:
+        by_key.setdefault(_key(claim.source), []).append(claim)
+    scored = {key: _find_root(tree, rows) for key, rows in by_key.items()}
+    totals: Counter[tuple[str, str]] = Counter()
+    for (repository, _), result in scored.items():
+        if result:
+            totals[repository, result[0].folder] += result[1]
+    best: dict[str, str] = {}
+    certain: dict[str, str] = {}
+    for (repository, folder), total in sorted(totals.items(), key=lambda row: (-row[1], row[0])):
+        clone = next((parent for parent in tree.parents_of(folder) if tree.is_clone(parent)), folder)
+        if certain.setdefault(clone, repository if total >= _CERTAIN else "") in ("", repository):
+            best.setdefault(folder, repository)
+    return {key: result[0] for key, result in scored.items() if result and best.get(result[0].folder) == key[0]}
+
+
+_CERTAIN = 1_000_000
+"""The score of a repository that is a remote of the Git clone."""
+
+
+def _find_root(tree: Tree, claims: Sequence[_Claim]) -> tuple[Root, int] | None:
+    """Return the place of a repository and its score, from the paths that it should have; None without such a place."""
+    paths = dict.fromkeys(claim.path for claim in claims if claim.path)
+    folders = dict.fromkeys(tree.folder_of(claim.manifest) for claim in claims)
+    candidates = dict.fromkeys(parent for folder in folders for parent in tree.parents_of(folder))
+    scores: dict[Root, int] = {}
+    for folder in candidates:
+        score = sum(path.count("/") + 1 for path in paths if tree.exists(posixpath.join(folder, path)))
+        if tree.is_clone(folder) and (remotes := tree.remotes_of(folder)):
+            known = {identify_repository(url) for url in remotes}
+            score += _CERTAIN if claims[0].source.key in known else 0
+        if score:
+            scores[Root(folder)] = score
+    if not scores:
+        for folder in filter(tree.is_release, candidates):
+            for root, score in _score_release(tree, folder, paths):
+                scores[root] = max(score, scores.get(root, 0))
+    if not scores:
+        return None
+    best = max(scores, key=lambda root: (scores[root], tree.is_clone(root.folder), len(root.prefix)))
+    return best, scores[best]
+
+
+def _score_release(tree: Tree, folder: str, paths: Iterable[str]) -> Iterator[tuple[Root, int]]:
+    """Yield the possible paths of a release in its repository, each with a score: the number of claims that fit.
+
+    The repository may be elsewhere: a release that mpigen renders is not on disk yet.
+    """
+    steps = [path.split("/") for path in paths]
+    prefixes = dict.fromkeys("/".join(names[:number]) for names in steps for number in range(1, len(names) + 1))
+    for prefix in prefixes:
+        root, score, inside = Root(folder, prefix), 0, 0
+        for path in map("/".join, steps):
+            if place := root.place(path):
+                inside += 1
+                score += 1 if path == prefix else 2 if tree.exists(place) else 0
+        if score:
+            yield root, score * (len(steps) + 1) + inside
