@@ -37,9 +37,15 @@ def _admission_problems(
         # kueue v0.19.2: Kueue creates no Workload for an undefined class, and reports it only in its log
         message = f"the platform has no priority {format_value(priority)}"
         yield Problem(message, suggest(priority, declared), path="--priority")
-    elif "priority" in denied and priority and tenant.priorities is not None and priority not in tenant.priorities:
-        message = f"`{tenant.name}` cannot use the priority {format_value(priority)}"
-        yield Problem(message, suggest(priority, tenant.priorities), path="--priority")
+    elif "priority" in denied:
+        usable = platform.queues.priorities_of(tenant.name, tenant.priorities)
+        names = [row.name for row in usable]
+        if priority and priority not in names:
+            message = f"`{tenant.name}` cannot use the priority {format_value(priority)}"
+            yield Problem(message, suggest(priority, names), path="--priority")
+        elif not priority and usable and all(row.value < 0 for row in usable):
+            message = f"`{tenant.name}` may use only priorities below 0, and a job without a priority has the priority 0"
+            yield Problem(message, f"pass --priority {names[0]}", path="--priority")
     if "labels" in denied:
         yield from _wrong_labels(platform, tenant, labels)
 

@@ -70,6 +70,9 @@ class Priority(Section):
     else 0."""
     description: Text
     """The purpose of the class, for users. `kubectl describe` shows it."""
+    tenants: SetOf[Name] = ()
+    """The teams whose jobs may use the class, such as `[platform]`. `tenants[].priorities` can allow a team fewer
+    classes. Default: all teams."""
 
 
 PRIORITIES = (
@@ -161,6 +164,16 @@ class Queues(Section):
     """The time that Kueue keeps the Workload of a finished job, such as `24h`. It must not be shorter than
     `policies.retention.jobs`. mpigen rejects this field on OpenShift, whose Kueue operator has no such setting.
     Default: until the job is deleted."""
+
+    def priorities_of(self, team: str, chosen: Iterable[str] | None) -> tuple[Priority, ...]:
+        """Return the priorities that jobs of a team may use.
+
+        Args:
+            team: the name of the tenant.
+            chosen: `priorities` of the tenant; None for all priorities.
+        """
+        open_to_team = (row for row in self.priorities if not row.tenants or team in row.tenants)
+        return tuple(row for row in open_to_team if chosen is None or row.name in chosen)
 
     @field_validator("priorities")
     @classmethod

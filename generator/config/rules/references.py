@@ -63,6 +63,9 @@ def _references(platform: PartialPlatform) -> Iterator[tuple[Steps, str, str]]:
     for index, cohort in platform.cohorts.items():
         if cohort.parent and platform.platform not in (cohort.name, cohort.parent):
             yield ("cohorts", index, "parent"), "cohorts", cohort.parent
+    for priority in platform.queues.priorities:  # sorted, so the position in the file is unknown
+        for name in priority.tenants:
+            yield ("queues", "priorities"), "tenants", name
     yield from _references_of_tenants(platform)
 
 
@@ -78,6 +81,18 @@ def _references_of_tenants(platform: PartialPlatform) -> Iterator[tuple[Steps, s
             yield (*path, "dedicated"), "pools", name
         for share in tenant.fabrics:
             yield (*path, "fabrics"), "fabrics", share.name
+
+
+@rule
+def closed_priorities(platform: PartialPlatform) -> Iterator[Mistake]:
+    """Report a priority of a tenant whose `tenants` in `queues.priorities` lacks this tenant."""
+    closed = {row.name: row.tenants for row in platform.queues.priorities if row.tenants}
+    for index, tenant in platform.tenants.items():
+        for name in tenant.priorities or ():
+            if name in closed and tenant.name not in (*closed[name], platform.stand_in):
+                message = f"`tenants` of `{name}` in `queues.priorities` lacks tenant `{tenant.name}`"
+                fix = f"add `{tenant.name}` to that list, or remove `{name}` here"
+                yield Mistake(("tenants", index, "priorities"), message, fix)
 
 
 @rule

@@ -25,6 +25,15 @@ _JOB_ANNOTATIONS = (
 _FLUX_KEYS = "kustomize.toolkit.fluxcd.io/"
 """Beginning of the labels and annotations that a TrainJob may have if the GitOps engine is Flux: Flux writes the name
 and namespace of the Kustomization into labels (fluxcd/pkg ssa/v0.61.0 manager.go SetOwnerLabels)."""
+_CLAIM_ANNOTATIONS = (
+    "kubectl.kubernetes.io/last-applied-configuration",
+    "kubernetes.io/change-cause",
+    "meta.helm.sh/",
+    "openshift.io/description",
+    "openshift.io/display-name",
+)
+"""Annotations that every claim of a team may have: the bookkeeping of kubectl and Helm, and the texts of the dashboard of
+OpenShift AI."""
 _POD_ANNOTATIONS = (
     "kueue.x-k8s.io/podset-required-topology",
     "kueue.x-k8s.io/podset-preferred-topology",
@@ -54,6 +63,7 @@ def job_constants(platform: Platform) -> Mapping[str, str]:
         "JOB_ANNOTATIONS": cel_list((*_JOB_ANNOTATIONS, *flux)),
         "POD_LABELS": cel_list(allow.labels),
         "POD_ANNOTATIONS": cel_list((*_POD_ANNOTATIONS, *allow.annotations)),
+        "CLAIM_ANNOTATIONS": cel_list((*_CLAIM_ANNOTATIONS, *allow.annotations)),
         "MANAGERS": cel_list(managers),
         "NODE_LABELS": cel_list((*allow.node_labels, *locations)),
         "TAINTS": cel_list(allow.tolerations),

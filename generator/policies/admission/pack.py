@@ -33,11 +33,6 @@ RBAC or Pod Security allows the requests that they reject.
 
 _ABOUT_CALLERS = ("lifecycle", "workloads", "kinds", "claims", "tokens", "subjects")
 """Rules with all conditions about callers in one expression, so that CEL asks the authorizer only if necessary."""
-_RESERVED = (
-    "Stops users who create, change or delete the objects of the release in the namespace of a team, such as volume "
-    "claims."
-)
-"""The description of the rule `reserved` for a platform without Applications of Argo CD."""
 _MAY_UPDATE_NAMESPACES = "authorizer.group('').resource('namespaces').check('update').allowed()"
 """CEL that is true if the caller may update all Namespaces. A RoleBinding in a namespace does not give this right."""
 
@@ -91,10 +86,9 @@ def _rules(platform: Platform) -> Iterator[Rule]:
         yield read_rule("generated", constants=operators, labels=_platform_labels(platform))
         is_argocd = platform.gitops and not platform.gitops.is_flux
         engine = {"APPLICATION": platform.platform if is_argocd else "", "ENGINE_KEYS": _engine_keys(platform)}
-        reserved = read_rule("reserved", constants={**operators, **engine})
-        yield reserved if is_argocd else replace(reserved, description=_RESERVED)
+        yield read_rule("reserved", constants={**operators, **engine})
     settings = ["unlimited"] if any(limit.storage is None for limit in limits) else []
-    yield from (read_rule(name, settings, constants=callers) for name in _ABOUT_CALLERS)
+    yield from (read_rule(name, settings, constants={**allowed, **callers}) for name in _ABOUT_CALLERS)
 
 
 def _image_rules(platform: Platform) -> Iterator[Rule]:

@@ -84,6 +84,12 @@ def _resources(runtime: Body) -> dict[str, str]:
     return {name: str(amount) for name, amount in amounts.items()}
 
 
+def _volumes(runtime: Body) -> set[str]:
+    """Return the names of the volumes in all pods of a runtime."""
+    pods = (mapping(_pods(job), "spec") for job in _jobs(runtime))
+    return {str(volume.get("name")) for pod in pods for volume in mappings(pod.get("volumes"))}
+
+
 def _fabric(jobs: Iterable[Body], fabrics: Mapping[str, Fabric]) -> Fabric | None:
     """Return the fabric that an annotation of the jobs' pods names; None if no annotation names one of `fabrics`."""
     names = (mapping(_pods(job), "metadata", "annotations").get(FABRIC, "") for job in jobs)
@@ -108,7 +114,9 @@ def _pods(job: Body) -> Body:
 
 _FABRIC_RULE = "cluster/admission/fabric.yaml"
 _RESERVED_RULE = "cluster/admission/reserved.yaml"
-_TREE_PARAMETERS = ("queues", "runtimes", "fabrics", "fabric-variables", "reserved", "network-policies", "resources")
+_TREE_PARAMETERS = (
+    "queues", "runtimes", "fabrics", "fabric-variables", "reserved", "network-policies", "services", "resources", "volumes",
+)  # fmt: skip
 
 
 def namespace_parameters(home: Tenant, team: str, platform: Platform) -> dict[str, str]:
@@ -121,10 +129,12 @@ def namespace_parameters(home: Tenant, team: str, platform: Platform) -> dict[st
     places = (
         [f"{policies.residency.label}={value}" for value in policies.residency.values] if policies.residency else []
     )
+    priorities = platform.queues.priorities_of(team, home.priorities)
     values = {
         "cluster-queue": team,
         "queues": LOCAL_QUEUE,
-        "priorities": ",".join(_priorities(home, platform)),
+        "priorities": ",".join(row.name for row in priorities),
+        "priority-required": "true" if priorities and all(row.value < 0 for row in priorities) else "",
         "registries": ",".join(sorted({*policies.images.registries, *home.registries})),
         "image-digests": "true" if policies.images.digests else "",
         "labels": ",".join(f"{key}={home.labels[key]}" if key in home.labels else key for key in policies.labels),
@@ -152,11 +162,6 @@ def _grantable(home: Tenant) -> list[str]:
     access = home.access
     declared = {*access.view} if home.retired else {*access.grantable}.union(*access.subjects.values())
     return sorted(subject for subject in declared if not meaning_of(subject))
-
-
-def _priorities(home: Tenant, platform: Platform) -> list[str]:
-    declared = [priority.name for priority in platform.queues.priorities]
-    return declared if home.priorities is None else [name for name in declared if name in home.priorities]
 
 
 def add_parameters_of_tree(tree: list[Manifest], fabrics: Sequence[Fabric] = ()) -> list[Manifest]:
@@ -190,9 +195,11 @@ def _is_home(manifest: Manifest) -> bool:
 
 
 def _parameters(manifest: Manifest, fabrics: Sequence[Fabric]) -> Iterator[tuple[str, str]]:
-    """Yield (parameter, value) of a NetworkPolicy, a LocalQueue or a runtime; nothing for an object of another kind."""
+    """Yield (parameter, value) of an object that TrainJobs name or could name themselves after, and of runtimes."""
     if manifest.kind == "NetworkPolicy" and not manifest.name.startswith("np-") and "." not in manifest.name:
         yield "network-policies", manifest.name  # names with a dot are no names of TrainJobs
+    elif manifest.kind == "Service":
+        yield "services", manifest.name
     elif manifest.kind == "LocalQueue":
         yield "queues", manifest.name
     elif manifest.kind in ("ClusterTrainingRuntime", "TrainingRuntime"):
@@ -201,6 +208,7 @@ def _parameters(manifest: Manifest, fabrics: Sequence[Fabric]) -> Iterator[tuple
         yield from (
             ("resources", f"{name}={resource}={amount}") for resource, amount in _resources(manifest.body).items()
         )
+        yield from (("volumes", f"{name}={volume}") for volume in _volumes(manifest.body))
         if use := fabric_use(manifest, fabrics):
             yield from (("fabrics", f"{name}={device}={amount}") for device, amount in use.devices.items())
             yield from (("fabric-variables", f"{name}={variable}") for variable in use.variables)
