@@ -44,7 +44,7 @@ def _admission_problems(
             message = f"`{tenant.name}` cannot use the priority {format_value(priority)}"
             yield Problem(message, suggest(priority, names), path="--priority")
         elif not priority and usable and all(row.value < 0 for row in usable):
-            message = f"`{tenant.name}` may use only priorities below 0, and a job without a priority has the priority 0"
+            message = f"`{tenant.name}` may use only priorities below 0, but a job without a priority has priority 0"
             yield Problem(message, f"pass --priority {names[0]}", path="--priority")
     if "labels" in denied:
         yield from _wrong_labels(platform, tenant, labels)

@@ -6,6 +6,7 @@ Neither validation by the API server, nor webhooks, nor controllers decide here.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from functools import cache
 from typing import Any
 
@@ -196,7 +197,7 @@ def patched(old: Body | None, step: Step) -> Body:
     assert old is not None
     if step.content != CONTENT["json-patch"]:
         return _merge(old, step.body)
-    new: Any = _merge(old, {})
+    new: Any = deepcopy(old)
     for operation in step.body:
         *parents, last = [part.replace("~1", "/").replace("~0", "~") for part in operation["path"].split("/")[1:]]
         place = new

@@ -115,6 +115,20 @@ _FULL_POD: Body = {
     "initContainers": [{"name": "init", "env": _environment(128)}],
 }
 """A pod with as many volumes, mounts and variables as the schema of a TrainJob allows."""
+
+
+def _two_full_patches() -> Body:
+    """Return two patches with different volumes, as many as the schema of a TrainJob allows in a pod."""
+    full, other = _patches(_FULL_POD, patches=2)["runtimePatches"]
+    volumes = [{"name": f"other-{number}", "emptyDir": {"sizeLimit": "1Mi"}} for number in range(128)]
+    job = {"name": "node", "template": {"spec": {"template": {"spec": {"volumes": volumes}}}}}
+    return {
+        "runtimePatches": [
+            full, {**other, "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": [job]}}}},
+        ]
+    }  # fmt: skip
+
+
 _SECRET = {"valueFrom": {"secretKeyRef": {"name": "other", "key": "key"}}}
 _ARGUMENT = 50 * 1024
 """Characters of an argument. Trainer 2.2 accepts at most 65536."""
@@ -126,7 +140,9 @@ _LARGEST: dict[str, Body] = {
     "a script of 60 KiB that reads a variable of the fabric": _job(
         trainer={"command": ["bash", "-c", "x" * 60 * 1024 + ' echo "$UCX_TLS" -mca']}
     ),
-    "15 patches with a full pod": _job(_patches(_FULL_POD, patches=15)),
+    "a patch with a full pod": _job(_patches(_FULL_POD)),
+    "15 patches with full containers": _job(_patches({"initContainers": _FULL_POD["initContainers"]}, patches=15)),
+    "2 patches with 128 volumes each": _job(_two_full_patches()),
     "256 labels": _job(metadata={"labels": {QUEUE_NAME: "default", **{f"key-{number}": "a" for number in range(255)}}}),
 }
 
@@ -165,6 +181,10 @@ _HOSTILE: dict[str, tuple[Body, str]] = {
     "1,500 pods with a ServiceAccount": (
         _job(_patches({"serviceAccountName": "other"}, jobs=100, patches=15)),
         "sets serviceAccountName|the rule patches rejects",
+    ),
+    "15 patches with a full pod": (
+        _job(_patches(_FULL_POD, patches=15)),
+        "have the volume over 256 volumes, which Trainer merges",
     ),
     "64 containers with 128 Secrets each": (
         _job(_patches({"containers": [{"name": f"c-{n}", "env": _environment(128, **_SECRET)} for n in range(64)]})),

@@ -137,16 +137,16 @@ class Admission(Section):
     `patches` rejects fields that a TrainJob may not set, also in `runtimePatches`, such as another ServiceAccount.
     `metadata`, `placement`, `job-volumes`, `job-secrets` and `environment` reject labels, annotations, node selectors,
     tolerations, volumes, Secrets and variables that `policies.jobs.allow` does not allow. `names` rejects names of
-    NetworkPolicies, and `requests` rejects jobs that use more than Kueue charges. `residency` and `job-storage` reject
-    patches that select other places or StorageClasses. Rules about other objects: `storage` checks the StorageClass of
-    PersistentVolumeClaims, and `runtime-images` the images of runtimes. `keys` lets only controllers write the ssh
-    Secrets of jobs. `local-queues` rejects LocalQueues of another team's ClusterQueue. `generated` and `reserved` let
-    only platform admins, Argo CD and controllers change generated objects, or add objects to the Applications of Argo
-    CD. mpigen writes these two rules only with `access.admin` or `gitops`. `lifecycle` lets only controllers and
-    platform admins set finalizers and owner references, and rejects deletions that leave pods running. `workloads` lets
-    only controllers run pods and Jobs, and `kinds` lets members of a team write only the kinds of object that teams
-    need. `claims` limits the PersistentVolumeClaims of teams, `tokens` rejects Secrets with tokens of ServiceAccounts,
-    and `subjects` limits who can get a role in a team's namespace."""
+    NetworkPolicies and Services, and `requests` rejects jobs that use more than Kueue charges. `residency` and
+    `job-storage` reject patches that select other places or StorageClasses. Rules about other objects: `storage` checks
+    the StorageClass of PersistentVolumeClaims, and `runtime-images` the images of runtimes. `keys` lets only
+    controllers write the ssh Secrets of jobs. `local-queues` rejects LocalQueues of another team's ClusterQueue.
+    `generated` and `reserved` let only platform admins, Argo CD and controllers change generated objects, or add
+    objects to the Applications of Argo CD. mpigen writes these two rules only with `access.admin` or `gitops`.
+    `lifecycle` lets only controllers and platform admins set finalizers and owner references, and rejects deletions
+    that leave pods running. `workloads` lets only controllers run pods and Jobs, and `kinds` lets members of a team
+    write only the kinds of object that teams need. `claims` limits the PersistentVolumeClaims of teams, `tokens`
+    rejects Secrets with tokens of ServiceAccounts, and `subjects` limits who can get a role in a team's namespace."""
     controllers: tuple[Name, ...] = ()
     """Namespaces of controllers. No admission rule except `memlock` applies to their ServiceAccounts. mpigen always
     exempts the usual namespaces of Kubernetes, Trainer, JobSet and Kueue, of the network operators of `fabrics`, and of
@@ -297,10 +297,12 @@ class Allowances(Section):
     maximum run time, the labels of `policies.labels` and `app.kubernetes.io/` labels. `runtimePatches` may add only
     labels of this list to pods."""
     annotations: SetOf[KeyOrPrefix] = ()
-    """Annotations that TrainJobs and their pods may have, such as `example.com/note`, or `example.com/` for all
-    annotations with this prefix. TrainJobs may always have annotations without a prefix, of an owner, of waivers, of
-    kubectl and of Argo CD, and pods the annotations by which Kueue places them. Do not allow annotations that select
-    networks, devices or security profiles."""
+    """Annotations that TrainJobs, their pods and the claims of teams may have, such as `example.com/note`, or
+    `example.com/` for all annotations with this prefix. Claims may always have annotations without a prefix, of kubectl
+    and of Helm, and the name and description of the dashboard of OpenShift AI. TrainJobs may always have annotations
+    without a prefix, of an owner, of waivers, of kubectl and of Argo CD, and pods the annotations by which Kueue places
+    them. Do not allow annotations that select networks, devices or security profiles, or that controllers of storage
+    and backups read."""
     node_labels: SetOf[LabelKey] = ()
     """Node labels by which TrainJobs may select nodes, such as `example.com/rack`. The label of `policies.residency` is
     always allowed, with the values of `policies.residency`. Do not allow `kubernetes.io/hostname`: Kueue does not

@@ -32,8 +32,8 @@ _CLAIM_ANNOTATIONS = (
     "openshift.io/description",
     "openshift.io/display-name",
 )
-"""Annotations that every claim of a team may have: the bookkeeping of kubectl and Helm, and the texts of the dashboard of
-OpenShift AI."""
+"""Annotations that every claim of a team may have: the bookkeeping of kubectl and Helm, and the name and description of
+the dashboard of OpenShift AI."""
 _POD_ANNOTATIONS = (
     "kueue.x-k8s.io/podset-required-topology",
     "kueue.x-k8s.io/podset-preferred-topology",

@@ -115,8 +115,16 @@ def _pods(job: Body) -> Body:
 _FABRIC_RULE = "cluster/admission/fabric.yaml"
 _RESERVED_RULE = "cluster/admission/reserved.yaml"
 _TREE_PARAMETERS = (
-    "queues", "runtimes", "fabrics", "fabric-variables", "reserved", "network-policies", "services", "resources", "volumes",
-)  # fmt: skip
+    "queues",
+    "runtimes",
+    "fabrics",
+    "fabric-variables",
+    "reserved",
+    "network-policies",
+    "services",
+    "resources",
+    "volumes",
+)
 
 
 def namespace_parameters(home: Tenant, team: str, platform: Platform) -> dict[str, str]:
