@@ -677,6 +677,7 @@ class Validation:
         checked: the number of objects of each kind, and all findings.
         names: the names of the checked files, and of standard input.
         by_engine: `embedded` or `kubeconform` → the number of its findings.
+        of_files: the number of findings about kustomizations that cannot be rendered, and about edited releases.
         since: the number of findings about changes since the older manifests; None without older manifests.
         texts: name → text of standard input, and of the files of a Git revision.
         skipped: a line for each group of files that mpigen does not check, such as the files of a Helm chart, with the
@@ -687,6 +688,7 @@ class Validation:
     checked: Checked
     names: Sequence[str]
     by_engine: Mapping[str, int]
+    of_files: int
     since: int | None
     texts: Mapping[str, str]
     skipped: Sequence[str] = ()
@@ -721,7 +723,8 @@ def validate(subject: Subject, engine: str, cache: Path) -> Validation:
         raise OutputError((Problem(f"no manifests below {folders}", "name files, or folders of YAML or JSON files"),))
     sources = find_sources(search, renders=subject.renders)
     results = dict(_run_engines(subject, sources, search.refused, engine, cache))
-    checked = combine_engines(*results.values()).with_findings([*sources.findings, *_find_altered(subject, search)])
+    of_files = dict.fromkeys([*sources.findings, *_find_altered(subject, search)])
+    checked = combine_engines(*results.values()).with_findings([*of_files])
     checked = replace(checked, findings=sources.relocate(checked.findings))
     skipped = describe_skipped((*sources.skipped, *checked.skipped), renders=subject.renders)
     if skipped and not (checked.files or checked.findings or subject.stdin is not None):
@@ -730,12 +733,15 @@ def validate(subject: Subject, engine: str, cache: Path) -> Validation:
     changes, texts = None, stdin
     if subject.since:
         older = _find_older(subject.since, subject.paths)
-        changes = compare_with_older(older, sources.files, stdin, subject.targets, subject.suite, subject.today)
+        older = replace(older, search=replace(older.search, files=find_sources(older.search, renders=False).files))
+        newer = find_sources(search, renders=False).files if subject.renders else sources.files
+        changes = compare_with_older(older, newer, stdin, subject.targets, subject.suite, subject.today)
         checked, texts = checked.with_findings(changes), {**stdin, **older.texts}
     return Validation(
         pass_missing_schemas(checked) if subject.ignore_missing else checked,
         names=[*map(str, search.files), *stdin],
         by_engine={name: len(result.findings) for name, result in results.items()},
+        of_files=len(of_files),
         since=None if changes is None else len(changes),
         texts={name: text.decode(errors="replace") for name, text in texts.items()},
         skipped=skipped,

@@ -21,6 +21,7 @@ from generator.errors import DocumentError, InputError, OutputError, Problem
 from generator.manifests import Manifest, read
 from generator.objects.fields import string
 from generator.schemas.catalog import Catalog
+from generator.schemas.embedded import Engine
 
 LOCK = "release.json"
 Targets = tuple[tuple[str, str], ...]
@@ -335,11 +336,11 @@ def compare_with_older(
     findings = [*unreadable(*search.refused).findings] if search.refused else []
     count = 0
     for before, after in pairs(by_platform(search.files, old.read), with_more(by_platform(new), [*stdin])):
-        old_objects, problems = _read_all(before.files, texts)
-        new_objects, _ = _read_all(after.files, texts)
+        catalog = Catalog.bundled(targets or dict(after.targets))
+        old_objects, problems = _read_all(before.files, texts, catalog)
+        new_objects, _ = _read_all(after.files, texts, catalog)
         count += len(old_objects)
         findings += unreadable(*problems).findings
-        catalog = Catalog.bundled(targets or dict(after.targets))
         try:
             findings += compare(
                 old_objects,
@@ -356,15 +357,22 @@ def compare_with_older(
     return findings
 
 
-def _read_all(files: Sequence[str], texts: Mapping[str, bytes]) -> tuple[list[Manifest], list[Problem]]:
-    """Return all objects, and a problem for each file that cannot be read."""
+def _read_all(
+    files: Sequence[str], texts: Mapping[str, bytes], catalog: Catalog
+) -> tuple[list[Manifest], list[Problem]]:
+    """Return all objects, and a problem for each file that cannot be read and that is no template or file of a tool."""
+    from generator.checks.foreign import recognize_text
+
     objects: list[Manifest] = []
     problems: list[Problem] = []
     for name in files:
         try:
-            objects += read(texts[name] if name in texts else read_file(Path(name)), name)
-        except (InputError, DocumentError) as error:
+            text = texts[name] if name in texts else read_file(Path(name))
+            objects += read(text, name)
+        except InputError as error:
             problems += error.problems
+        except DocumentError as error:
+            problems += () if recognize_text(text, name, Engine(catalog)) else error.problems
     return objects, problems
 
 

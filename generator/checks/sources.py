@@ -13,7 +13,7 @@ from generator.checks.foreign import Skipped, recognize_places
 from generator.checks.registry import ERROR, declare
 from generator.documents.files import read_file
 from generator.documents.kustomize import Kustomization, Kustomizations, find_renderer, render
-from generator.errors import InputError
+from generator.errors import InputError, Problem
 from generator.facts.names import DEFINITION
 
 
@@ -40,6 +40,12 @@ class Sources:
     definitions: tuple[Path, ...] = ()
     partial: frozenset[str] = frozenset()
     findings: tuple[Finding, ...] = ()
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """The kustomizations that kustomize rejects, or that name a missing file."""
+        failed = (finding for finding in self.findings if finding.severity is Severity.ERROR)
+        return tuple(Problem(finding.message, finding.fix, finding.file) for finding in failed)
 
     def read_definitions(self) -> dict[str, bytes]:
         """Return the text of each file with a CustomResourceDefinition."""
@@ -147,6 +153,10 @@ def _render_all(kustomizations: Kustomizations) -> _Rendered:
             continue
         visited.add(root.file)
         parts = kustomizations.closure(root)
+        if faulty := next((part for part in parts if part.problem), None):
+            fix = f"correct the file: run `kubectl kustomize {root.folder}`"
+            result.findings.append(_not_rendered(faulty.file, f"kustomize rejects this file: {faulty.problem}", fix))
+            continue
         obstacles = [(obstacle, part) for part in parts for obstacle in part.obstacles]
         if obstacles:
             if root.file in whole:

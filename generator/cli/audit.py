@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from generator.cli.findings import FindingOptions, findings_options, text_reader
-from generator.cli.inputs import environment_option, read_cluster, read_export_texts, target_option
+from generator.cli.inputs import environment_option, kustomize_option, read_cluster, read_export_texts, target_option
 from generator.cli.output import counted, progress, table_width
 from generator.report import table
 from generator.report.result import POLICY_REPORT
@@ -42,13 +42,21 @@ _CREATORS = {"controller": "controllers", "platform": "Kubernetes or the release
     "repeated. Default: the policies and bindings in EXPORT.",
 )
 @target_option
+@kustomize_option
 @environment_option
 @partial(
     findings_options,
     formats=(POLICY_REPORT,),
     help_of_formats="; policyreport prints PolicyReport objects for dashboards of the cluster",
 )
-def audit(files: tuple[Path, ...], releases: tuple[Path, ...], targets: dict[str, str], options: FindingOptions) -> int:
+def audit(
+    files: tuple[Path, ...],
+    releases: tuple[Path, ...],
+    *,
+    targets: dict[str, str],
+    renders: bool,
+    options: FindingOptions,
+) -> int:
     """Report existing objects in EXPORT that the admission policies would reject today.
 
     EXPORT is the output of `kubectl get … -A -o yaml` (or json): files, folders, or - for standard input, which
@@ -68,7 +76,7 @@ def audit(files: tuple[Path, ...], releases: tuple[Path, ...], targets: dict[str
     adoption, read_text = options.load(), text_reader()
     with progress("judging"):
         texts = dict(read_export_texts(files, "audit"))
-        release, made_for = read_cluster(releases) if releases else ([], {})
+        release, made_for = read_cluster(releases, renders=renders) if releases else ([], {})
         done = pipeline.audit(texts, release, {**made_for, **targets})
 
     def text_of(file: str) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from generator.cli.inputs import environment_option, no_python_option
+from generator.cli.inputs import environment_option, kustomize_option, no_python_option
 from generator.cli.output import format_option, progress, show, table_width
 from generator.errors import ExitCode
 
@@ -39,10 +39,13 @@ _WORDS = "[WHO [VERB RESOURCE]] PATH"
 )
 @click.option("--subresource", default="", metavar="NAME", help="A subresource of RESOURCE, such as log or status.")
 @click.option("--group", "groups", multiple=True, metavar="NAME", help="A group of WHO. May be repeated.")
+@kustomize_option
 @environment_option
 @no_python_option
 @format_option
-def can_i(words: tuple[str, ...], *, namespace: str, subresource: str, groups: tuple[str, ...], form: str) -> int:
+def can_i(
+    words: tuple[str, ...], *, namespace: str, subresource: str, groups: tuple[str, ...], renders: bool, form: str
+) -> int:
     """Show whether RBAC allows a request of WHO, by the Roles and bindings in PATH.
 
     WHO is group:NAME, user:NAME or serviceaccount:NAMESPACE/NAME. RESOURCE is written as for kubectl:
@@ -60,7 +63,7 @@ def can_i(words: tuple[str, ...], *, namespace: str, subresource: str, groups: t
     *question, path = words
     requester, request = _question(question, groups, namespace, subresource)
     with progress("reading"):
-        granted = read_access(read_manifests([Path(path)]))
+        granted = read_access(read_manifests([Path(path)], renders=renders))
     if requester is None or request is None:
         show(form, report.facts(granted, requester), report.text(granted, requester, table_width()))
         return ExitCode.OK

@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from generator.cli.inputs import environment_option, load_declared, no_python_option, read_cluster, target_option
+from generator.cli.inputs import (
+    environment_option,
+    kustomize_option,
+    load_declared,
+    no_python_option,
+    read_cluster,
+    target_option,
+)
 from generator.cli.listing import Listing
 from generator.cli.output import format_option, progress, show, table_width
 from generator.errors import ConfigError, Problem
@@ -247,10 +254,11 @@ def _server_row(facts: Mapping[str, Any]) -> Sequence[str]:
 )
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True))
 @target_option
+@kustomize_option
 @environment_option
 @no_python_option
 @format_option
-def queues(paths: tuple[Path, ...], targets: dict[str, str], form: str) -> None:
+def queues(paths: tuple[Path, ...], *, targets: dict[str, str], renders: bool, form: str) -> None:
     """Show the quota of each ClusterQueue, and the largest job on each runtime.
 
     PATHS is a platform file, or YAML or JSON files, folders of them, or - for standard input, with
@@ -266,7 +274,7 @@ def queues(paths: tuple[Path, ...], targets: dict[str, str], form: str) -> None:
     from generator.simulate.kueue.queues import read_queue_tree
 
     with progress("computing"):
-        manifests, made_for = read_cluster(paths)
+        manifests, made_for = read_cluster(paths, renders=renders)
         tree = read_queue_tree(manifests, {**made_for, **targets}.get("kueue", ""))
         largest = list(largest_jobs(tree, manifests))
     show(form, report.facts(tree, largest), report.text(tree, largest, table_width()))

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from generator.cli.findings import FindingOptions, findings_options, text_reader
-from generator.cli.inputs import environment_option, is_complete, read_cluster, read_stdin, target_option
+from generator.cli.inputs import (
+    environment_option,
+    is_complete,
+    kustomize_option,
+    read_cluster,
+    read_stdin,
+    target_option,
+)
 from generator.cli.output import progress, table_width
 
 if TYPE_CHECKING:
@@ -57,6 +64,7 @@ if TYPE_CHECKING:
     help="The namespace of TrainJobs that set none.",
 )
 @target_option
+@kustomize_option
 @environment_option
 @findings_options
 def check_job(  # noqa: PLR0913 - one argument for each option
@@ -67,6 +75,7 @@ def check_job(  # noqa: PLR0913 - one argument for each option
     groups: tuple[str, ...],
     namespace: str,
     targets: dict[str, str],
+    renders: bool,
     options: FindingOptions,
 ) -> int:
     """Check if the TrainJobs in JOB files, or - for standard input, would run on the cluster of a release.
@@ -93,7 +102,7 @@ def check_job(  # noqa: PLR0913 - one argument for each option
     with progress("checking"):
         namespaces = {job.namespace for job in read_jobs(texts, namespace)}
         select = None if adoption.suite.own else partial(select_objects, namespaces)  # your own checks can read all
-        world, made_for = read_cluster(cluster, select)
+        world, made_for = read_cluster(cluster, select, renders=renders)
         versions = {**made_for, **targets}
         destination = Destination(world, versions, requester, namespace, is_complete(cluster))
         done = pipeline.check_jobs(texts, destination, adoption.suite)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from generator.cli.inputs import environment_option, no_python_option, target_option
+from generator.cli.inputs import environment_option, kustomize_option, no_python_option, target_option
 from generator.cli.output import counted, printing, progress, table_width
 from generator.errors import NotModelledError, Problem, SimulationError, suggest
 
@@ -50,10 +50,17 @@ _HEADER = ("RANKS", "HOST", "POD", "SLOTS", "DEVICES", "NETWORKS")
     help="yaml prints the objects; table prints the pods with the ranks that the command starts, devices and networks.",
 )
 @target_option
+@kustomize_option
 @environment_option
 @no_python_option
 def compile_command(
-    paths: tuple[Path, ...], job: str, releases: tuple[Path, ...], form: str, targets: dict[str, str]
+    paths: tuple[Path, ...],
+    *,
+    job: str,
+    releases: tuple[Path, ...],
+    form: str,
+    targets: dict[str, str],
+    renders: bool,
 ) -> None:
     """Print the objects that Trainer, JobSet and Kubernetes create for the TrainJobs in PATHS.
 
@@ -68,8 +75,8 @@ def compile_command(
     from generator.simulate.compile import Fault, Origin, compile_job, find_faults, find_runtime, read_priorities
 
     with progress("compiling"):
-        manifests, of_paths = read_cluster(paths)
-        others, of_releases = read_cluster(releases)
+        manifests, of_paths = read_cluster(paths, renders=renders)
+        others, of_releases = read_cluster(releases, renders=renders)
         versions = {**of_paths, **of_releases, **targets}
         priorities, faults = read_priorities([*manifests, *others]), list[Fault]()
         compiled: list[Compiled] = []

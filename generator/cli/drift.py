@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from generator.cli.findings import FindingOptions, findings_options, text_reader
-from generator.cli.inputs import environment_option, read_cluster, read_export_texts, target_option
+from generator.cli.inputs import environment_option, kustomize_option, read_cluster, read_export_texts, target_option
 from generator.cli.output import counted, printing, progress
 from generator.errors import ExitCode
 
@@ -36,10 +36,17 @@ if TYPE_CHECKING:
     help="Print the resources of RELEASE for `kubectl get`, with the versions of the release, and exit.",
 )
 @target_option
+@kustomize_option
 @environment_option
 @findings_options
 def drift(
-    release: Path, files: tuple[Path, ...], *, lists_resources: bool, targets: dict[str, str], options: FindingOptions
+    release: Path,
+    files: tuple[Path, ...],
+    *,
+    lists_resources: bool,
+    targets: dict[str, str],
+    renders: bool,
+    options: FindingOptions,
 ) -> int:
     """Compare the objects of a cluster in EXPORT with RELEASE, and report each difference.
 
@@ -58,7 +65,7 @@ def drift(
 
     adoption, read_text = options.load(), text_reader()
     with progress("comparing"):
-        released, made_for = read_cluster([release])
+        released, made_for = read_cluster([release], renders=renders)
         versions = {**made_for, **targets}
         if lists_resources:
             with printing():

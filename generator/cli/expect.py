@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from generator.cli.findings import FindingOptions, findings_options, text_reader
-from generator.cli.inputs import environment_option, find_platform_file
+from generator.cli.inputs import environment_option, find_platform_file, kustomize_option
 from generator.cli.output import counted, progress
 from generator.errors import ConfigError, ExitCode, OutputError, Problem
 
@@ -51,9 +51,10 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Write the present answers into FILE, and exit with 0. If FILE exists, change only the answers in it.",
 )
+@kustomize_option
 @environment_option
 @findings_options
-def expect(path: Path | None, *, file: Path, is_written: bool, options: FindingOptions) -> int:
+def expect(path: Path | None, *, file: Path, is_written: bool, renders: bool, options: FindingOptions) -> int:
     """Compare the permissions and connections of PATH with the expected answers in FILE.
 
     PATH is a platform file, YAML or JSON files in a folder such as output/prod, or - for standard input.
@@ -77,7 +78,7 @@ def expect(path: Path | None, *, file: Path, is_written: bool, options: FindingO
     text = b"" if is_first else read_file(file)
     rows = [] if is_first else load_expectations(file, text)
     with progress("evaluating"):
-        world = World(*read_cluster([source]))
+        world = World(*read_cluster([source], renders=renders))
         if is_first:
             return _write_first(file, world)
         answers = [answered for row in rows for answered in world.answer(row)]

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from generator.documents.files import MAX_STDIN
-from generator.errors import ConfigError, DocumentError, OutputError, Problem
+from generator.documents.files import MAX_FILE, MAX_STDIN
+from generator.errors import ConfigError, DocumentError, InputError, OutputError, Problem
 
 if TYPE_CHECKING:
-    from generator.checks.files import Targets
+    from generator.checks.files import Search, Targets
+    from generator.checks.foreign import Skipped
     from generator.components.app import App
     from generator.config.platform import Platform
     from generator.manifests import Manifest, Needed
@@ -24,34 +25,45 @@ if TYPE_CHECKING:
 _STDIN = Path("-")
 
 
-def read_manifests(paths: Sequence[Path]) -> list[Manifest]:
-    """Return all manifests at the paths. A platform file is rendered. It raises the errors of `read_cluster`."""
-    return read_cluster(paths)[0]
+def read_manifests(paths: Sequence[Path], *, renders: bool = False, unreported: Collection[str] = ()) -> list[Manifest]:
+    """Return all manifests at the paths, as `read_cluster` does, and raise the errors of `read_cluster`."""
+    return read_cluster(paths, renders=renders, unreported=unreported)[0]
 
 
 def read_cluster(
-    paths: Sequence[Path], select: Callable[[Collection[bytes]], Needed] | None = None
+    paths: Sequence[Path],
+    select: Callable[[Collection[bytes]], Needed] | None = None,
+    *,
+    renders: bool = False,
+    unreported: Collection[str] = (),
 ) -> tuple[list[Manifest], dict[str, str]]:
     """Return all manifests at the paths, and the target versions (component → minor version).
 
     A platform file is rendered first. The versions come from the platform file, or from the lock of a release. They are
-    empty if no path has versions, or if two paths have different ones.
+    empty if no path has versions, or if two paths have different ones. Files that `validate` skips are skipped here
+    too, with the same lines on standard error.
 
     Args:
         paths: files and folders.
         select: takes the texts of all files, and returns a function that is True for the objects to return. Default:
             all objects. mpigen returns all objects too if a path is a platform file or standard input.
+        renders: True to read the manifests that kustomize renders from the kustomizations in folders.
+        unreported: the reasons of skipped files that get no line, see `Skipped.reason`.
 
     Raises:
         ConfigError: a platform file is invalid.
         DocumentError: a text is not YAML.
-        OutputError: a path does not exist, or a folder has no files.
-        InputError: a file cannot be read.
+        OutputError: a path does not exist, or a folder has no files or only skipped files.
+        InputError: a file cannot be read, or kustomize rejects a kustomization.
+        EngineError: `renders` is True, and PATH has neither kubectl nor kustomize.
     """
     from generator.manifests import Manifest, read, read_needed
 
     targets: set[Targets] = set()
-    parts = [part for path in paths for part in _at(path, targets)]
+    skipped: list[Skipped] = []
+    parts = [part for path in paths for part in _at(path, targets, skipped, renders=renders)]
+    reported = [item for item in skipped if item.reason not in unreported]
+    _report_skipped(reported, renders=renders, is_empty=not parts)
     texts = [part[1] for part in parts if not isinstance(part, Manifest)]
     is_needed = select(texts) if select and len(texts) == len(parts) else None
     manifests: list[Manifest] = []
@@ -64,9 +76,35 @@ def read_cluster(
     return manifests, dict(targets.pop()) if len(targets) == 1 else {}
 
 
-def _at(path: Path, targets: set[Targets]) -> Iterator[Manifest | tuple[str, bytes]]:
-    """Yield the manifests of standard input or of a rendered platform file, or (file, text) of each file at a path."""
-    from generator.checks.files import LOCK, by_release, manifest_files
+def _report_skipped(skipped: Sequence[Skipped], *, renders: bool, is_empty: bool) -> None:
+    """Print the lines about skipped files to standard error.
+
+    Raises:
+        OutputError: `is_empty` is True and files are skipped, so that no file is left to read.
+    """
+    if not skipped:
+        return
+    from generator.checks.foreign import describe_skipped
+
+    lines = describe_skipped(skipped, renders=renders)
+    if is_empty:
+        raise OutputError(tuple(Problem(line) for line in lines))
+    for line in lines:
+        click.echo(line, err=True)
+
+
+def _at(
+    path: Path, targets: set[Targets], skipped: list[Skipped], *, renders: bool
+) -> Iterator[Manifest | tuple[str, bytes]]:
+    """Yield the manifests of standard input or of a rendered platform file, or (file, text) of each file at a path.
+
+    Args:
+        path: a file, a folder, or `-` for standard input.
+        targets: gets the target versions of the platform file or of the releases.
+        skipped: gets the files that are no manifests.
+        renders: True to yield the text that kustomize renders in place of the files of a kustomization.
+    """
+    from generator.checks.files import LOCK, Origin, by_release, manifest_files
     from generator.documents.files import read_file
     from generator.manifests import read
 
@@ -84,12 +122,50 @@ def _at(path: Path, targets: set[Targets]) -> Iterator[Manifest | tuple[str, byt
     origins = by_release(search.files)
     targets |= {origin.targets for origin in origins if origin.targets}
     locks = {origin.folder / LOCK for origin in origins if origin.folder}  # which are no objects of a cluster
-    files = [file for file in search.files if not str(file).endswith(LOCK) or file.absolute() not in locks]
-    texts = [read_file(file) for file in files]
-    if search.named and any(map(_is_platform, texts)):
+    if search.named and any(_is_platform(read_file(file)) for file in search.files):
         yield from _rendered(path, targets)
         return
-    yield from zip(map(str, files), texts, strict=True)
+    if Origin() in origins:
+        texts = _without_skipped(search, skipped, renders=renders)
+    else:  # `validate` skips no file of a release
+        texts = ((str(file), read_file(file)) for file in search.files)
+    yield from (part for part in texts if not part[0].endswith(LOCK) or Path(part[0]).absolute() not in locks)
+
+
+def _without_skipped(
+    search: Search, skipped: list[Skipped], *, renders: bool, largest: int = MAX_FILE
+) -> Iterator[tuple[str, bytes]]:
+    """Yield (file, text) of each file that `validate` checks, and (command, text) of each rendered kustomization.
+
+    Args:
+        search: the files.
+        skipped: gets the other files.
+        renders: True to render kustomizations.
+        largest: the size of the largest file, in bytes.
+
+    Raises:
+        InputError: a file cannot be read, or kustomize rejects a kustomization.
+        EngineError: `renders` is True, and PATH has neither kubectl nor kustomize.
+    """
+    from generator.checks.foreign import recognize_text
+    from generator.checks.sources import find_sources
+    from generator.documents.files import read_file
+    from generator.schemas.catalog import Catalog
+    from generator.schemas.embedded import Engine
+
+    sources = find_sources(search, renders=renders)
+    if sources.problems:
+        raise InputError(sources.problems)
+    skipped += sources.skipped
+    engine = Engine(Catalog.bundled())
+    for file in sources.files:
+        name, text = str(file), read_file(file, largest)
+        reason = None if file in sources.strict else recognize_text(text, name, engine)
+        if reason:
+            skipped.append(reason)
+        else:
+            yield name, text
+    yield from ((name, text) for name, (_, text) in sources.rendered.items())
 
 
 def read_stdin(fix: str, limit: int = MAX_STDIN) -> bytes:
@@ -122,19 +198,24 @@ def read_export_texts(paths: Sequence[Path], command: str) -> Iterator[tuple[str
         OutputError: a path does not exist, or a folder has no files.
     """
     from generator.checks.files import manifest_files
-    from generator.documents.files import MAX_EXPORT, read_file
+    from generator.documents.files import MAX_EXPORT
 
+    skipped: list[Skipped] = []
+    is_empty = True
     for path in paths or (_STDIN,):
         if path == _STDIN:
             yield "stdin", read_stdin(f"pipe an export into `mpigen {command}`", MAX_EXPORT)
+            is_empty = False
             continue
         search = manifest_files([path], largest=MAX_EXPORT)
         if search.refused:
             raise OutputError(search.refused)
         if not search.files:
             raise OutputError((Problem(f"no objects below {path}", "name files, or folders of YAML or JSON files"),))
-        for file in search.files:
-            yield str(file), read_file(file, MAX_EXPORT)
+        for part in _without_skipped(search, skipped, renders=False, largest=MAX_EXPORT):
+            yield part
+            is_empty = False
+    _report_skipped(skipped, renders=False, is_empty=is_empty)
 
 
 def _is_platform(text: bytes) -> bool:
@@ -247,6 +328,17 @@ def target_option(command: _Command) -> _Command:
         callback=_targets,
         help="Check for this minor version, such as trainer=2.2. May be repeated. Default: the version of the release, "
         "else the newest.",
+    )(command)
+
+
+def kustomize_option(command: _Command) -> _Command:
+    """Add `--kustomize` to a command, which gets it as its argument `renders`."""
+    return click.option(
+        "--kustomize",
+        "renders",
+        is_flag=True,
+        help="Render the kustomizations in folders with kubectl or kustomize, and read the result instead of their "
+        "files.",
     )(command)
 
 

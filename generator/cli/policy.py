@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from generator.cli.findings import FindingOptions, findings_options, text_reader
-from generator.cli.inputs import environment_option, target_option
+from generator.cli.inputs import environment_option, kustomize_option, target_option
 from generator.cli.output import counted, progress, table_width
 from generator.errors import OutputError, Problem
 from generator.report import table
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from generator.schemas.catalog import Catalog
     from generator.simulate.policies.cases import Case, Outcome, Rule
 
+_CASES = ("other",)
+"""The reason for which mpigen skips a file of cases among the manifests: the file has no objects of an API."""
 _RULES = ("RULE", "REJECTS", "ACCEPTS", "SUCH AS")
 
 
@@ -61,10 +63,16 @@ def policy() -> None:
     help="A file or a folder with test cases. May be repeated. Default: the case files in PATHS.",
 )
 @target_option
+@kustomize_option
 @environment_option
 @findings_options
 def test(
-    paths: tuple[Path, ...], case_files: tuple[Path, ...], targets: dict[str, str], options: FindingOptions
+    paths: tuple[Path, ...],
+    case_files: tuple[Path, ...],
+    *,
+    targets: dict[str, str],
+    renders: bool,
+    options: FindingOptions,
 ) -> int:
     """Run test cases against the admission policies in PATHS.
 
@@ -84,7 +92,7 @@ def test(
 
     adoption, read_text = options.load(), text_reader()
     with progress("judging"):
-        objects, catalog = read_manifests(paths), _catalog(paths, targets)
+        objects, catalog = read_manifests(paths, renders=renders, unreported=_CASES), _catalog(paths, targets)
         ours = own_cases(objects)
         outcomes = _outcomes(objects, [*ours, *_cases(case_files or _of_manifests(paths), needed=not ours)], catalog)
         rules = compute_coverage(PolicyCluster(objects, catalog), outcomes)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from generator.cli.inputs import environment_option, no_python_option
+from generator.cli.inputs import environment_option, kustomize_option, no_python_option
 from generator.cli.output import format_option, progress, show, table_width
 from generator.errors import ExitCode
 
@@ -35,10 +35,11 @@ if TYPE_CHECKING:
     "--port", default="", metavar="PORT/PROTOCOL", help="The port of TO, such as 2222 or 53/UDP. Default: all ports."
 )
 @click.option("--matrix", "is_matrix", is_flag=True, help="List the connections of each team instead.")
+@kustomize_option
 @environment_option
 @no_python_option
 @format_option
-def reach(words: tuple[str, ...], *, port: str, is_matrix: bool, form: str) -> int:
+def reach(words: tuple[str, ...], *, port: str, is_matrix: bool, renders: bool, form: str) -> int:
     """Show whether FROM reaches TO over the pod network, by the network policies in PATH.
 
     FROM and TO are tenant:NAME or NAMESPACE for the ranks of a team's jobs, NAMESPACE/NAME for the pods
@@ -63,7 +64,7 @@ def reach(words: tuple[str, ...], *, port: str, is_matrix: bool, form: str) -> i
     number = _port(port)
     ends, paths = ((), words) if is_matrix else (words[:2], words[2:])
     with progress("reading"):
-        manifests, targets = read_cluster([Path(path) for path in paths])
+        manifests, targets = read_cluster([Path(path) for path in paths], renders=renders)
         cluster = Cluster.read(manifests)
         notes = [*_notes(manifests)]
         if is_matrix:

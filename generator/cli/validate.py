@@ -178,5 +178,7 @@ def _summary(done: Validation) -> dict[str, object]:
 
 def _line(done: Validation) -> str:
     verdicts = ", ".join(f"{engine}: {counted(number, 'finding')}" for engine, number in done.by_engine.items())
+    files = f", files: {counted(done.of_files, 'finding')}" if done.of_files else ""
     since = "" if done.since is None else f", the change: {counted(done.since, 'finding')}"
-    return f"{counted(done.checked.objects, 'object')} in {counted(done.checked.files, 'file')}: {verdicts}{since}"
+    counts = f"{counted(done.checked.objects, 'object')} in {counted(done.checked.files, 'file')}"
+    return f"{counts}: {verdicts}{files}{since}"

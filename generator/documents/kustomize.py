@@ -3,6 +3,10 @@
 mpigen starts kubectl or kustomize only if all references of a kustomization are files on disk, because kustomize
 downloads other references. Sources: sigs.k8s.io/kustomize/api v0.20.1 types/kustomization.go (fields),
 internal/target/kusttarget.go (resources, components), internal/loader/loader.go (downloads).
+
+kustomize reads the first document of a kustomization file. The last of several equal keys counts, and kustomize ignores
+the case of keys. Source: sigs.k8s.io/kustomize/api v0.20.1 types/kustomization.go `Unmarshal`, which calls `YAMLToJSON`
+of sigs.k8s.io/yaml, and then encoding/json.
 """
 
 from __future__ import annotations
@@ -17,26 +21,27 @@ from pathlib import Path
 from typing import Any
 
 from generator.documents.files import read_file
-from generator.documents.load import load
+from generator.documents.load import read_events
 from generator.errors import DocumentError, EngineError, InputError, Problem
 
 NAMES = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 """The names of a kustomization file. A folder has at most one such file."""
 _GROUP = "kustomize.config.k8s.io/"
 _REMOTE = re.compile(r"://|[?]ref=|^[\w.-]+@[\w.-]+:|^(?:github|gitlab|bitbucket)\.\w+/")
+# Keys are in lower case, see `_fold`.
 _LISTS_OF_FILES = (
     "patches",
-    "patchesStrategicMerge",
+    "patchesstrategicmerge",
     "transformers",
     "generators",
     "validators",
     "configurations",
     "crds",
 )
-_HELM = ("helmCharts", "helmChartInflationGenerator")
+_HELM = {"helmcharts": "helmCharts", "helmchartinflationgenerator": "helmChartInflationGenerator"}
 _CHANGES_NAMES = (
-    *("components", "generators", "helmCharts", "helmChartInflationGenerator", "namePrefix", "nameSuffix"),
-    *("patches", "patchesJson6902", "patchesStrategicMerge", "replacements", "transformers", "vars"),
+    *("components", "generators", "nameprefix", "namesuffix", "patches", "patchesjson6902"),
+    *("patchesstrategicmerge", "replacements", "transformers", "vars", *_HELM),
 )
 _NOTE = re.compile(r"#|Warning:|[IW]\d{4} ")
 """The start of a line that is no error: a deprecation, a warning, or a line of klog, such as `I1126 03:59:31.9 …`."""
@@ -56,6 +61,7 @@ class Kustomization:
         obstacles: the reasons why mpigen cannot render it: missing or remote files, and Helm; empty if it can.
         namespace: the namespace that it gives to all its objects; empty for none.
         is_plain: True if it changes neither the names nor the set of its objects.
+        problem: the reason why the file is no kustomization, such as a syntax error; empty if it is one.
     """
 
     file: Path
@@ -65,6 +71,7 @@ class Kustomization:
     obstacles: tuple[str, ...]
     namespace: str = ""
     is_plain: bool = True
+    problem: str = ""
 
     @property
     def folder(self) -> Path:
@@ -77,18 +84,19 @@ def find_kustomization(folder: Path) -> Path | None:
     return next((file for name in NAMES if (file := folder / name).is_file()), None)
 
 
-def read_kustomization(file: Path) -> Kustomization | None:
-    """Read a kustomization file; None if it is unreadable, or is a file of another kind."""
+def read_kustomization(file: Path) -> Kustomization:
+    """Read a kustomization file. The result has a `problem` if the file cannot be read or has another kind."""
     try:
-        documents = [document.data for document in load(read_file(file))]
-    except (DocumentError, InputError):
-        return None
-    body = documents[0] if len(documents) == 1 else None
-    if not isinstance(body, dict) or not str(body.get("apiVersion", _GROUP)).startswith(_GROUP):
-        return None
+        body = _fold(next((document.data for document in read_events(read_file(file), keeps_last=True)), None))
+        problem = _find_problem(body)
+    except (DocumentError, InputError) as error:
+        body, first = None, error.problems[0]
+        problem = f"{first.message} (line {first.line})" if first.line else first.message
+    if problem:
+        return Kustomization(file, is_component=False, resources=(), inputs=(), obstacles=(), problem=problem)
     resources, inputs = list(_resources(body)), list(_inputs(body))
     obstacles = [text for name in (*resources, *inputs) if (text := _find_obstacle(file.parent, name))]
-    obstacles += [f"`{key}` needs Helm" for key in _HELM if body.get(key)]
+    obstacles += [f"`{name}` needs Helm" for key, name in _HELM.items() if body.get(key)]
     return Kustomization(
         file=file,
         is_component=body.get("kind") == "Component",
@@ -98,6 +106,21 @@ def read_kustomization(file: Path) -> Kustomization | None:
         namespace=next(iter(_strings([body.get("namespace")])), ""),
         is_plain=not any(body.get(key) for key in _CHANGES_NAMES),
     )
+
+
+def _fold(value: Any) -> Any:
+    """Return a value with the keys of all its mappings in lower case. Of equal keys, the last by its bytes counts."""
+    if isinstance(value, dict):
+        return {key.lower(): _fold(value[key]) for key in sorted(value)}
+    return [_fold(item) for item in value] if isinstance(value, list) else value
+
+
+def _find_problem(body: object) -> str:
+    """Return the reason why a document is no kustomization; empty if it is one."""
+    if not isinstance(body, dict):
+        return "the file is empty" if body is None else "the file has no mapping"
+    version = body.get("apiversion") or _GROUP
+    return "" if str(version).startswith(_GROUP) else f"its apiVersion is `{version}`, and not `{_GROUP}v1beta1`"
 
 
 def _find_obstacle(folder: Path, name: str) -> str:
@@ -118,16 +141,16 @@ def _resources(body: Mapping[str, Any]) -> Iterator[str]:
 def _inputs(body: Mapping[str, Any]) -> Iterator[str]:
     for key in _LISTS_OF_FILES:
         yield from (text for text in _strings(body.get(key)) if "\n" not in text)
-    for key in ("patches", "patchesJson6902", "replacements"):
+    for key in ("patches", "patchesjson6902", "replacements"):
         yield from (path for item in _mappings(body.get(key)) for path in _strings([item.get("path")]))
     openapi = body.get("openapi")
     yield from _strings([openapi.get("path")] if isinstance(openapi, dict) else ())
-    for key in ("configMapGenerator", "secretGenerator"):
+    for key in ("configmapgenerator", "secretgenerator"):
         for item in _mappings(body.get(key)):
             yield from (text.partition("=")[2] or text for text in _strings(item.get("files")))
             yield from _strings([*_strings(item.get("envs")), item.get("env")])
-    for item in _mappings(body.get("helmCharts")):
-        yield from _strings([item.get("valuesFile"), *_strings(item.get("additionalValuesFiles"))])
+    for item in _mappings(body.get("helmcharts")):
+        yield from _strings([item.get("valuesfile"), *_strings(item.get("additionalvaluesfiles"))])
 
 
 def _strings(value: object) -> Sequence[str]:
@@ -151,7 +174,8 @@ class Kustomizations:
     def around(self, file: Path) -> Iterator[Kustomization]:
         """Yield the kustomizations in the folder of a file, and in the three folders above it."""
         for folder in (file.parent, *file.parent.parents)[:4]:
-            if kustomization := self._at(folder):
+            kustomization = self._at(folder)
+            if kustomization and not kustomization.problem:
                 yield kustomization
 
     def roots(self) -> list[Kustomization]:

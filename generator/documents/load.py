@@ -157,15 +157,19 @@ def _is_deep(value: Any) -> bool:
     return bool(level)
 
 
-def read_events(raw: bytes) -> Iterator[Document]:
+def read_events(raw: bytes, *, keeps_last: bool = False) -> Iterator[Document]:
     """Yield every document of a stream, from the events of libyaml.
+
+    Args:
+        raw: the text.
+        keeps_last: True to keep the last of several equal keys of a mapping, instead of an error.
 
     Raises:
         DocumentError: the text is not YAML that Kubernetes clients accept, or it is too large or too deep (MAX_NODES,
             MAX_DEPTH). The error has the line and column.
     """
     try:
-        yield from _Builder(raw).documents()
+        yield from _Builder(raw, keeps_last=keeps_last).documents()
         _reject_escaped_slash(raw)
     except yaml.MarkedYAMLError as error:
         raise not_yaml(error, raw) from None
@@ -201,11 +205,13 @@ class _Builder:
         nodes: the number of nodes of the document so far, with expanded aliases.
         expanded: the number of nodes from aliases in the stream so far.
         deepest: the deepest level of the innermost anchored value that is still being read, or of the document.
+        keeps_last: True to keep the last of several equal keys.
     """
 
-    __slots__ = ("anchors", "deepest", "expanded", "next_event", "nodes")
+    __slots__ = ("anchors", "deepest", "expanded", "keeps_last", "next_event", "nodes")
 
-    def __init__(self, raw: bytes) -> None:
+    def __init__(self, raw: bytes, *, keeps_last: bool = False) -> None:
+        self.keeps_last = keeps_last
         self.next_event: Callable[[], Any] = yaml.CSafeLoader(raw).get_event
         self.anchors: dict[str, tuple[Any, int, int] | None] = {}
         self.nodes = 0
@@ -267,7 +273,7 @@ class _Builder:
                 key = key_text(event)
             if event.anchor is not None:
                 self.anchors[event.anchor] = (event.value, 1, 0)
-            if key in result:
+            if key in result and not self.keeps_last:
                 raise _repeated(format_value(key), "remove one of the two keys", event)
             value = next_event()
             result[key] = self._node(value, depth)

