@@ -204,8 +204,8 @@ class Grant:
         namespace: the namespace of the grant; empty for all namespaces and cluster-scoped resources.
         subjects: the subjects of the binding.
         rules: the rules of the role.
-        gap: why the files lack the rules of the role; empty if they have the role. For a role with an
-            `aggregationRule`, the files must also have a ClusterRole that it selects.
+        gap: why the files lack rules of the role; empty if they have them all. For a role with an `aggregationRule`,
+            the files must have a ClusterRole that it selects, and the default ClusterRoles that it selects.
         file: the file of the binding.
     """
 
@@ -270,7 +270,7 @@ class Access:
     def gaps(self, requester: Requester, namespace: str = "") -> tuple[str, ...]:
         """Return why the files lack rights of a requester, such as `RoleBinding a/b: its role is not among the files`.
 
-        The result has a text for each binding of the requester whose role is not in the files, or aggregates only
+        The result has a text for each binding of the requester whose role is not in the files, or aggregates
         ClusterRoles that are not in the files.
         """
         return tuple(
@@ -400,9 +400,43 @@ def with_default_grants(access: Access) -> Access:
 _RBAC = "rbac.authorization.k8s.io"
 _KINDS = ("Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding")
 _FIELDS = ("rules", "aggregationRule", "roleRef", "subjects")
+_AGGREGATE = f"{_RBAC}/aggregate-to-"
 _Key = tuple[str, str, str]
 """Kind, namespace and name."""
 _Roles = Mapping[_Key, Manifest]
+
+
+def _default_role(name: str, part_of: str = "", aggregates: str = "") -> Manifest:
+    """Return a default ClusterRole without its rules.
+
+    Args:
+        name: its name.
+        part_of: the default ClusterRole that selects it, such as `edit`; empty for none.
+        aggregates: the end of the label that it selects, such as `edit`; empty for a role with own rules.
+    """
+    labels = {"kubernetes.io/bootstrapping": "rbac-defaults", **({f"{_AGGREGATE}{part_of}": "true"} if part_of else {})}
+    body: Body = {
+        "apiVersion": f"{_RBAC}/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": name, "labels": labels},
+    }
+    if aggregates:
+        body["aggregationRule"] = {"clusterRoleSelectors": [{"matchLabels": {f"{_AGGREGATE}{aggregates}": "true"}}]}
+    return Manifest(body, "")
+
+
+_DEFAULT_ROLES = (
+    _default_role("cluster-admin"),
+    _default_role("admin", aggregates="admin"),
+    _default_role("edit", part_of="admin", aggregates="edit"),
+    _default_role("view", part_of="edit", aggregates="view"),
+    *(_default_role(f"system:aggregate-to-{name}", part_of=name) for name in ("admin", "edit", "view")),
+)
+"""The default ClusterRoles for users, which every cluster has. ClusterRoles in files add their rules by labels.
+
+Source: kubernetes v1.34.2 plugin/pkg/auth/authorizer/rbac/bootstrappolicy/policy.go `ClusterRoles`,
+`ClusterRolesToAggregate`, `addClusterRoleLabel`.
+"""
 
 
 def read_access(manifests: Iterable[Manifest]) -> Access:
@@ -420,7 +454,7 @@ def read_access(manifests: Iterable[Manifest]) -> Access:
 
 
 def _index(manifests: Iterable[Manifest]) -> _Roles:
-    """Return the RBAC objects by (kind, namespace, name).
+    """Return the RBAC objects by (kind, namespace, name), with the default ClusterRoles that the manifests lack.
 
     Raises:
         SimulationError: two objects of the same kind, namespace and name differ.
@@ -431,6 +465,8 @@ def _index(manifests: Iterable[Manifest]) -> _Roles:
             first = objects.setdefault((manifest.kind, manifest.namespace, manifest.name), manifest)
             if any(first.body.get(field) != manifest.body.get(field) for field in _FIELDS):
                 raise conflict_error(manifest, first)
+    for role in _DEFAULT_ROLES:
+        objects.setdefault((role.kind, "", role.name), role)
     return objects
 
 
@@ -512,8 +548,11 @@ def _is_selected(role: Manifest, selectors: tuple[Body, ...]) -> bool:
 
 
 def _find_gap(role: Manifest | None, roles: _Roles) -> str:
-    if role is None:
+    sources = [] if role is None else list(_sources(role, roles))
+    absent = [source for source in sources if any(source is default for default in _DEFAULT_ROLES)]
+    if role is None or role in absent:
         return "its role is not among the files"
-    if _selectors(role) is not None and not list(_sources(role, roles)):
-        return "its role aggregates ClusterRoles that are not among the files"
-    return ""
+    if absent:
+        names = " and ".join(sorted(f"`{source.name}`" for source in absent))
+        return f"its role aggregates {names}, which the files lack"
+    return "" if sources else "its role aggregates ClusterRoles that are not among the files"

@@ -170,7 +170,7 @@ def test_a_service_account_without_a_namespace_is_in_that_of_the_binding() -> No
 def test_an_aggregated_role_has_only_the_rules_of_selected_roles() -> None:
     get = AccessRequest("get", resource="secrets")
     secrets = "{apiGroups: [''], resources: [secrets], verbs: [get]}"
-    texts = [aggregated("r", "{matchLabels: {x: y}}"), binding(ADA), role("s", secrets, labels="x: y")]
+    texts = [aggregated("r", "{matchLabels: {x: a}}"), binding(ADA), role("s", secrets, labels="x: a")]
     granted = of(*texts)
     assert granted.allowed(parse_requester("user:ada"), get)
     assert not granted.allowed(parse_requester("user:ada"), GET_POD)
@@ -182,12 +182,63 @@ def test_an_aggregated_role_has_only_the_rules_of_selected_roles() -> None:
 
 def test_roles_aggregated_into_one_another_have_the_rules_of_both() -> None:
     granted = of(
-        aggregated("r", "{matchLabels: {x: y}}", "z: z"),
-        aggregated("t", "{matchLabels: {z: z}}, {matchExpressions: [{key: w, operator: Exists}]}", "x: y"),
+        aggregated("r", "{matchLabels: {x: a}}", "z: z"),
+        aggregated("t", "{matchLabels: {z: z}}, {matchExpressions: [{key: w, operator: Exists}]}", "x: a"),
         role("s", "{apiGroups: [''], resources: [secrets], verbs: [get]}", labels="w: w"),
         binding(ADA),
     )
     assert granted.allowed(parse_requester("user:ada"), AccessRequest("get", resource="secrets"))
+
+
+EDIT = "{kind: ClusterRole, name: edit}"
+SUBMIT = "{apiGroups: [trainer.kubeflow.org], resources: [trainjobs], verbs: [create]}"
+SUBMITS = AccessRequest("create", "trainer.kubeflow.org", "trainjobs", namespace="a")
+TO = "rbac.authorization.k8s.io/aggregate-to-%s: 'true'"
+
+
+@pytest.mark.parametrize(
+    ("label", "default", "is_allowed"),
+    [
+        ("edit", "edit", True),
+        ("view", "edit", True),  # `edit` selects `view`
+        ("view", "admin", True),
+        ("admin", "edit", False),
+        ("edit", "view", False),
+        ("edit", "cluster-admin", False),
+    ],
+)
+def test_a_role_with_an_aggregation_label_adds_its_rules_to_a_default_role(
+    label: str, default: str, is_allowed: bool
+) -> None:
+    to = f"{{kind: ClusterRole, name: {default}}}"
+    granted = of(role("s", SUBMIT, labels=TO % label), binding(ADA, to, "a"))
+    assert bool(granted.allowed(parse_requester("user:ada"), SUBMITS)) is is_allowed
+    assert granted.gaps(parse_requester("user:ada"), "a")  # the files lack the rules of Kubernetes
+
+
+def test_a_default_role_without_its_rules_is_a_gap() -> None:
+    ada = parse_requester("user:ada")
+    assert of(binding(ADA, EDIT, "a")).gaps(ada, "a") == (
+        (
+            "RoleBinding a/b: its role aggregates `system:aggregate-to-edit` and `system:aggregate-to-view`, "
+            "which the files lack"
+        ),
+    )
+    assert of(binding(ADA, "{kind: ClusterRole, name: cluster-admin}")).gaps(ada) == (
+        "ClusterRoleBinding b: its role is not among the files",
+    )
+    assert of(aggregated("r", "{}"), binding(ADA)).gaps(ada)  # selects also the default roles
+
+
+def test_an_export_with_the_default_roles_has_no_gap() -> None:
+    parts = [role(f"system:aggregate-to-{name}", READ_PODS, labels=TO % name) for name in ("edit", "view")]
+    edit = aggregated("edit", "{matchLabels: {%s}}" % (TO % "edit"))
+    view = aggregated("view", "{matchLabels: {%s}}" % (TO % "view"), TO % "edit")
+    granted = of(*parts, edit, view, role("s", SUBMIT, labels=TO % "edit"), binding(ADA, EDIT, "a"))
+    ada = parse_requester("user:ada")
+    assert (granted.gaps(ada, "a"), bool(granted.allowed(ada, SUBMITS))) == ((), True)
+    assert granted.allowed(ada, GET_POD)
+    assert not granted.allowed(ada, AccessRequest("get", resource="secrets", namespace="a"))
 
 
 def test_superusers_are_allowed_everything() -> None:
