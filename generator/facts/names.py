@@ -52,6 +52,12 @@ DNS_PODS = (
 """The DNS pods of Kubernetes and of OpenShift: namespace, labels and port. Policies match the port of the pods, not of
 the Service (openshift/cluster-dns-operator pkg/manifests/assets/dns/{service,daemonset}.yaml)."""
 
+DNS_PORT = 53
+"""The port of the DNS Service."""
+
+OPENSHIFT_DNS_PORTS = (("dns", "UDP", 5353), ("dns-tcp", "TCP", 5353), ("metrics", "TCP", 9154))
+"""The named ports of OpenShift's DNS pods, by the same files: name, protocol and number."""
+
 # Kueue
 
 QUEUE_NAME = "kueue.x-k8s.io/queue-name"

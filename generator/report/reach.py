@@ -23,9 +23,9 @@ def text(connections: Iterable[Connection], locate: Locate) -> Iterator[str]:
     """Yield the verdicts for each pair of peers: a line with the ports of each verdict, and its causes below."""
     for source, to, spans in connections:
         yield escape_control(f"{source.name} → {to.name}")
-        groups = _by_verdict(spans)
-        for verdict, ports in sorted(groups, key=lambda group: _ORDER.index(group[0].allowed)):
-            is_rest = verdict.allowed is False and len(groups) > 1 and len(list_ports(ports)) > 1
+        groups = sorted(_by_verdict(spans), key=lambda group: (_ORDER.index(group[0].allowed), _count(group[1])))
+        for number, (verdict, ports) in enumerate(groups, start=1):
+            is_rest = verdict.allowed is False and 1 < len(groups) == number and len(list_ports(ports)) > 1
             yield escape_control(
                 f"  {_WORDS[verdict.allowed]}: {'all other ports' if is_rest else format_ports(ports)}"
             )
@@ -34,6 +34,10 @@ def text(connections: Iterable[Connection], locate: Locate) -> Iterator[str]:
 
 
 _ORDER = (True, None, False)
+
+
+def _count(spans: Iterable[Span]) -> int:
+    return sum(span.last - span.first + 1 for span in spans)
 
 
 def _describe(cause: Cause, locate: Locate) -> str:

@@ -13,7 +13,7 @@ verdicts of kube-network-policies.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -86,6 +86,8 @@ class Peer:
         address: the addresses; None if unknown.
         is_host_network: True for pods with the address of their node.
         is_internet: True for all public addresses.
+        mapped_port: (port of the Service, port on which the pods listen) if the two differ, so that no pod listens on
+            the first of them; None for other peers.
     """
 
     name: str
@@ -96,6 +98,7 @@ class Peer:
     address: Network | None = None
     is_host_network: bool = False
     is_internet: bool = False
+    mapped_port: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,12 +351,19 @@ class Policies:
         for allowed in (False, None):
             causes = tuple(cause for answer, cause in (egress, ingress) if answer is allowed)
             if causes:
-                return Verdict(allowed, causes)
-        return Verdict(True, (egress[1], ingress[1]))
+                break
+        else:
+            allowed, causes = True, (egress[1], ingress[1])
+        if allowed is not False and to.mapped_port and port == to.mapped_port[0]:
+            text = f"policies match the port of the pods: {to.name} listens on {to.mapped_port[1]}, not on {port}"
+            return Verdict(False, (replace(egress[1], text=text),))
+        return Verdict(allowed, causes)
 
     def spans(self, source: Peer, to: Peer, protocols: Sequence[str] = PROTOCOLS) -> list[Span]:
         """Return the verdicts on connections from a peer to all ports of another peer, by protocol and port."""
         edges = {1, _LAST_PORT + 1}
+        if to.mapped_port:
+            edges |= {to.mapped_port[0], to.mapped_port[0] + 1}
         for direction, pods in ((EGRESS, source), (INGRESS, to)):
             for policy, _ in self._selecting(pods):
                 for rule in policy.rules.get(direction, ()):

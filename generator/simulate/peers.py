@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from generator.errors import SimulationError, suggest
-from generator.facts.names import DNS_PODS, METADATA_NAME, PARAMETER, TENANT_LABEL
+from generator.facts.names import DNS_PODS, DNS_PORT, METADATA_NAME, OPENSHIFT_DNS_PORTS, PARAMETER, TENANT_LABEL
 from generator.manifests import Body, Manifest
 from generator.objects.fields import integer, mapping, mappings, string, string_map, strings
 from generator.objects.namespace import is_namespace
@@ -87,6 +87,7 @@ class Cluster:
         runtimes: the runtimes.
         workloads: TrainJobs, Pods, and other objects with pods.
         queued: the namespaces with a LocalQueue.
+        has_openshift_kinds: True if an object has an API of OpenShift.
     """
 
     policies: Policies
@@ -94,6 +95,7 @@ class Cluster:
     runtimes: Sequence[Manifest]
     workloads: Sequence[Manifest]
     queued: frozenset[str]
+    has_openshift_kinds: bool = False
 
     @classmethod
     def read(cls, manifests: Iterable[Manifest]) -> Cluster:
@@ -109,6 +111,7 @@ class Cluster:
             [manifest for manifest in objects if manifest.kind in RUNTIMES],
             [manifest for manifest in objects if manifest.kind in KINDS - set(RUNTIMES)],
             frozenset(manifest.namespace for manifest in objects if manifest.kind == "LocalQueue"),
+            any(manifest.group.endswith("openshift.io") for manifest in objects),
         )
 
     @cached_property
@@ -207,7 +210,9 @@ class Cluster:
 
     @cached_property
     def is_openshift(self) -> bool:
-        """True if a namespace has a label of OpenShift, or a policy names the namespace of OpenShift's DNS pods."""
+        """True if an object is of OpenShift, a namespace has its labels, or a policy names the namespace of its DNS."""
+        if self.has_openshift_kinds:
+            return True
         keys = [str(key) for manifest in self.namespaces.values() for key in manifest.labels]
         named = (name for namespace in self.policies.standard for name in self.named_peers(namespace))
         return any(key.partition("/")[0].endswith("openshift.io") for key in keys) or DNS_PODS[1][0] in named
@@ -220,7 +225,17 @@ class Cluster:
     def dns_pods(self) -> Sequence[tuple[Peer, int]]:
         """The DNS pods of Kubernetes and of OpenShift, with their ports."""
         return [
-            (Peer(f"DNS (`{namespace}`)", namespace, Labels(labels, ("",)), self.labels_of(namespace), None), port)
+            (
+                Peer(
+                    f"DNS (`{namespace}`)",
+                    namespace,
+                    Labels(labels, ("",)),
+                    self.labels_of(namespace),
+                    ports=None if port == DNS_PORT else tuple(Port(*one) for one in OPENSHIFT_DNS_PORTS),
+                    mapped_port=None if port == DNS_PORT else (DNS_PORT, port),
+                ),
+                port,
+            )
             for namespace, labels, port in DNS_PODS
         ]
 

@@ -61,6 +61,62 @@ def test_json_has_the_verdict_of_all_ports(mpigen: Run) -> None:
     assert connection["ports"][0]["because"][0]["object"] == "NetworkPolicy team-nlp/np-default-deny"
 
 
+DENIED = """\
+apiVersion: v1
+kind: Namespace
+metadata: {name: team-a}
+---
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: {name: deny, namespace: team-a}
+spec: {podSelector: {}, policyTypes: [Ingress, Egress]}
+---
+"""
+DNS = """\
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: {name: dns, namespace: team-a}
+spec:
+  podSelector: {}
+  policyTypes: [Egress]
+  egress:
+  - to: [{namespaceSelector: NAMESPACE}]
+    ports: [{port: PORT, protocol: UDP}, {port: PORT, protocol: TCP}]
+"""
+ROUTE = """\
+---
+apiVersion: route.openshift.io/v1
+kind: Route
+metadata: {name: web, namespace: team-a}
+spec: {to: {kind: Service, name: web}}
+"""
+NAMED = "{matchLabels: {kubernetes.io/metadata.name: %s}}"
+
+
+@pytest.mark.parametrize(
+    ("namespace", "port", "more", "answers"),
+    [
+        (NAMED % "openshift-dns", 53, "", ["no: TCP 53, UDP 53", "no: all other ports"]),
+        (NAMED % "openshift-dns", 5353, "", ["yes: TCP 5353, UDP 5353", "no: all other ports"]),
+        (NAMED % "openshift-dns", "dns", "", ["yes: UDP 5353", "no: all other ports"]),
+        (NAMED % "kube-system", 53, "", ["yes: TCP 53, UDP 53", "no: all other ports"]),
+        ("{}", 53, "", ["yes: TCP 53, UDP 53", "no: all other ports"]),
+        ("{}", 53, ROUTE, ["no: TCP 53, UDP 53", "no: all other ports"]),
+    ],
+)
+def test_the_dns_pods_of_openshift_do_not_listen_on_the_port_of_their_service(
+    namespace: str, port: object, more: str, answers: list[str], mpigen: Run, tmp_path: Path
+) -> None:
+    file = tmp_path / "all.yaml"
+    file.write_text(DENIED + DNS.replace("NAMESPACE", namespace).replace("PORT", str(port)) + more)
+    ran = mpigen("reach", "team-a", "dns", file)
+    assert [line.strip() for line in ran.stdout.splitlines() if line.startswith("  ") and line[2] != " "] == answers
+    asked = mpigen("reach", "team-a", "dns", "--port", "53/UDP", file)
+    assert (asked.returncode == 0) is answers[0].startswith("yes: TCP 53,")
+    reason = "NetworkPolicy team-a/dns: policies match the port of the pods: DNS (`openshift-dns`) listens on 5353, not"
+    assert (reason in asked.stdout) is answers[0].startswith("no: TCP 53")
+
+
 def test_the_matrix_fits_a_terminal_and_groups_equal_namespaces(mpigen: Run) -> None:
     ran = mpigen("reach", "--matrix", ROOT / "output/university")
     assert ran.returncode == 0
