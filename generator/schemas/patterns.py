@@ -205,6 +205,8 @@ UUID = "^[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}$"
 CUSTOM_QUANTITY = (
     r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"
 )
+QUANTITIES = frozenset({QUANTITY, CUSTOM_QUANTITY})
+"""The patterns of quantities in built-in kinds and in custom resources."""
 
 MEANINGS |= {
     QUANTITY: "a quantity such as 500m, 2 or 16Gi",

@@ -21,7 +21,7 @@ from generator.objects.fields import mapping, mappings, string
 from generator.schemas.catalog import Catalog
 from generator.schemas.json_schema import UNIQUE_ITEMS_BY as LIST_KEYS
 from generator.schemas.json_schema import Schema, node_of_key, resolve
-from generator.schemas.patterns import QUANTITY
+from generator.schemas.patterns import QUANTITIES
 from generator.schemas.updates import (
     MAP_TYPE,
     by_key,
@@ -170,6 +170,10 @@ def _without_added(live: Manifest, released: Manifest) -> Body:
     body = copy.deepcopy(live.body)
     for row in added_fields(qualify(live.kind, live.group)):
         _remove(body, released.body, row.steps, row)
+    if body.get("spec") == {} and "spec" not in released.body:
+        # A webhook that encodes the object writes the empty struct: controller-runtime v0.24.1
+        # pkg/webhook/admission/defaulter_custom.go; kueue v0.19.2 apis/kueue/v1beta2/resourceflavor_types.go.
+        del body["spec"]
     if mapping(released.body.get("aggregationRule")):
         # A controller writes the rules: kubernetes v1.34.2 pkg/controller/clusterroleaggregation `syncClusterRole`.
         body["rules"] = released.body.get("rules")
@@ -271,5 +275,5 @@ def _is_equal(one: Any, other: Any, node: Schema) -> bool:
     if one == other and isinstance(one, bool) is isinstance(other, bool):
         return True
     amounts = (str, int, float)
-    is_amount = isinstance(one, amounts) and isinstance(other, amounts) and node.get("pattern") == QUANTITY
+    is_amount = isinstance(one, amounts) and isinstance(other, amounts) and node.get("pattern") in QUANTITIES
     return is_amount and normalize_quantity(one) == normalize_quantity(other)
