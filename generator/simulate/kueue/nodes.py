@@ -97,8 +97,8 @@ def _amounts(podsets: Iterable[PodSet]) -> list[tuple[int, Requests]]:
 def list_reachable(flavor: Flavor, podsets: Sequence[PodSet]) -> list[Flavor]:
     """Return the flavor, and the other flavors on whose nodes some of its pods can run.
 
-    Kueue adds the node labels and the tolerations of the flavor to the pods. So the pods can also run on nodes of another
-    flavor that has these labels, and whose taints they tolerate.
+    Kueue adds the node labels and the tolerations of the flavor to the pods. So the pods can also run on nodes of
+    another flavor that has these labels, and whose taints they tolerate.
     """
     others = (replace(other, tolerations=flavor.tolerations) for other in flavor.neighbors)
     return [flavor, *(other for other in others if not all(explain_flavor_mismatch(pods, other) for pods in podsets))]
