@@ -13,9 +13,9 @@ from generator.schemas.catalog import Catalog
 
 TRAINER = "trainer.kubeflow.org/v1alpha1"
 _PLACES = ("trainer", "trainer", "pod", "pod", "pod", "pod", "labels", "annotations", "spec")
-"""Where a job sets a random field: `pod`, `labels` and `annotations` are of a patch of its pods."""
+"""The places of a random field: `pod`, `labels` and `annotations` are of a patch of its pods."""
 _CHANGES = (1, 1, 1, 2)
-"""How many random fields a job gets."""
+"""The numbers of random fields of a job."""
 _WORDS: Mapping[str, tuple[Any, ...]] = {
     "name": (*["node"] * 6, "data", "side", "A", "A=B", "", "x" * 70, "node.1"),
     "image": ("registry.example.com/mpi:1", "", " a", "a"),

@@ -82,12 +82,12 @@ def find_missing_room(flavor: Flavor, podsets: Sequence[PodSet]) -> NoRoom | Non
     """
     flavors = list_reachable(flavor, podsets)
     for _, group in group_podsets(podsets):
-        singles = [limit_to_one_node(each, group) for each in flavors]
+        singles = [limit_to_one_node(item, group) for item in flavors]
         if singles[0] is not flavor and not any(has_room([single], _amounts(group)) for single in singles):
             return NoRoom(flavor.name, 1, is_one=True)
     if has_room(flavors, _amounts(podsets)):
         return None
-    return NoRoom(flavor.name, sum(each.nodes or 0 for each in flavors), is_one=False)
+    return NoRoom(flavor.name, sum(item.nodes or 0 for item in flavors), is_one=False)
 
 
 def _amounts(podsets: Iterable[PodSet]) -> list[tuple[int, Requests]]:
