@@ -120,7 +120,7 @@ def _missing_of_generators(wiring: Wiring) -> Iterator[Breach]:
             yield Breach(
                 place,
                 f"`{text}` matches no {'folder' if is_folder else 'file'} of the repository",
-                "the ApplicationSet creates no Application for this pattern, and deletes the Applications of an earlier match",
+                "the ApplicationSet creates no Application for this pattern, and deletes its earlier Applications",
                 "correct the pattern, or add the folder" if is_folder else "correct the pattern, or add the file",
                 owner,
                 value=text,
