@@ -11,7 +11,7 @@ from typing import Any
 from generator.config.policy_cases import load_cases
 from generator.documents.load import load
 from generator.documents.scalars import int64
-from generator.facts.names import MANAGED_BY, OWNER, PARAMETER, PART_OF, QUEUE_NAME, TENANT_LABEL
+from generator.facts.names import MANAGED_BY, OWNER, PARAMETER, PART_OF, PRIORITY_CLASS, QUEUE_NAME, TENANT_LABEL
 from generator.manifests import Body, Manifest
 from generator.objects.fields import mapping
 from generator.simulate.policies.cases import Case
@@ -30,6 +30,8 @@ The first entry of the parameter replaces the placeholder: `nvidia.com/gpu=4,…
 """
 _VARIABLE = "VARIABLE"
 """Placeholder for the first environment variable by which a runtime binds its ranks to a fabric."""
+_VOLUME = "VOLUME"
+"""Placeholder for the first volume of a runtime."""
 
 
 def own_cases(manifests: Iterable[Manifest]) -> list[Case]:
@@ -109,13 +111,14 @@ def _filled(case: Body, home: Manifest) -> Body:
     text = json.dumps(case)
     for word, parameter, usual in _WORDS:
         text = text.replace(word, _parameter(home, parameter).partition(",")[0].partition("=")[0] or usual)
-    text = text.replace(_VARIABLE, _parameter(home, "fabric-variables").partition(",")[0].partition("=")[2])
+    for word, parameter in ((_VARIABLE, "fabric-variables"), (_VOLUME, "volumes")):
+        text = text.replace(word, _parameter(home, parameter).partition(",")[0].partition("=")[2])
     filled: Body = json.loads(text)
     return filled
 
 
 def _bases(bases: Mapping[str, Body], home: Manifest, platform: str) -> Body:
-    """Return the base objects of the test cases, and four TrainJobs for the namespace `home`.
+    """Return the base objects of the test cases, and five TrainJobs for the namespace `home`.
 
     Bases with `metadata.labels` get the labels of generated objects in place of their own labels.
     """
@@ -131,6 +134,7 @@ def _bases(bases: Mapping[str, Body], home: Manifest, platform: str) -> Body:
         "counted": _counted_job(home),
         "wired": _job(home, "fabrics"),
         "led": _job(home, "fabric-variables"),
+        "mounted": _job(home, "volumes"),
     }
     return {**_filled(marked, home), **jobs}
 
@@ -160,6 +164,8 @@ def _job(home: Manifest, listed: str) -> Body:
     kind, _, name = _parameter(home, listed).partition(",")[0].partition("=")[0].partition("/")
     required = (label.partition("=") for label in _parameter(home, "labels").split(",") if label)
     labels = {key: value or "case" for key, _, value in required}
+    if _parameter(home, "priority-required"):
+        labels[PRIORITY_CLASS] = _parameter(home, "priorities").partition(",")[0]
     end = _parameter(home, "seconds-per-job")
     return {
         "apiVersion": "trainer.kubeflow.org/v1alpha1",

@@ -118,7 +118,7 @@ _FULL_POD: Body = {
 
 
 def _two_full_patches() -> Body:
-    """Return two patches with different volumes, the most volumes that the schema of a TrainJob allows in a pod."""
+    """Return two patches with 128 different volumes each, the most that the schema of a TrainJob allows in a pod."""
     full, other = _patches(_FULL_POD, patches=2)["runtimePatches"]
     volumes = [{"name": f"other-{number}", "emptyDir": {"sizeLimit": "1Mi"}} for number in range(128)]
     job = {"name": "node", "template": {"spec": {"template": {"spec": {"volumes": volumes}}}}}

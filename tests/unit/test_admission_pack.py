@@ -13,6 +13,7 @@ from generator.config.release_cases import own_cases
 from generator.errors import ConfigError
 from generator.facts.table import read_table
 from generator.manifests import Body, Manifest
+from generator.policies.admission.parameters import add_parameters_of_tree
 from generator.schemas.catalog import Catalog
 from generator.simulate.policies.cases import Case, compute_coverage, run_case
 from generator.simulate.policies.policy import PolicyCluster
@@ -233,3 +234,20 @@ def test_the_rule_patches_lists_all_fields_of_trainjobs_but_claims(version: str)
 def _resolved(part: Body, schema: Body) -> Body:
     """Return the definition that a part of a schema refers to."""
     return schema["definitions"][part["$ref"].rpartition("/")[2]] if "$ref" in part else part
+
+
+def test_a_job_cannot_have_the_name_of_a_service_of_the_release() -> None:
+    platform = Platform.model_validate(small_platform())
+    team = platform.tenants[0].name
+    service = Manifest(
+        {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "mlflow", "namespace": team}}, f"{team}/mlflow.yaml"
+    )
+    tree = add_parameters_of_tree([*pipeline.render(platform, App(platform)), service])
+    cases = own_cases(tree)
+    world = PolicyCluster([*tree, *cases[0].given], Catalog.bundled())
+    case = next(case for case in cases if case.name == "a valid job" and case.namespace == team)
+    assert case.object
+    named = {**case.object, "metadata": {**case.object["metadata"], "name": "mlflow"}}
+    messages = [each.message for each in run_case(replace(case, object=named), world).decisions if not each.holds]
+    assert len(messages) == 1
+    assert "the name mlflow can belong to a Service" in messages[0]

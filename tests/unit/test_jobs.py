@@ -353,6 +353,19 @@ def test_a_job_has_the_required_labels() -> None:
     assert new_job(Platform.model_validate(data), Request(runtime, tenant)).body
 
 
+def test_a_priority_that_names_other_teams_is_rejected() -> None:
+    data = small_platform()
+    rows = [{"name": "urgent", "value": 1, "description": "An incident.", "tenants": [data["tenants"][1]["name"]]}]
+    data["queues"] = {"priorities": [*rows, {"name": "sweep", "value": -1, "description": "A sweep."}]}
+    platform = Platform.model_validate(data)
+    team = platform.tenants[0].name
+    with pytest.raises(JobError, match="cannot use the priority `urgent`"):
+        new_job(platform, Request(platform.runtimes[0].name, team, priority="urgent"))
+    with pytest.raises(JobError, match="may use only priorities below 0"):
+        new_job(platform, Request(platform.runtimes[0].name, team))
+    assert new_job(platform, Request(platform.runtimes[0].name, team, priority="sweep")).body
+
+
 def test_a_priority_of_another_team_is_rejected() -> None:
     data = small_platform()
     data["tenants"][0]["priorities"] = ["research"]
