@@ -28,6 +28,7 @@ from yaml.events import (
 )
 
 from generator.documents.block import read_block
+from generator.documents.conflicts import explain_by_marker, reject_conflict
 from generator.documents.messages import format_value
 from generator.documents.scalars import Resolver, Scalar
 from generator.errors import DocumentError, Problem
@@ -64,18 +65,22 @@ def load(text: str | bytes) -> Iterator[Document]:
 
     Raises:
         DocumentError: the text is not YAML that Kubernetes clients accept, or it is too large or too deep (MAX_NODES,
-            MAX_DEPTH). The error has the line and column.
+            MAX_DEPTH), or it has conflict markers of Git. The error has the line and column.
     """
     raw = text if isinstance(text, bytes) else text.encode(errors="surrogatepass")
     blocks = read_block(raw)
     if blocks is not None:
         yield from (Document(data, index, line) for index, (data, line) in enumerate(blocks))
         return
+    reject_conflict(raw)
     document = read_json(raw)
     if document is not None:
         yield document
         return
-    yield from read_events(raw)
+    try:
+        yield from read_events(raw)
+    except DocumentError as error:
+        raise explain_by_marker(error, raw) from None
 
 
 def load_file(text: str | bytes, file: object) -> list[Document]:
