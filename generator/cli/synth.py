@@ -77,6 +77,8 @@ def _lines(done: Synthesis) -> Iterator[str]:
 
 
 def _lines_of(release: Rendered, findings: str) -> Iterator[str]:
+    from generator.release import next_version
+
     platform, written = release.platform, release.written
     name = f"{platform.platform} {platform.release}"
     counts = [counted(release.checked.objects, "object"), *filter(None, [findings])]
@@ -86,6 +88,12 @@ def _lines_of(release: Rendered, findings: str) -> Iterator[str]:
     yield f"{name}: {', '.join([written.status, *counts])}"
     yield f"  {_parts(release)}"
     yield f"  {written.folder}{_changes(written)}"
+    if written.merged:
+        yield f"  replaces the merge of two releases; run `git add {written.folder}` to resolve its conflicts"
+    if written.repeats:
+        raised = next_version(platform.release)
+        both = f"both sides of the merge have release {platform.release}"
+        yield f"  {both}: set `release: {raised}`, and run `mpigen synth` again"
     if written.earlier:
         yield f"  replaced the version folders of the earlier layout: {', '.join(written.earlier)}"
     if platform.gitops:

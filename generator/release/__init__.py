@@ -5,8 +5,9 @@
     output/<platform>/CHANGES.md    the plans of the releases, if the user writes them; the lock does not list it
 
 `write` reads the folder (`folder`), compares it with the content to write (`lock`), stops if files or edits of the user
-would be lost, prepares the new folder beside the old one and exchanges them (`exchange`). `history` reads the release
-that a new one replaces, from a Git revision (`git`) or from disk. `archive` packs a release into one file.
+would be lost, prepares the new folder beside the old one and exchanges them (`exchange`). `merged` recognizes the
+files that Git merged from two releases. `history` reads the release that a new one replaces, from a Git revision
+(`git`) or from disk. `archive` packs a release into one file.
 """
 
 from generator.release.archive import Packed, pack
@@ -19,6 +20,7 @@ from generator.release.history import (
     find_tagged,
     find_unraised,
     is_tag,
+    next_version,
     read_manifest_texts,
     read_others,
     read_update,
@@ -42,6 +44,7 @@ __all__ = [
     "find_unraised",
     "has_section",
     "is_tag",
+    "next_version",
     "pack",
     "read_manifest_texts",
     "read_others",

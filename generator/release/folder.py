@@ -14,11 +14,12 @@ from io import BufferedReader
 from pathlib import Path
 
 from generator.documents.files import MAX_FILE
-from generator.errors import Problem
+from generator.errors import OutputError, Problem
 from generator.facts.names import ARGOCD_FOLDER
 from generator.release.exchange import parent_folders
-from generator.release.lock import LOCK, Lock, digest
+from generator.release.lock import LOCK, Lock, digest, read_lock
 
+EDITED = "was edited by hand"
 _PUT_BACK = "restore the file (`git checkout`) and make the change in the platform file, or pass --discard-edits"
 
 
@@ -91,34 +92,13 @@ def read_folder(path: Path) -> Folder:
     try:
         folder = but(folder, earlier=_read_earlier_locks(path, digests))
         return _with_edits(_with_lock(folder) if LOCK in files else folder)
-    except _LockError as error:
-        broken = Problem(f"cannot be read: {error}", "restore the file (`git checkout`)", str(path / error.name))
-        return but(folder, lock_data=read_file(path, LOCK) if LOCK in files else b"", unlocked=(broken,))
-
-
-class _LockError(Exception):
-    """The error for an invalid release.json."""
-
-    def __init__(self, name: str, reason: str) -> None:
-        super().__init__(reason)
-        self.name = name
-
-
-def _read_lock(path: Path, name: str) -> tuple[Lock, bytes]:
-    data = read_file(path, name)
-    try:
-        return Lock.decode(data), data
-    except ValueError as error:
-        raise _LockError(name, str(error)) from None
+    except OutputError as error:
+        return but(folder, lock_data=read_file(path, LOCK) if LOCK in files else b"", unlocked=error.problems)
 
 
 def _with_lock(folder: Folder) -> Folder:
-    lock, data = _read_lock(folder.path, LOCK)
-    try:
-        lock.encode()
-    except ValueError as error:  # a surrogate
-        raise _LockError(LOCK, str(error)) from None
-    return but(folder, lock=lock, lock_data=data)
+    data = read_file(folder.path, LOCK)
+    return but(folder, lock=read_lock(data, str(folder.path / LOCK)), lock_data=data)
 
 
 def _with_edits(folder: Folder) -> Folder:
@@ -134,7 +114,9 @@ def _with_edits(folder: Folder) -> Folder:
     if folder.lock:
         actual[LOCK], expected[LOCK] = digest(folder.lock_data), digest(folder.lock.encode())
     edited = sorted(name for name, data in expected.items() if actual.get(name) != data)
-    return but(folder, edits={name: _edit(path, name, expected[name], exists=name in actual) for name in edited})
+    return but(
+        folder, edits={name: describe_edit(path, name, expected[name], exists=name in actual) for name in edited}
+    )
 
 
 _EARLIER_LOCK = re.compile(rf"(?P<version>[0-9]+\.[0-9]+\.[0-9]+[^/]*)/{re.escape(LOCK)}|{ARGOCD_FOLDER}/pointer\.lock")
@@ -148,7 +130,8 @@ def _read_earlier_locks(path: Path, digests: Mapping[str, str]) -> dict[str, str
     listed: dict[str, str] = {}
     for name in digests:
         if match := _EARLIER_LOCK.fullmatch(name):
-            lock, data = _read_lock(path, name)
+            data = read_file(path, name)
+            lock = read_lock(data, str(path / name))
             if lock.platform == path.name and match["version"] in (None, lock.version):
                 files = {f"{name.partition('/')[0]}/{file}": expected for file, expected in lock.files.items()}
                 listed |= {name: digest(data), **files}
@@ -204,7 +187,15 @@ def _opened(folder: Path, name: str) -> BufferedReader:
     return file
 
 
-def _edit(folder: Path, name: str, expected: str, *, exists: bool) -> Problem:
+def describe_edit(folder: Path, name: str, expected: str, *, exists: bool) -> Problem:
+    """Return the problem of a generated file that differs from a lock.
+
+    Args:
+        folder: the folder of the release.
+        name: the path of the file in the folder.
+        expected: its digest in the lock.
+        exists: False if the file is missing.
+    """
     file = str(folder / name)
     if not exists:
         return Problem("was deleted by hand", _PUT_BACK, file)
@@ -212,7 +203,7 @@ def _edit(folder: Path, name: str, expected: str, *, exists: bool) -> Problem:
         return Problem(
             "has CRLF line ends", "set `-text` for the output folder in .gitattributes and check it out again", file
         )
-    return Problem("was edited by hand", _PUT_BACK, file)
+    return Problem(EDITED, _PUT_BACK, file)
 
 
 def _odd(path: Path) -> Problem:

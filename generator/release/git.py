@@ -7,6 +7,7 @@ missing objects. So a hostile repository runs no program.
 from __future__ import annotations
 
 import subprocess
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from generator.errors import ConfigError, Problem
 _PROTOCOLS = ("", ".ext", ".file", ".git", ".http", ".https", ".ssh")
 _SETTINGS = ("core.fsmonitor=false", *(f"protocol{name}.allow=never" for name in _PROTOCOLS))
 _MISSING = -1
+_SIDES = ("ours", "theirs", "union")
 _REGULAR = ("100644", "100755")  # modes of regular files; links and submodules have others
 
 
@@ -75,11 +77,15 @@ class Repository:
         Raises:
             ConfigError: the revision does not exist, or has no common commit with HEAD.
         """
-        ran = self._run(["merge-base", self.require_commit(revision, option), "HEAD"])
-        if ran.returncode:
-            message = f"`{revision}` and HEAD have no common commit"
-            raise ConfigError((Problem(message, "fetch more history, or name another revision", path=option),))
-        return ran.stdout.decode().strip()
+        if commit := self.common_ancestor(self.require_commit(revision, option), "HEAD"):
+            return commit
+        message = f"`{revision}` and HEAD have no common commit"
+        raise ConfigError((Problem(message, "fetch more history, or name another revision", path=option),))
+
+    def common_ancestor(self, commit: str, other: str) -> str:
+        """Return the id of the best common ancestor of two commits; empty if there is none."""
+        ran = self._run(["merge-base", commit, other])
+        return "" if ran.returncode else ran.stdout.decode().strip()
 
     def files(self, commit: str, path: str) -> dict[str, Blob]:
         """Return the regular files of a commit at or below a path.
@@ -106,6 +112,52 @@ class Repository:
                     identifier, int(size) if size.isdecimal() else _MISSING
                 )
         return files
+
+    def parents(self, commit: str) -> list[str]:
+        """Return the ids of the parents of a commit: two or more of a merge, and none of a first commit."""
+        return self._read(["rev-list", "--no-walk", "--parents", commit]).decode().split()[1:]
+
+    def unmerged(self, path: str) -> dict[int, dict[str, Blob]]:
+        """Return the files at or below a path that Git could not merge, as the index lists them.
+
+        Args:
+            path: a file or folder, relative to the top folder; empty for the top folder.
+
+        Returns:
+            Stage → path relative to `path` → file. Stage 1 is the common ancestor, 2 is `ours`, and 3 is `theirs`.
+        """
+        stages: dict[int, dict[str, Blob]] = {1: {}, 2: {}, 3: {}}
+        within = [f":(literal){path}"] if path else []
+        for row in self._read(["ls-files", "--unmerged", "-z", "--", *within]).split(b"\0")[:-1]:
+            fields, _, name = row.partition(b"\t")
+            mode, identifier, stage = fields.decode().split()
+            if mode in _REGULAR:
+                relative = name.decode(errors="surrogateescape").removeprefix(f"{path}/" if path else "")
+                stages[int(stage)][relative] = Blob(identifier, self._size(identifier))
+        return stages
+
+    def _size(self, identifier: str) -> int:
+        ran = self._run(["cat-file", "-s", identifier])
+        return _MISSING if ran.returncode else int(ran.stdout)
+
+    def merge_texts(self, base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, ...]:
+        """Merge the changes of two texts, and resolve conflicts by the lines of one side, or of both sides.
+
+        Args:
+            base: the text before both changes.
+            ours: the text of the first side.
+            theirs: the text of the second side.
+
+        Returns:
+            The merge with the lines of the first side in each conflict, of the second side, and of both sides. Without
+            a conflict, all are equal. Empty if a text is binary.
+        """
+        with tempfile.TemporaryDirectory() as folder:
+            files = {name: Path(folder, name) for name in ("ours", "base", "theirs")}
+            for file, text in zip(files.values(), (ours, base, theirs), strict=True):
+                file.write_bytes(text)
+            merges = [self._run(["merge-file", "-p", f"--{side}", *map(str, files.values())]) for side in _SIDES]
+        return () if any(ran.returncode for ran in merges) else tuple(ran.stdout for ran in merges)
 
     def read(self, blobs: Iterable[Blob]) -> Iterator[bytes]:
         """Yield the content of files.

@@ -12,6 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
 from generator.checks.files import SUFFIXES, manifest_files
+from generator.documents.conflicts import read_sides
 from generator.documents.files import read_file as read_document
 from generator.errors import ConfigError, OutputError, Problem
 from generator.facts.names import SELECTS_REVISION
@@ -19,7 +20,7 @@ from generator.manifests import Manifest, read
 from generator.release.exchange import report_os_errors
 from generator.release.folder import Folder, read_file, read_folder
 from generator.release.git import Repository
-from generator.release.lock import LOCK, Lock, Release
+from generator.release.lock import LOCK, Lock, Release, read_lock
 
 HEAD = "HEAD"
 _HIDDEN = re.compile(r"/\.")
@@ -122,8 +123,8 @@ def _read_folder(home: Path, prefix: str) -> Tree | None:
     with report_os_errors(home):
         if not (home / LOCK).exists():
             return None
-        lock = _decode(read_file(home, LOCK), str(home / LOCK))
-        files = {path: read_file(home, path) for path in lock.files if (home / path).exists()}
+        lock = read_lock(_own_side(read_file(home, LOCK)), str(home / LOCK))
+        files = {path: _own_side(read_file(home, path)) for path in lock.files if (home / path).exists()}
     others = _without(_find_files(home) or {}, lock)
     return Tree(prefix, lock, files, {path: read_document(file) for path, file in others.items()})
 
@@ -135,11 +136,20 @@ def _read_revision(repository: Repository, commit: str, revision: str, home: Pat
     if LOCK not in blobs:
         return None
     (data,) = repository.read([blobs[LOCK]])
-    lock = _decode(data, prefix + LOCK)
+    lock = read_lock(_own_side(data), prefix + LOCK)
     listed = [path for path in lock.files if path in blobs]
     others = [path for path in sorted(_without(blobs, lock)) if _is_manifest_file(path)]
     contents = dict(zip([*listed, *others], repository.read(blobs[path] for path in [*listed, *others]), strict=True))
-    return Tree(prefix, lock, {path: contents[path] for path in listed}, {path: contents[path] for path in others})
+    files = {path: _own_side(contents[path]) for path in listed}
+    return Tree(prefix, lock, files, {path: contents[path] for path in others})
+
+
+def _own_side(data: bytes) -> bytes:
+    """Return the text of a file with the first side of each conflict, because a conflict can be committed by mistake.
+
+    No engine applies a file with conflict markers, so the cluster keeps the objects before the merge.
+    """
+    return (read_sides(data) or (data,))[0]
 
 
 def _without(files: Mapping[str, _Content], lock: Lock) -> dict[str, _Content]:
@@ -149,13 +159,6 @@ def _without(files: Mapping[str, _Content], lock: Lock) -> dict[str, _Content]:
 
 def _is_manifest_file(path: str) -> bool:
     return path.endswith(SUFFIXES) and not _HIDDEN.search(f"/{path}")
-
-
-def _decode(data: bytes, name: str) -> Lock:
-    try:
-        return Lock.decode(data)
-    except ValueError as error:
-        raise OutputError((Problem(f"cannot be read: {error}", "restore the file (`git checkout`)", name),)) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +206,7 @@ def read_update(home: Path, against: str = "") -> Update:
     if LOCK not in before and after and LOCK in after:
         before, place = _read_predecessor(after, home, against, "--against") or (before, place)
     if after is None and LOCK in before:
-        return Update([*_read_objects(before, {})], [], _decode(before[LOCK], f"{place}/{LOCK}"), place)
+        return Update([*_read_objects(before, {})], [], read_lock(before[LOCK], f"{place}/{LOCK}"), place)
     if after is None or LOCK not in after:
         fix = "name a platform file, or the folder of a release, which has a `release.json`"
         raise OutputError((Problem("is not the folder of a release", fix, str(home)),))
@@ -215,7 +218,7 @@ def _find_successor(home: Path) -> Path | None:
     """Return the folder beside a missing one whose platform has the missing folder as its earlier name."""
     locks = sorted(home.parent.glob(f"*/{LOCK}"))
     return next(
-        (lock.parent for lock in locks if _decode(read_document(lock), str(lock)).predecessor == home.name), None
+        (lock.parent for lock in locks if read_lock(read_document(lock), str(lock)).predecessor == home.name), None
     )
 
 
@@ -223,7 +226,7 @@ def _read_predecessor(
     after: Mapping[str, bytes], home: Path, revision: str, option: str
 ) -> tuple[dict[str, bytes], str] | None:
     """Return the files and the place of a renamed platform in a revision that has only its earlier name; else None."""
-    predecessor = _decode(after[LOCK], f"{home}/{LOCK}").predecessor
+    predecessor = read_lock(after[LOCK], f"{home}/{LOCK}").predecessor
     if not predecessor or Path(revision).is_dir():
         return None
     before, place = _read_committed(home.with_name(predecessor), revision, option)
@@ -284,7 +287,7 @@ def _read_both(before: Mapping[str, bytes], after: Mapping[str, bytes], place: s
     """Return the update from the files before to the files after, which have a lock."""
     known: dict[tuple[str, bytes], list[Manifest]] = {}
     old, new = ([*_read_objects(files, known)] for files in (before, after))
-    return Update(old, new, _decode(after[LOCK], f"{home}/{LOCK}"), place)
+    return Update(old, new, read_lock(after[LOCK], f"{home}/{LOCK}"), place)
 
 
 def read_others(home: Path) -> list[Manifest]:
@@ -346,7 +349,7 @@ def _read_objects(files: Mapping[str, bytes], known: dict[tuple[str, bytes], lis
                 known[path, text] = list(read(text, path))
             yield from known[path, text]
     if LOCK in files:
-        yield _decode(files[LOCK], LOCK).manifest
+        yield read_lock(files[LOCK], LOCK).manifest
 
 
 def read_manifest_texts(revision: str, paths: Sequence[Path], option: str = "--since") -> dict[str, bytes]:

@@ -7,8 +7,10 @@ import json
 import re
 import unicodedata
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from generator.documents.conflicts import reject_conflict
+from generator.errors import DocumentError, OutputError, Problem
 from generator.facts.names import SELECTS_REVISION
 from generator.manifests import Manifest
 from generator.release.exchange import parent_folders
@@ -148,6 +150,23 @@ class Lock:
             raise ValueError("a field is not a string")
         spell_paths(lock.files)
         return lock
+
+
+def read_lock(data: bytes, file: str) -> Lock:
+    """Read a lock.
+
+    Raises:
+        OutputError: the bytes are not a lock, such as a lock with conflict markers of Git; with the file.
+    """
+    try:
+        reject_conflict(data)
+        lock = Lock.decode(data)
+        lock.encode()  # fails for a surrogate
+    except DocumentError as error:
+        raise OutputError(tuple(replace(problem, file=file) for problem in error.problems)) from None
+    except ValueError as error:
+        raise OutputError((Problem(f"cannot be read: {error}", "restore the file (`git checkout`)", file),)) from None
+    return lock
 
 
 def lock_and_files(release: Release) -> tuple[Lock, dict[str, bytes]]:

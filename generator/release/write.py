@@ -3,25 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from generator.errors import OutputError, Problem
+from generator.errors import ConfigError, OutputError, Problem
 from generator.release.changes import CHANGES
 from generator.release.exchange import carry_over, exchange, lock_folder, report_os_errors, stage, write_files
 from generator.release.folder import Folder, read_file, read_folder
 from generator.release.lock import LOCK, Lock, Release, find_clash, lock_and_files, spell_paths
+from generator.release.merged import Merge, explain
+
+_MERGED = f"is from a merge of two releases, and {LOCK} does not list it"
+_RENDER = "run `mpigen synth` with the platform file, and commit the result"
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A folder on disk, and the lock and the files to write into it."""
+    """A folder on disk, and the lock and the files to write into it.
+
+    Attributes:
+        on_disk: the folder.
+        lock: the lock to write.
+        files: path → content of each file to write.
+        merge: the merge in Git from which files of the folder are; None if there is none.
+    """
 
     on_disk: Folder
     lock: Lock
     files: dict[str, bytes]
+    merge: Merge | None = None
 
     @property
     def is_done(self) -> bool:
@@ -42,7 +54,12 @@ class Plan:
     def losses(self, *, discard_edits: bool) -> Iterator[Problem]:
         """Yield the problems for which mpigen must not change the folder: the change would lose files or edits."""
         folder, spelled = self.on_disk, spell_paths(self.files)
-        yield from (*folder.odd, *folder.unlocked, *(() if discard_edits else folder.edits.values()))
+        edits = (
+            problem
+            for path, problem in folder.edits.items()
+            if folder.digests.get(path) != self.lock.files.get(path, "")
+        )
+        yield from (*folder.odd, *folder.unlocked, *(() if discard_edits else edits))
         if folder.unlocked:  # without a lock, every file looks like a file of the user
             return
         if folder.lock and folder.lock.platform != self.lock.platform:
@@ -84,6 +101,8 @@ class Plan:
             removed=tuple(sorted(old.keys() - new.keys())),
             kept=tuple(path for path in self.kept if path != CHANGES),
             earlier=tuple(sorted({path.partition("/")[0] for path in folder.earlier if path.endswith(f"/{LOCK}")})),
+            merged=self.merge is not None,
+            repeats=self.merge is not None and self.merge.repeats(self.lock.version),
         )
 
 
@@ -101,6 +120,8 @@ class Written:
         removed: generated files that no longer exist.
         kept: files that mpigen did not generate, which stay unchanged. This list omits CHANGES.md.
         earlier: the folders of older releases that were removed; the earlier layout had a folder for each version.
+        merged: True if files of the folder were from a merge in Git, which the lock did not list.
+        repeats: True if both sides of this merge introduced the version of the release, each for its own files.
     """
 
     folder: Path
@@ -112,6 +133,8 @@ class Written:
     removed: tuple[str, ...]
     kept: tuple[str, ...]
     earlier: tuple[str, ...]
+    merged: bool = False
+    repeats: bool = False
 
 
 def write(release: Release, root: Path, *, discard_edits: bool = False) -> Written:
@@ -151,7 +174,8 @@ def write_all(releases: Sequence[Release], root: Path, *, discard_edits: bool = 
         plans = []
         for home, lock, files in contents:
             with report_os_errors(home):
-                plans.append(Plan(read_folder(home), lock, files))
+                folder, merge = explain(read_folder(home))
+                plans.append(Plan(folder, lock, files, merge))
         if problems := [problem for plan in plans for problem in plan.losses(discard_edits=discard_edits)]:
             raise OutputError(tuple(problems))
         prepared = []
@@ -184,7 +208,14 @@ def verify(folder: Path) -> list[Problem]:
     if release.earlier:
         message = "holds releases of the earlier layout, a folder for each version"
         return [Problem(message, "run `mpigen synth`, which replaces them by one tree", str(folder))]
-    stray = f"is not listed in {LOCK}, so mpigen did not generate it"
-    fix = "move the file out of the release"
-    strays = [Problem(stray, fix, file=str(folder / path)) for path in release.kept if path != CHANGES]
-    return [*release.odd, *release.unlocked, *release.edits.values(), *(strays if release.lock else [])]
+    explained = release
+    with suppress(ConfigError):  # without git, every difference is an edit
+        explained, _ = explain(release)
+    altered = [*release.edits.values()]
+    if release.lock:
+        stray = f"is not listed in {LOCK}, so mpigen did not generate it"
+        fix = "move the file out of the release"
+        altered += [Problem(stray, fix, str(folder / path)) for path in release.kept if path != CHANGES]
+    real = {str(folder / path) for path in (*explained.edits, *explained.kept)}
+    merged = (item if item.file in real else replace(item, message=_MERGED, fix=_RENDER) for item in altered)
+    return [*release.odd, *release.unlocked, *merged]
