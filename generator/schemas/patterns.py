@@ -68,7 +68,10 @@ NO_STEP_UP = rf"^{_FIRST_SEGMENT}?(/{_FIRST_SEGMENT}?)*$"
 RELATIVE = rf"^({_FIRST_SEGMENT}(/{_FIRST_SEGMENT}?)*)?$"
 FILE = rf"^{_SEGMENT_OF_FILE}(/{_FIRST_SEGMENT}?)*$"
 ABSOLUTE = "^/"
-ISCSI_NAME = "^(iqn|eui|naa)"
+ISCSI_NAME = r"^(iqn(.*iqn)?\.[0-9]{4}-[0-9]{2}\.[-.A-Za-z0-9]+:[^,;*&$|\s]+|eui.[A-Za-z0-9]{16}|naa.[A-Za-z0-9]{32})$"
+NO_SLASH = "^[^/]*$"
+# Go compares in lower case the part before the first slash.
+OF_KUBERNETES = r"^([^/]*\.)?([kK][uU][bB][eE][rR][nN][eE][tT][eE][sS]|[kK]8[sS])\.[iI][oO](/|$)"
 VARIABLE_OF_POD = (
     r"^(metadata\.(name|namespace|uid)|spec\.(nodeName|host|serviceAccountName)|status\.(hostIPs?|podIPs?)"
     rf"|{_KEYED})$"
@@ -126,7 +129,10 @@ MEANINGS = {
     HOSTS_AND_PORTS: "a list of `host:port`, separated by commas",
     WINDOWS_USER: "a user of Windows, such as `ContainerUser` or `DOMAIN\\user`",
     WINDOWS_USER_LENGTH: "a user of at most 104 characters, after a domain of at most 255",
-    ISCSI_NAME: "a name that starts with `iqn`, `eui` or `naa`",
+    ISCSI_NAME: (
+        "an iSCSI name such as `iqn.2001-04.com.example:disk1`, or `eui.` with 16, or `naa.` with 32 letters and digits"
+    ),
+    NO_SLASH: "a name without `/`",
     VARIABLE_OF_POD: "a field of the pod that a variable can have, such as metadata.name or metadata.labels['app']",
     FILE_OF_POD: "a field of the pod that a file can have, such as metadata.labels",
     AMOUNT_OF_CONTAINER: "a resource of a container, such as limits.cpu or requests.memory",

@@ -76,6 +76,7 @@ def _build(program: Program, binary: Path) -> None:
         _rewrite(program, scratch)
         linked = " ".join(["-s", "-w", *(f"-X {name}={value}" for name, value in program.linked.items())])
         options = ["-mod=readonly", "-trimpath", "-buildvcs=false", f"-ldflags={linked}"]
+        options += ["-cover", f"-coverpkg={','.join((program.package, *program.covered))}"] if program.covered else []
         run_go(["build", *options, "-o", str(fresh), program.package], scratch)
         fresh.replace(binary)
 
@@ -102,6 +103,7 @@ def _content(program: Program) -> str:
     for file in _inputs(program):
         digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
     rest = [program.package, dict(program.linked), dict(program.rewritten), platform.system(), platform.machine()]
+    rest += [program.covered] if program.covered else []
     digest.update(json.dumps(rest).encode())
     return digest.hexdigest()[:16]
 

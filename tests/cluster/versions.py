@@ -30,6 +30,7 @@ class Program:
         configuration: the file in the module with the settings that upstream ships.
         certificates: the part of those settings that lets the controller make its own certificates.
         options: further arguments.
+        covered: the Go packages whose coverage the program records, in the folder of the variable GOCOVERDIR.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Program:
     configuration: str = ""
     certificates: str = ""
     options: tuple[str, ...] = ()
+    covered: tuple[str, ...] = ()
 
     @property
     def folder(self) -> Path:

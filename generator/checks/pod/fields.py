@@ -81,7 +81,7 @@ def _is_of_pod(template: PodTemplate, violation: Violation) -> bool:
 
     The field must be known, no other check may report the violation, and no TrainJob may set the field later.
     """
-    if violation.path[-1:] == ("restartPolicy",) and violation.value in ("Always", _DEFAULT_POLICY):
+    if violation.path[-2:] == ("spec", "restartPolicy") and violation.value in ("Always", _DEFAULT_POLICY):
         return False  # pod/restart-policy
     if "completions" in (violation.expected, *violation.path[-1:]) and violation.keyword in ("required", "type"):
         return False  # workload/job

@@ -163,7 +163,7 @@ def _is_rejected_as_fraction(name: str, text: str) -> bool:
 
 def _of_pods(template: PodTemplate, path: Path, body: Mapping[str, object]) -> Iterator[Breach]:
     """Yield the breaches of `resources` of a whole pod."""
-    if body.get("claims"):
+    if body.get("claims") is not None:
         message = "`claims` is set in `resources` of the whole pod, but only containers have this field"
         yield report(template, (*path, "claims"), message, "move the claims to the resources of a container")
     limits, requests = _amounts(body.get("limits")), _amounts(body.get("requests"))

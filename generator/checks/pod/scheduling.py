@@ -14,6 +14,7 @@ from generator.documents.messages import format_value
 from generator.facts.names import CONTROLLER_UID, JOB_NAME_LABELS, POD_SECCOMP
 from generator.objects.fields import indexed_mappings, items, mapping, mappings, string_map, strings
 from generator.objects.pods import RUNTIMES, PodTemplate
+from generator.schemas.patterns import KEY, VALUE
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -28,8 +29,11 @@ _DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 _COST = re.compile("0|[1-9][0-9]{0,9}|-[0-9]{1,20}")
 _MIRROR = "kubernetes.io/config.mirror"
 _TOLERATIONS = "scheduler.alpha.kubernetes.io/tolerations"
+_EFFECTS = ("NoExecute", "NoSchedule", "PreferNoSchedule")
+_KEY, _VALUE = re.compile(KEY), re.compile(VALUE)
 _SECCOMP_OF = "container.seccomp.security.alpha.kubernetes.io/"
 _APP_ARMOR_OF = "container.apparmor.security.beta.kubernetes.io/"
+_LONGEST_PROFILE = 4095
 _PROFILES = {"RuntimeDefault": ("runtime/default", "docker/default"), "Unconfined": ("unconfined",)}
 
 
@@ -123,8 +127,9 @@ def annotation(pods: Pods) -> Iterator[Breach]:
     """Report an annotation of pods that the API server rejects.
 
     The API server reads the deletion cost, the mark of mirror pods, the tolerations, and the seccomp and AppArmor
-    profiles in annotations of pods. If the security context has a profile too, both must be equal. All annotations of
-    an object together may have at most 256 KiB.
+    profiles in annotations of pods. If the security context has a profile too, both must be equal, except for the
+    AppArmor profile of the pods: the annotation of a container overrides it. All annotations of an object together may
+    have at most 256 KiB.
 
     Source: kubernetes v1.34.2 pkg/apis/core/validation/validation.go ValidatePodSpecificAnnotations,
     ValidateSeccompPodAnnotations, ValidateAppArmorPodAnnotations, validateSeccompAnnotationsAndFields,
@@ -152,13 +157,12 @@ def _wrong_value(template: PodTemplate, key: str, value: str) -> str:
         is_cost = _COST.fullmatch(value) and -(2**31) <= int(value) < 2**31
         return "" if is_cost else f"{format_value(value)} is not a deletion cost, which is a 32-bit integer"
     if key == _MIRROR:
-        return (
-            ""
-            if template.spec.get("nodeName")
-            else "the annotation marks mirror pods, but these pods have no `nodeName`"
-        )
+        if not template.spec.get("nodeName"):
+            return "the annotation marks mirror pods, but these pods have no `nodeName`"
+        claims = items(template.spec.get("resourceClaims"))
+        return "the annotation marks mirror pods, which cannot have `resourceClaims`" if claims else ""
     if key == _TOLERATIONS and value:
-        return "" if _is_list(value) else "the annotation is not a JSON list of tolerations"
+        return "" if _are_tolerations(value) else "the annotation is not a JSON list of valid tolerations"
     if key == POD_SECCOMP or key.startswith(_SECCOMP_OF):
         local = value.removeprefix("localhost/")
         is_local = local != value and not local.startswith("/") and ".." not in local.split("/")
@@ -173,11 +177,25 @@ def _wrong_value(template: PodTemplate, key: str, value: str) -> str:
     return ""
 
 
-def _is_list(value: str) -> bool:
+def _are_tolerations(text: str) -> bool:
+    """Return True if a text is a JSON list of valid tolerations (ValidateTolerations), or null."""
     try:
-        return isinstance(json.loads(value), list | None)
+        listed = json.loads(text)
     except ValueError:
         return False
+    return isinstance(listed, list | None) and all(map(_is_toleration, listed or ()))
+
+
+def _is_toleration(item: object) -> bool:
+    fields = {key.lower(): value for key, value in mapping(item).items()}  # Go ignores the case
+    key, operator, value, effect = (fields.get(name) or "" for name in ("key", "operator", "value", "effect"))
+    seconds = fields.get("tolerationseconds")
+    if not all(isinstance(text, str) for text in (key, operator, value, effect)):
+        return False
+    is_value = not value if operator == "Exists" else bool(key and _VALUE.fullmatch(value))
+    is_known = operator in ("", "Equal", "Exists") and effect in ("", *_EFFECTS)
+    has_seconds = effect == _EFFECTS[0] and isinstance(seconds, int)
+    return is_value and is_known and (not key or bool(_KEY.fullmatch(key))) and (seconds is None or has_seconds)
 
 
 def _other_profiles(template: PodTemplate, values: Mapping[str, str]) -> Iterator[Breach]:
@@ -190,7 +208,8 @@ def _other_profiles(template: PodTemplate, values: Mapping[str, str]) -> Iterato
     for container in containers_of(template):
         path, own, name = (*container.path, "securityContext"), container.security, container.body.get("name")
         places.append(((*path, "seccompProfile"), mapping(own, "seccompProfile"), f"{_SECCOMP_OF}{name}"))
-        armor = mapping(own, "appArmorProfile") or mapping(of_pods, "appArmorProfile")
+        is_copied = _is_app_armor(values.get(f"{_APP_ARMOR_OF}{name}", ""))
+        armor = mapping(own, "appArmorProfile") or ({} if is_copied else mapping(of_pods, "appArmorProfile"))
         if not is_windows:
             places.append(((*path, "appArmorProfile"), armor, f"{_APP_ARMOR_OF}{name}"))
     for path, profile, key in places:
@@ -202,4 +221,14 @@ def _other_profiles(template: PodTemplate, values: Mapping[str, str]) -> Iterato
             expected = expected[:1]
         if value not in expected:
             message = f"the profile is {format_value(kind)}, but the annotation `{key}` is {format_value(value)}"
-            yield report(template, path, message, "remove the annotation")
+            yield report(template, path, message, "remove the annotation", is_of_pods=True)
+
+
+def _is_app_armor(value: str) -> bool:
+    """Return True if the API server copies an annotation to the security context of a container without a profile.
+
+    Source: kubernetes v1.34.2 pkg/registry/core/pod/strategy.go applyAppArmorVersionSkew
+    """
+    local = value.removeprefix("localhost/")
+    is_file = local != value and local == local.strip() and 0 < len(local.encode()) <= _LONGEST_PROFILE
+    return is_file or value in ("runtime/default", "unconfined")

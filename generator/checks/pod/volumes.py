@@ -31,6 +31,8 @@ _NOT_OMITTED: tuple[tuple[tuple[str, ...], str, str], ...] = (
     ((*_CLAIM, "dataSourceRef"), "apiGroup", '""'),
 )
 """(path in a volume, field, empty value) of optional fields that JobSet's webhook writes as null if they are absent."""
+_LONGEST_NAME = 253
+_LONGEST_PORTAL = 64  # of a volume and its iSCSI portal
 _GATED = ("clusterTrustBundle", "podCertificate")
 """Kinds of a source that the API server drops, because their feature gates are off by default."""
 _READ_ONLY = ("Enabled", "IfPossible")
@@ -40,12 +42,13 @@ _READ_ONLY = ("Enabled", "IfPossible")
 def volume(pods: Pods) -> Iterator[Breach]:
     """Report a volume that the API server or the kubelet rejects.
 
-    The check reports a source of a projected volume with two kinds, two sources that write a file at the same path, and
-    an `emptyDir` with an unknown medium. The API server accepts any medium, but the kubelet cannot mount the volume, so
-    the pod stays in ContainerCreating. In a JobSet or a runtime, a projected volume needs the list `sources`, and the
-    data source of a claim needs an `apiGroup`, because the webhook of JobSet sets a missing field to null.
+    The check reports a source of a projected volume with two kinds, two sources that write a file at the same path, a
+    long name of an iSCSI volume with an initiator or of a claim of a Pod, and an `emptyDir` with an unknown medium. The
+    API server accepts any medium, but the kubelet cannot mount the volume, so the pod stays in ContainerCreating. In a
+    JobSet or a runtime, a projected volume needs the list `sources`, and the data source of a claim needs an
+    `apiGroup`, because the webhook of JobSet sets a missing field to null.
 
-    Source: kubernetes v1.34.2 pkg/apis/core/validation/validation.go validateProjectionSources;
+    Source: kubernetes v1.34.2 pkg/apis/core/validation/validation.go validateProjectionSources, validateVolumeSource;
     pkg/volume/emptydir/empty_dir.go SetUpAt; k8s.io/api v0.36.2 core/v1/types.go ProjectedVolumeSource,
     TypedLocalObjectReference (JSON without omitempty)
     """
@@ -61,6 +64,7 @@ def volume(pods: Pods) -> Iterator[Breach]:
                     "set `Memory`, `HugePages` or `HugePages-` with a page size, or remove the field",
                     value=medium,
                 )
+            yield from _long_names(template, path, body)
             if template.manifest.kind in _OF_JOB_SETS:
                 yield from _nulls(path, body)
             for index, source in indexed_mappings(mapping(body, "projected").get("sources")):
@@ -74,6 +78,22 @@ def volume(pods: Pods) -> Iterator[Breach]:
                 if first.setdefault(name, place) != place:
                     message = f"two sources of the volume {format_value(body.get('name'))} write the file `{name}`"
                     yield report(template, place, message, "choose another `path` for one of the files", name)
+
+
+def _long_names(template: PodTemplate, path: Path, volume: Mapping[str, Any]) -> Iterator[Breach]:
+    """Yield the breach of a volume whose name is too long together with the name of the pod or with a portal."""
+    name, iscsi = volume.get("name"), mapping(volume, "iscsi")
+    claim, portal = f"{template.manifest.name}-{name}", f"{name}:{iscsi.get('targetPortal')}"
+    if template.manifest.kind == "Pod" and volume.get("ephemeral") and len(claim) > _LONGEST_NAME:
+        message = f"the claim `{claim}` of the volume has {len(claim)} characters"
+        fix = f"shorten the name of the pod or of the volume, so that the claim has at most {_LONGEST_NAME} characters"
+        yield report(template, (*path, "name"), message, fix, name)
+    if iscsi.get("initiatorName") is not None and len(portal.encode()) > _LONGEST_PORTAL:
+        message = (
+            f"`{portal}`, the name of the volume with `targetPortal`, is too long for a volume with `initiatorName`"
+        )
+        fix = f"shorten the name of the volume, so that this text has at most {_LONGEST_PORTAL} characters"
+        yield report(template, (*path, "name"), message, fix, name)
 
 
 def _nulls(path: Path, volume: Mapping[str, Any]) -> Iterator[Breach]:

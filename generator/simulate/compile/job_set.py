@@ -72,7 +72,7 @@ def jobs(job_set: Manifest) -> Iterator[tuple[int, Body]]:
 def _job(job_set: Manifest, replicated: Body, index: int) -> Body:
     """Return the Job at an index of a replicated job (constructJob; strategy.go generateSelector)."""
     template, labels = mapping(replicated, "template"), _labels(job_set, replicated, index)
-    name = f"{job_set.name}-{replicated.get('name')}-{index}"
+    name = f"{job_set.name}-{string(replicated.get('name'))}-{index}"
     spec = mapping(template, "spec")
     pods = mapping(spec, "template")
     generated = dict.fromkeys(JOB_NAME_LABELS, name)

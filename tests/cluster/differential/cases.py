@@ -152,5 +152,14 @@ def _named(cases: Iterable[Case]) -> dict[str, Case]:
 
 def _case(record: Mapping[str, Any]) -> Case:
     (change,) = record.keys() & set(CHANGES)
-    value = record[change] if change in ("set", "yaml", "rename") else None
+    value = _repeated(record[change]) if change in ("set", "yaml", "rename") else None
     return Case(record["seed"], record["path"], record["mutation"], change, value)
+
+
+def _repeated(value: Any) -> Any:
+    """Return a value in which each `{repeat: VALUE, times: NUMBER}` is a long string or list."""
+    if isinstance(value, dict):
+        if value.keys() == {"repeat", "times"}:
+            return value["repeat"] * value["times"]
+        return {key: _repeated(item) for key, item in value.items()}
+    return [_repeated(item) for item in value] if isinstance(value, list) else value
