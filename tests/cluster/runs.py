@@ -12,8 +12,9 @@ from tests.cluster.training import JOB, ROLE, Training, conditions
 
 Seen = dict[tuple[str, str], tuple[Body, list[Body]]]
 """Namespace and name of each TrainJob → its status and its pods."""
-_PATIENCE = 15
-"""Seconds in which no job moves, and each has an obstacle, until they are given up."""
+_PATIENCE = 45
+"""Seconds in which no job moves, and each has an obstacle, until they are given up. The scheduler retries a pod after
+up to 10 seconds, and pods of a completed job can leave their node late."""
 _STILL, _LIMIT = 60, 900
 """Seconds in which no job moves, and seconds in all, until jobs are given up that have none."""
 

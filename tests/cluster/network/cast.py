@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from http import HTTPStatus
 
 from generator import Platform
 from generator.jobs.job import job_network_policies
-from tests.cluster.client import Body, Client, wait_for, wait_until
+from tests.cluster.client import Body, Client, RefusedError, wait_for, wait_until
 from tests.cluster.mpi.conftest import SMOKE
 from tests.cluster.mpi.gangs import Gang
 
@@ -82,6 +83,16 @@ def _pod(namespace: str, name: str, labels: dict[str, str]) -> Body:
     }
 
 
+def _is_accepted(admin: Client, pod: Body) -> bool:
+    try:
+        admin.create(pod, dry_run=True)
+    except RefusedError as refused:
+        if refused.status != HTTPStatus.NOT_FOUND:
+            raise
+        return False
+    return True
+
+
 def assemble(admin: Client, platform: Platform) -> Cast:
     """Create everybody, and wait until the kubelet gave each an address."""
     jobs, others = gangs(platform), bystanders(platform)
@@ -96,6 +107,7 @@ def assemble(admin: Client, platform: Platform) -> Cast:
         metadata = {"name": "default", "namespace": namespace}
         account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}
         wait_until(f"{namespace} takes pods", partial(admin.exists, account))
+        wait_until(f"the webhook of Kueue knows {namespace}", partial(_is_accepted, admin, body))
         admin.create(body)
     addresses = {name: sorted(_addresses(gang, admin)) for name, gang in jobs.items()}
     for name, body in others.items():
