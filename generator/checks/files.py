@@ -15,7 +15,14 @@ from pathlib import Path
 from generator.checks.finding import Finding
 from generator.checks.registry import Suite
 from generator.checks.run import compare, number_documents, unreadable
-from generator.documents.files import MAX_FILE, MAX_FILES, find_read_problem, os_error_problem, read_file
+from generator.documents.files import (
+    MAX_FILE,
+    MAX_FILES,
+    find_link_problem,
+    find_read_problem,
+    os_error_problem,
+    read_file,
+)
 from generator.documents.messages import format_names
 from generator.errors import DocumentError, InputError, OutputError, Problem
 from generator.manifests import Manifest, read
@@ -173,7 +180,7 @@ def _below(path: Path, largest: int) -> Iterator[Path | Problem]:
     Hidden files and folders are left out, because editors, Git and unfinished releases create them.
     """
     if not _is_folder(path):
-        yield find_read_problem(path, largest) or path
+        yield find_read_problem(path, largest) or find_link_problem(path, path) or path
         return
     refused = []
     folders = [str(path)]
@@ -190,7 +197,8 @@ def _below(path: Path, largest: int) -> Iterator[Path | Problem]:
         for entry in visible:
             if entry.name.endswith(SUFFIXES) and not entry.is_dir(follow_symlinks=False):
                 file = parent / entry.name  # takes half the time of Path(entry.path)
-                yield file if entry.is_file(follow_symlinks=False) else find_read_problem(file) or file
+                is_plain = entry.is_file(follow_symlinks=False)
+                yield file if is_plain else find_read_problem(file) or find_link_problem(file, path) or file
         folders += reversed([entry.path for entry in visible if entry.is_dir(follow_symlinks=False)])
     yield from refused
 

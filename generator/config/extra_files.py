@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from generator import manifests
 from generator.config.model.fields import invalid
 from generator.config.model.patches import find_incomplete
-from generator.documents.files import read_file
+from generator.documents.files import find_link_problem, read_file
 from generator.documents.messages import format_value
 from generator.errors import DocumentError, InputError
 from generator.manifests import Body
@@ -27,6 +27,8 @@ def file_reader(platform_file: Path) -> Callable[[str], list[Body]]:
             fix = "write a path relative to the platform file, such as extra/objects.yaml"
             raise invalid(f"{format_value(name)} is not a relative path", fix)
         file = platform_file.parent / name
+        if escape := find_link_problem(file, platform_file):
+            raise invalid(f"{format_value(name)} {escape.message}", escape.fix)
         try:
             objects = list(manifests.read(read_file(file), name))
         except (InputError, DocumentError) as error:

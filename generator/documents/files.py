@@ -75,6 +75,30 @@ def find_read_problem(file: Path, limit: int = MAX_FILE) -> Problem | None:
     return _problem_of_status(file, status, limit)
 
 
+def find_link_problem(file: Path, named: Path) -> Problem | None:
+    """Return the problem of a symbolic link that leads out of the repository, or into its `.git`; None if it does not.
+
+    Findings print lines of a file, so a link in a pull request would publish credentials of the machine. Argo CD
+    rejects such links too: argo-cd v3.2.1 util/app/path/path.go `CheckOutOfBoundsSymlinks`.
+
+    Args:
+        file: the file.
+        named: the file or folder that the user named. A named file outside of a Git work tree can be any link. Below a
+            named folder outside of a work tree, a link must not leave the folder.
+    """
+    if not file.is_symlink():
+        return None
+    is_folder = named.is_dir()
+    start = Path(os.path.realpath(named if is_folder else named.parent))
+    root = next((folder for folder in (start, *start.parents) if (folder / ".git").exists()), None)
+    root = root or (start if is_folder else None)
+    target = Path(os.path.realpath(file))
+    if root is None or (target.is_relative_to(root) and ".git" not in target.relative_to(root).parts):
+        return None
+    message = f"is a symbolic link to a file outside of `{root}`, which mpigen does not read"
+    return Problem(message, "replace the link by a copy of the file", str(file))
+
+
 def _wrong_name(file: Path, error: ValueError) -> Problem:
     """Return the problem of a file name with a null character or half of a surrogate pair."""
     return Problem(f"cannot be read: {error}", "name a file", str(file))

@@ -35,6 +35,11 @@ def escape_control(text: str) -> str:
     return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)
 
 
+def escape_lines(text: str) -> str:
+    """Escape control characters, except the line ends of a text."""
+    return "\n".join(map(escape_control, text.split("\n")))
+
+
 def format_names(names: Iterable[object], word: str = "and") -> str:
     """Return a list of names for a message: "`a`, `b` and `c`"."""
     quoted = [f"`{name}`" for name in names]

@@ -18,7 +18,7 @@ from types import CodeType
 from typing import Any
 
 from generator.documents.side_effects import SideEffectError, forbid_side_effects, is_below
-from generator.errors import ConfigError, MpigenError, Problem
+from generator.errors import ConfigError, MpigenError, Problem, exception_text
 
 _IS_FORBIDDEN = ContextVar("python_is_forbidden", default=False)
 _OF_JSII = "__jsii_assembly__"
@@ -88,7 +88,9 @@ def _run(file: Path, name: str, fix: str, passed: type[Exception]) -> dict[str, 
             raise
         except passed:
             raise
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code may raise anything
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001 - the user's code may raise anything
             raise ConfigError((find_failure(error, file, fix),)) from None
     if refused:
         raise ConfigError(tuple(refused))
@@ -146,7 +148,7 @@ def find_failure(error: BaseException, file: Path, fix: str) -> Problem:
     if isinstance(error, SyntaxError) and error.filename and Path(error.filename).is_file():
         source = shorten_path(error.filename, str(file))
         return Problem(f"not Python: {error.msg}", "", source, error.lineno or 0, error.offset or 0)
-    text = str(error)
+    text = exception_text(error)
     if isinstance(error, KeyError) and " " in text:  # a sentence, and not a key: `str` puts it in quotes
         text = str(error.args[0])
     message = f"{type(error).__name__}: {_shorten(text)}".removesuffix(": ")

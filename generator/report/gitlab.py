@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+from generator.documents.messages import escape_control
 from generator.report.json import dump
 from generator.report.result import Result, fingerprint, subject
 
@@ -42,7 +43,7 @@ def _entry(check: str, description: str, own: str, severity: str, place: tuple[s
     file, line = place
     return {
         "check_name": check,
-        "description": description,
+        "description": escape_control(description),
         "fingerprint": own,
         "severity": severity,
         "location": {"path": file.removeprefix("./"), "lines": {"begin": max(line, 1)}},

@@ -30,9 +30,15 @@ def render(result: Result) -> str:
 
 
 def dump(content: Mapping[str, Any] | list[Any]) -> str:
-    """Return JSON text. A file name that is not UTF-8 is written with backslashes."""
+    """Return JSON text with escapes for all characters that are not printable, such as U+009B and U+202E.
+
+    A terminal would execute or hide them. Half of a surrogate pair, from a file name that is not UTF-8, becomes an
+    escape too.
+    """
     text = json.dumps(content, indent=2, ensure_ascii=False)
-    return text.encode(errors="backslashreplace").decode()
+    if text.isascii():  # json escapes the control characters of ASCII, except U+007F
+        return text.replace("\x7f", "\\u007f")
+    return "".join(letter if letter.isprintable() or letter == "\n" else json.dumps(letter)[1:-1] for letter in text)
 
 
 def _finding(finding: Finding, url: str) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -89,20 +90,28 @@ def _fold(title: str, lines: Sequence[str]) -> list[str]:
 
 
 def _escape(line: str) -> str:
-    """Escape HTML, mentions and the bars of tables: names come from files of other people.
+    """Escape Markdown, HTML, mentions and the bars of tables: names come from files of other people.
 
-    In the code of backticks, GitHub decodes no HTML and reads no mentions. If the backticks of a line are not in pairs,
-    the whole line is escaped.
+    In the code of backticks, GitHub decodes no HTML, and reads no links and no mentions. A backtick in a name can end
+    the code, so the text between two pieces of code is escaped too. If the backticks of a line are not in pairs, the
+    whole line is escaped.
     """
-    plain = escape_control(line).replace("|", "\\|")
+    plain = escape_control(line)
     parts = plain.split("`")
     if len(parts) % 2 == 0 or "``" in plain:
-        return _escape_text(plain)
-    return "`".join(part if number % 2 else _escape_text(part) for number, part in enumerate(parts))
+        return "\\`".join(map(_escape_text, parts))
+    return "`".join(part.replace("|", "\\|") if number % 2 else _escape_text(part) for number, part in enumerate(parts))
+
+
+_MARKS = re.compile(r"[\\\[\]|*]")
+"""The characters of Markdown that start a link, an image, or emphasis, and the bar of tables."""
+_ADDRESS = re.compile(r"://|\bwww\.|@", re.IGNORECASE)
+"""The parts of a text that GitHub turns into a link or a mention."""
 
 
 def _escape_text(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("@", "@\u200b")
+    escaped = _MARKS.sub(r"\\\g<0>", text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return _ADDRESS.sub("\\g<0>\u200b", escaped)
 
 
 def facts(platform: str, version: str, against: str, effects: Sequence[Effect]) -> dict[str, Any]:

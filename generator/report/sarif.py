@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from generator.checks.registry import Suite
+from generator.documents.messages import escape_lines
 from generator.report.json import dump
 from generator.report.result import Result, fingerprint, subject
 
@@ -67,13 +68,13 @@ def _notification(problem: Problem) -> dict[str, Any]:
 
 def _result(finding: Finding, rule: int) -> dict[str, Any]:
     location = _location(finding.file, finding.line, finding.column)
-    location["logicalLocations"] = [{"fullyQualifiedName": _utf8(subject(finding)), "kind": "object"}]
+    location["logicalLocations"] = [{"fullyQualifiedName": escape_lines(subject(finding)), "kind": "object"}]
     advice = [f"{name}: {text}" for name, text in (("Why", finding.why), ("Fix", finding.fix)) if text]
     return {
         "ruleId": finding.check,
         "ruleIndex": rule,
         "level": _LEVELS[finding.severity],
-        "message": {"text": _utf8("\n".join([finding.message, *advice]))},
+        "message": {"text": escape_lines("\n".join([finding.message, *advice]))},
         "locations": [location],
         "partialFingerprints": {"mpigen/v1": fingerprint(finding)},
     }
@@ -86,7 +87,3 @@ def _location(file: str, line: int, column: int) -> dict[str, Any]:
     if line:
         place["region"] = {"startLine": line, **({"startColumn": column} if column else {})}
     return {"physicalLocation": place}
-
-
-def _utf8(text: str) -> str:
-    return text.encode(errors="backslashreplace").decode()

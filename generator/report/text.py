@@ -8,7 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from generator.documents.credentials import describe_credential, names_credential
-from generator.documents.messages import escape_control
+from generator.documents.messages import escape_control, escape_lines
 from generator.report.result import Result
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def render(result: Result) -> str:
     if len(causes) > _MOST:
         hidden = sum(len(places) for places in causes[_MOST:])
         blocks.append(f"and {hidden:,} more findings; pass `--format json` to see all")
-    problems = [f"error: {problem}" for problem in result.problems[:_MOST]]
+    problems = [f"error: {escape_lines(str(problem))}" for problem in result.problems[:_MOST]]
     if len(result.problems) > _MOST:
         problems.append(f"error: and {len(result.problems) - _MOST:,} more problems; fix these first")
     return "\n".join([*blocks, *problems, *result.lines])

@@ -33,10 +33,14 @@ def test_the_json_matches_its_schema() -> None:
 @pytest.mark.parametrize(
     ("line", "escaped"),
     [
-        ("label `a|b` <img> @everyone\x1b[2J\nnext", "label `a\\|b` &lt;img&gt; @\u200beveryone\\x1b[2J\\nnext"),
+        ("label `a|b` <img> @everyone\x1b[2J\nnext", "label `a\\|b` &lt;img&gt; @\u200beveryone\\\\x1b\\[2J\\\\nnext"),
         ("image `a@sha256:1` & more", "image `a@sha256:1` &amp; more"),
-        ("a name with ` and @everyone", "a name with ` and @\u200beveryone"),
-        ("an empty `` and `@everyone`", "an empty `` and `@\u200beveryone`"),
+        ("a name with ` and @everyone", "a name with \\` and @\u200beveryone"),
+        ("an empty `` and `@everyone`", "an empty \\`\\` and \\`@\u200beveryone\\`"),
+        ("role `a` ![x](http://b) `c`", "role `a` !\\[x\\](http://\u200bb) `c`"),
+        ("role `a` \\[x](//b) `c`", "role `a` \\\\\\[x\\](//b) `c`"),
+        ("role `a` **x** www.b `c`", "role `a` \\*\\*x\\*\\* www.\u200bb `c`"),
+        ("role `a`b` <img>", "role \\`a\\`b\\` &lt;img&gt;"),
     ],
 )
 def test_a_comment_escapes_names_of_other_people(line: str, escaped: str) -> None:

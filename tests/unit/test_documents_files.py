@@ -147,6 +147,49 @@ def test_symlink_cycles_are_not_followed(command: str, tmp_path: Path) -> None:
     assert printed(command, str(tmp_path))[0] == 0
 
 
+@pytest.mark.parametrize("command", ["validate", "queues", "can-i"])
+@pytest.mark.parametrize(
+    ("target", "is_read"),
+    [
+        ("inside.yaml", True),
+        ("sub/../inside.yaml", True),
+        ("../other.yaml", True),  # in the Git work tree
+        ("../.git/config.yaml", False),
+        ("../../secret.yaml", False),
+        ("SECRET", False),
+        ("chain", False),
+    ],
+)
+def test_a_link_out_of_the_repository_is_not_read(command: str, target: str, is_read: bool, tmp_path: Path) -> None:
+    secret = tmp_path / "secret.yaml"
+    folder = tmp_path / "repository/manifests"
+    (folder / "sub").mkdir(parents=True)
+    (tmp_path / "repository/.git").mkdir()
+    sound = "apiVersion: v1\nkind: Namespace\nmetadata: {name: x}\n"
+    for file in (folder / "inside.yaml", tmp_path / "repository/other.yaml"):
+        file.write_text(sound)
+    for file in (secret, tmp_path / "repository/.git/config.yaml"):
+        file.write_text("kind: x\npassword: [hunter2\n")
+    (folder / "chain").symlink_to(secret)
+    (folder / "link.yaml").symlink_to(secret if target == "SECRET" else target)
+    for path in (folder, folder / "link.yaml"):
+        code, output = printed(command, str(path))
+        assert "hunter2" not in output
+        assert (code == 0, "is a symbolic link to a file outside of" in output) == (is_read, not is_read), output
+
+
+@pytest.mark.parametrize(("target", "is_read"), [("inside.yaml", True), ("../secret.yaml", False)])
+def test_a_link_out_of_a_folder_without_a_repository_is_not_read(target: str, is_read: bool, tmp_path: Path) -> None:
+    folder = tmp_path / "manifests"
+    folder.mkdir()
+    (folder / "inside.yaml").write_text("apiVersion: v1\nkind: Namespace\nmetadata: {name: x}\n")
+    (tmp_path / "secret.yaml").write_text("kind: x\npassword: [hunter2\n")
+    (folder / "link.yaml").symlink_to(target)
+    code, output = printed("validate", str(folder))
+    assert (code == 0, "hunter2" in output) == (is_read, False)
+    assert "is a symbolic link" not in printed("validate", str(folder / "link.yaml"))[1]  # the user names the link
+
+
 def test_folders_deeper_than_the_recursion_limit_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for _ in range(1200):

@@ -111,6 +111,24 @@ def test_junit_has_a_success_case_and_an_error_per_problem() -> None:
     assert next(case.findtext("error") for case in wrong.iter("testcase")) == str(PROBLEM)
 
 
+HOSTILE = "a\x9b31m\u202eb\u2066c\x7f\u2028d"
+"""A control character of C1, marks of bidirectional text, DEL and a line separator of Unicode."""
+
+
+@pytest.mark.parametrize("form", RENDERERS)
+def test_no_format_has_a_raw_control_character(form: str) -> None:
+    finding = replace(ERROR, message=HOSTILE, resource=f"Pod {HOSTILE}", path=HOSTILE, value=HOSTILE, file=HOSTILE)
+    result = Result(summary={"a": HOSTILE}, findings=[finding], problems=[Problem(HOSTILE, HOSTILE, HOSTILE)])
+    text = RENDERERS[form](result)
+    assert [letter for letter in text if not letter.isprintable() and letter != "\n"] == []
+
+
+def test_json_keeps_the_value_of_an_escaped_character() -> None:
+    text = RENDERERS["json"](Result(summary={"a": f"{HOSTILE}é\U0001f600\U000e0001"}))
+    assert json.loads(text)["summary"] == {"a": f"{HOSTILE}é\U0001f600\U000e0001"}
+    assert "é\U0001f600\\udb40\\udc01" in text
+
+
 def test_github_annotates_the_line_and_escapes_names() -> None:
     lines = RENDERERS["github"](replace(RESULTS["findings"], lines=("::error::from a name",))).splitlines()
     assert lines[0] == (
