@@ -58,7 +58,7 @@ ERROR, WARNING, INFO = Severity.ERROR, Severity.WARNING, Severity.INFO
 _OF_TREES = (
     *("schema", "metadata", "workload", "services", "secret", "runtime", "mpi.jobs", "mpi.pods", "mpi.ranks"),
     *("ranks", "trainjob", "relaxations", "protections", "reference", "access"),
-    *("quota.amounts", "quota.definitions", "quota.capacity", "quota.jobs", "quota.namespaces"),
+    *("quota.amounts", "quota.canonical", "quota.definitions", "quota.capacity", "quota.jobs", "quota.namespaces"),
     *("fabric.attached", "fabric.cni", "fabric.environment", "fabric.host", "fabric.networks", "fabric.operators"),
     *("fabric.requests", "admission", "limit_ranges", "job_pods", "pod.admission", "network"),
     *("pod.volumes", "pod.containers", "pod.resources", "pod.probes", "pod.security", "pod.scheduling"),
@@ -68,7 +68,7 @@ _OF_TREES = (
 """Modules below generator.checks with the rules that `synth` and `validate` run."""
 _OF_OTHERS = frozenset(
     {
-        *("services", "relaxations", "quota.capacity", "pod.admission"),
+        *("services", "relaxations", "quota.canonical", "quota.capacity", "pod.admission"),
         *("fabric.cni", "fabric.host", "fabric.networks", "fabric.operators"),
         *("gitops.paths", "gitops.projects", "gitops.order", "gitops.namespaces"),
     }
@@ -453,7 +453,9 @@ class Suite:
             if breaches and self._has(check):
                 _reject_invalid(breaches)
             return [check.complete(breach, manifest) for breach in breaches]
-        except (Exception, SystemExit) as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             is_rule = check.rule is not None and not isinstance(check.rule, FunctionType)
             if not self._has(check) or (is_rule and isinstance(error, ConfigError)):
                 raise

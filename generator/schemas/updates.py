@@ -14,7 +14,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -27,7 +27,7 @@ from generator.facts.table import read_text
 from generator.objects.fields import mapping
 from generator.schemas.json_schema import NULLABLE, Schema, node_of_key, reference, resolve
 from generator.schemas.json_schema import UNIQUE_ITEMS_BY as LIST_KEYS
-from generator.schemas.patterns import QUANTITY
+from generator.schemas.patterns import QUANTITIES, QUANTITY
 
 _VERSION = re.compile(r"\.v[0-9][a-z0-9]*\.")
 _TAG = re.compile(r"[^/]*?(?::(?P<tag>[^@/]*))?(?P<digest>@.*)?")
@@ -89,6 +89,26 @@ def normalize_custom(value: Any, node: Schema, schema: Schema) -> Any:
             if "default" in child:
                 result[key] = normalize_custom(child["default"], child, schema)
     return result
+
+
+def find_quantities(value: Any, node: Schema, schema: Schema, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+    """Yield (path, value) of each field whose schema is that of a quantity.
+
+    Args:
+        value: an object, or a part of one.
+        node: the schema of `value`.
+        schema: the schema of the whole object.
+        path: the path of `value` in the object.
+    """
+    _, node = resolve(node, schema)
+    if isinstance(value, dict):
+        for key, child in value.items():
+            yield from find_quantities(child, node_of_key(node, key), schema, (*path, key))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from find_quantities(item, node.get("items", {}), schema, (*path, index))
+    elif node.get("pattern") in QUANTITIES:
+        yield path, value
 
 
 def normalize_built_in(body: Mapping[str, Any], schema: Schema) -> Any:
