@@ -81,6 +81,21 @@ class MpigenError(Exception):
         return "\n".join(str(problem) for problem in self.problems)
 
 
+def exception_text(error: BaseException) -> str:
+    """Return the message of an exception; empty if its class, which the user's code can define, raises an exception."""
+    try:
+        return str(error)
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # noqa: BLE001 - the class of the user may raise anything
+        return ""
+
+
+def format_exception(error: BaseException) -> str:
+    """Return the class and the first line of the message of an exception."""
+    return f"{type(error).__name__}: {next(iter(exception_text(error).splitlines()), '')}".removesuffix(": ")
+
+
 class ConfigError(MpigenError):
     """The configuration is invalid: a file or a name that the user wrote, or the Git repository.
 

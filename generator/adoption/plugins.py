@@ -100,7 +100,9 @@ def load_plugin(plugin: Plugin) -> tuple[list[Check], list[Path]]:
     try:
         with redirect_stdout(sys.stderr):  # noqa: TID251 - the result goes to standard output
             module = importlib.import_module(plugin.module)
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - the code of a plugin may raise anything
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - the code of a plugin may raise anything
         failed = find_failure(error, Path(plugin.module), "")
         message = f"{plugin} cannot be imported: {failed.message}"
         fix = f"install a working version of {plugin.distribution}, or remove the plugin from `plugins`"

@@ -31,7 +31,7 @@ from generator.cli.setup import completion, init, schema, schemas
 from generator.cli.synth import synth
 from generator.cli.validate import validate
 from generator.cli.verify import verify
-from generator.errors import ExitCode, MpigenError, Problem
+from generator.errors import ExitCode, MpigenError, Problem, format_exception
 from generator.report.result import RENDERERS, Result
 
 
@@ -90,7 +90,7 @@ def run(arguments: list[str]) -> int:
     try:
         with mpigen.make_context("mpigen", list(arguments)) as context:
             result: Any = mpigen.invoke(context)
-    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - every exception becomes an exit code
+    except BaseException as error:  # noqa: BLE001 - every exception becomes an exit code
         return _explain(error, arguments)
     return result if isinstance(result, int) else ExitCode.OK
 
@@ -145,7 +145,7 @@ def _tell_bug(error: BaseException, arguments: list[str]) -> int:
         import traceback
 
         click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
-    message = f"mpigen has a bug: {type(error).__name__}: {error}"
+    message = f"mpigen has a bug: {format_exception(error)}"
     return _tell((Problem(message, "report the bug, with the output of `mpigen --debug …`"),), ExitCode.BUG, arguments)
 
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 from generator.documents.messages import format_value
 from generator.documents.python import find_line
-from generator.errors import MpigenError, Problem
+from generator.errors import MpigenError, Problem, format_exception
 
 _MOST = 1000
 """The largest number of items of a list, so that an endless generator ends."""
@@ -78,9 +78,10 @@ class Hooks:
             value = _listed(method(*arguments))
         except MpigenError:
             raise
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code may raise anything
-            message = f"{type(error).__name__}: {error}".splitlines()[0].removesuffix(": ")
-            self.report(name, "", message, "fix this method", error)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001 - the user's code may raise anything
+            self.report(name, "", format_exception(error), "fix this method", error)
             return default
         annotation = get_type_hints(getattr(self._base, name))["return"]
         faults = [*_find_faults(value, annotation, "")]

@@ -11,7 +11,7 @@ from typing import Any
 from generator.documents.load import Path
 from generator.documents.messages import format_path, format_value
 from generator.documents.python import shorten_path, watch_function
-from generator.errors import ConfigError, MpigenError, Problem
+from generator.errors import ConfigError, MpigenError, Problem, format_exception
 from generator.manifests import Body, Manifest
 from generator.objects.fields import mapping
 from generator.patches.merge import PatchError, merge
@@ -105,11 +105,12 @@ def _call_once(function: Function, body: Body, file: str) -> Body:
             result: Any = function(copy.deepcopy(body))
     except MpigenError:
         raise
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code may raise anything
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - the user's code may raise anything
         line = _find_line(error, function)
         at = f" in line {line}" if line else ""
-        text = f"{type(error).__name__}: {error}".splitlines()[0].removesuffix(": ")
-        raise PatchError(f"{name} fails{at}: {text}", "correct the function") from None
+        raise PatchError(f"{name} fails{at}: {format_exception(error)}", "correct the function") from None
     if not isinstance(result, dict):
         returned = "None" if result is None else format_value(result)
         raise PatchError(f"{name} returns {returned}, not an object", "return the changed object")

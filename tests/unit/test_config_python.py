@@ -45,6 +45,15 @@ WRONG = {
         ["fleet.py:3: SyntaxError: invalid syntax (<unknown>, line 1); fix the platform file"],
     ),
     "an exit": ("import sys\nsys.exit(0)\n", ["fleet.py:2: SystemExit: 0; fix the platform file"]),
+    "an exception that is no Exception": (
+        "class Stop(BaseException):\n    pass\n\nraise Stop('now')\n",
+        ["fleet.py:4: Stop: now; fix the platform file"],
+    ),
+    "an exception whose text fails": (
+        "class Mute(Exception):\n    def __str__(self): raise SystemExit(0)\n\nraise Mute\n",
+        ["fleet.py:4: Mute; fix the platform file"],
+    ),
+    "the end of a generator": ("raise GeneratorExit\n", ["fleet.py:1: GeneratorExit; fix the platform file"]),
     "a module that is not there": (
         "import no_such_module\n",
         ["fleet.py:1: ModuleNotFoundError: No module named 'no_such_module'; fix the platform file"],

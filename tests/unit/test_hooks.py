@@ -133,6 +133,10 @@ WRONG = {
         "def environment(self): raise SystemExit(0)",
         ["fleet.py:2: Mine.environment: SystemExit: 0; fix this method"],
     ),
+    "an exception that is no Exception": (
+        "def environment(self): raise BaseException('now')",
+        ["fleet.py:2: Mine.environment: BaseException: now; fix this method"],
+    ),
     "a method without the role": (
         "def sidecars(self): return []",
         [

@@ -232,6 +232,7 @@ def test_the_setting_must_be_a_list_of_strings(value: str, tmp_path: Path) -> No
 BREACHES = {
     "raise KeyError('team')": "11: acme/owner: KeyError: 'team'",
     "exit(3)": "11: acme/owner: SystemExit: 3",
+    "raise BaseException('now')": "11: acme/owner: BaseException: now",
     "yield 'no owner'": "5: acme/owner: TypeError: the check yields 'no owner', not a Breach",
     "yield Breach('a', 'm', 'w', 'f')": "5: acme/owner: TypeError: the path of the Breach is 'a', not a tuple such as "
     "('metadata', 'labels')",
