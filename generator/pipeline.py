@@ -330,8 +330,8 @@ def plan(source: Path, output: Path, against: str, today: dt.date | None = None)
         source: a platform.yaml, a Python file, which mpigen executes, or the folder of a release. A missing folder is a
             deleted release.
         output: the folder for releases, for a platform file.
-        against: the Git revision or folder with the release before the update. Default for a platform file: `HEAD`, or
-            the release on disk if `HEAD` has none. Default for a folder: `HEAD`.
+        against: the Git revision or folder with the release before the update. Default: `HEAD`. Default for a platform
+            file outside of Git, or with releases that Git ignores: the release on disk.
         today: the day of the plan: an acknowledgement in `removed` with an earlier last day has no effect. None to
             ignore last days.
 
@@ -344,7 +344,7 @@ def plan(source: Path, output: Path, against: str, today: dt.date | None = None)
     """
     from generator.checks.objects import Change
     from generator.effects.topics import find_effects
-    from generator.release import read_others, read_update
+    from generator.release import is_uncommitted, read_others, read_update
 
     if source.is_dir() or not (source.exists() or source.suffix):
         update = read_update(source, against)
@@ -352,6 +352,8 @@ def plan(source: Path, output: Path, against: str, today: dt.date | None = None)
         return Planned(update.lock.platform, update.lock.version, update.against, find_effects(change))
     _, app = load(source)
     draft = _draft(source, "", app, output, against)
+    if draft.replaced and is_uncommitted(draft.replaced, draft.home):
+        draft = replace(draft, replaced=None)
     lock = draft.release.lock
     old: list[manifests.Manifest] = []
     if draft.replaced:

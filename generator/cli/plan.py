@@ -76,6 +76,9 @@ def plan(  # noqa: PLR0913 - one argument for each option
     missing folder is a deleted release. Default: the only platform file in the working folder. mpigen
     contacts no cluster, and writes a file only with --write.
 
+    In a Git repository, a release that is not committed yet is a new release, because no engine applies
+    it. If Git ignores OUTPUT, mpigen compares with the release in OUTPUT.
+
     The risk is high if running jobs stop, nodes restart, data or an object that jobs use is deleted,
     a protection is weaker, a network is open to others, a subject gets a dangerous permission (such
     as to read Secrets, or all permissions of an admin), all users or all ServiceAccounts get any

@@ -10,6 +10,7 @@ from generator.checks.objects import Change
 from generator.documents.load import Path
 from generator.effects.effect import Effect, Risk
 from generator.effects.explained import Finder, find_unexplained, is_known
+from generator.effects.prune import is_applied_by
 from generator.effects.subjects import name_subjects, plural
 from generator.effects.values import format_field
 from generator.facts.names import FLUX_KUSTOMIZATIONS
@@ -49,7 +50,7 @@ def find_other_effects(change: Change, effects: Sequence[Effect], finders: Mappi
     The consequence of a changed field is unknown if no topic reads the field, so its risk is medium. Metadata has a low
     risk, and so has a changed field that a topic reads without an effect. Added objects have a low risk, unless
     added.yaml lists a consequence. The lock of the release is omitted, and also added and removed Kustomizations of
-    Flux for folders.
+    Flux for folders that are added or removed with them.
 
     Args:
         change: the manifests before and after the update.
@@ -57,13 +58,13 @@ def find_other_effects(change: Change, effects: Sequence[Effect], finders: Mappi
         finders: topic → the function that finds its effects.
     """
     explained = {cause.identity for effect in effects for cause in effect.causes}
-    for items, words, risk, known in (
-        (change.all_added, ("is added", "are added"), Risk.LOW, _rows()),
-        (change.all_removed, ("is removed", "are removed"), Risk.MEDIUM, ()),
+    for items, words, risk, known, others in (
+        (change.all_added, ("is added", "are added"), Risk.LOW, _rows(), change.old),
+        (change.all_removed, ("is removed", "are removed"), Risk.MEDIUM, (), change.new),
     ):
         by_kind: dict[tuple[str, int], list[Manifest]] = {}
         for item in items:
-            if item.identity not in explained and not _is_lock(item) and not _is_of_folder(item):
+            if item.identity not in explained and not _is_lock(item) and not _is_of_folder(item, others):
                 number = next((number for number, row in enumerate(known) if row.explains(item)), -1)
                 by_kind.setdefault((item.kind, number), []).append(item)
         for (kind, number), objects in sorted(by_kind.items()):
@@ -91,9 +92,15 @@ def _risk(item: Manifest, path: Path) -> Risk:
     return Risk.LOW if path[0] == "metadata" or is_known(item, path) else Risk.MEDIUM
 
 
-def _is_of_folder(item: Manifest) -> bool:
-    """Return True for a Kustomization of Flux for a folder: its folder is added or removed too."""
-    return item.kind == "Kustomization" and item.file.startswith(f"{FLUX_KUSTOMIZATIONS}/")
+def _is_of_folder(item: Manifest, others: Sequence[Manifest]) -> bool:
+    """Return True for a Kustomization of Flux for a folder that is added or removed too.
+
+    Args:
+        item: an added or a removed object.
+        others: the objects before the addition, or after the removal.
+    """
+    is_generated = item.kind == "Kustomization" and item.file.startswith(f"{FLUX_KUSTOMIZATIONS}/")
+    return is_generated and not any(is_applied_by(item, other) for other in others)
 
 
 def _is_lock(item: Manifest) -> bool:

@@ -36,6 +36,8 @@ from generator.objects.fields import mapping, string, strings
 _TOPIC = "prune"
 _ARGOCD = "argoproj.io"
 _FLUX = "kustomize.toolkit.fluxcd.io"
+_DELETING = ("Delete", "WaitForTermination")
+"""Deletion policies with which Flux deletes the objects of a removed Kustomization."""
 _EXTERNAL_SECRETS = "external-secrets.io"
 _FOLDER_NAME = "{{.path.basenameNormalized}}"
 _TENANT_FILE = re.compile(r"tenants/(?P<tenant>[^/]+)/.")
@@ -46,7 +48,7 @@ def find_prune_effects(change: Change) -> Iterator[Effect]:
 
     These are removed teams, namespaces, volume claims, Secrets, ExternalSecrets, and ClusterQueues in use. A removed
     ClusterQueue is in use if a LocalQueue of a remaining namespace refers to it, or if the old files have no LocalQueue
-    at all. With Flux, also yield the removed objects that Flux keeps.
+    at all. With Flux, also yield the removed objects that Flux keeps, and removed Kustomizations of folders that stay.
     """
     yield from find_platform_rename(change)
     removed = change.all_removed
@@ -54,7 +56,7 @@ def find_prune_effects(change: Change) -> Iterator[Effect]:
         return
     gone = {item.name for item in removed if (item.group, item.kind) == ("", "Namespace")}
     statements = [*_namespaces(change, gone), *_claims(change, gone), *_secrets(removed, gone)]
-    statements += [*_queues(change), *_kept_by_flux(change)]
+    statements += [*_queues(change), *_kept_by_flux(change), *_left_by_flux(change)]
     yield from merge(_TOPIC, statements)
 
 
@@ -89,7 +91,7 @@ def _order(change: Change, items: Sequence[Manifest]) -> tuple[str, ...]:
 
 def _order_of_flux(change: Change, items: Sequence[Manifest]) -> Iterator[str]:
     """Yield sentences about the removed objects that Flux deletes, and about the objects that it keeps."""
-    gone = [item for item in _removed_kustomizations(change) if any(_applies(item, other) for other in items)]
+    gone = [item for item in _removed_kustomizations(change) if any(is_applied_by(item, other) for other in items)]
     if gone and all(mapping(item.body, "spec").get("deletionPolicy") == "Orphan" for item in gone):
         names = [item.name for item in gone]
         noun = plural("Kustomization", len(names))
@@ -105,7 +107,33 @@ def _removed_kustomizations(change: Change) -> list[Manifest]:
     return [item for item in change.all_removed if (item.group, item.kind) == (_FLUX, "Kustomization")]
 
 
-def _applies(kustomization: Manifest, item: Manifest) -> bool:
+def _left_by_flux(change: Change) -> Iterator[Statement]:
+    """Yield the removed Kustomizations whose folders the release keeps, although no other Kustomization applies them.
+
+    Source: kustomize-controller v1.7.3 internal/controller/kustomization_controller.go finalizerShouldDeleteResources
+    """
+    kept = change.of_new(_FLUX, "Kustomization")
+    for item in _removed_kustomizations(change):
+        spec = mapping(item.body, "spec")
+        left = [other for other in change.new if is_applied_by(item, other)]
+        is_pruned = any(is_applied_by(parent, item) and mapping(parent.body, "spec").get("prune") for parent in kept)
+        if not left or not is_pruned or any(is_applied_by(other, left[0]) for other in kept):
+            continue
+        folder = left[0].file.rpartition("/")[0]
+        policy = string(spec.get("deletionPolicy"), "MirrorPrune")
+        is_deleting = policy in _DELETING or (policy == "MirrorPrune" and spec.get("prune") is True)
+        deleted = [other for other in change.old if is_applied_by(item, other) and not _is_kept_by_flux(other)]
+        rest = "removed without the objects that Flux applies: "
+        if is_deleting and deleted and not spec.get("suspend"):
+            rest += f"Flux deletes these objects ({_count(deleted)})"
+        else:
+            rest += "Flux keeps these objects on the cluster, and applies no later change of them"
+        risk = Risk.HIGH if is_deleting else Risk.MEDIUM
+        details = (f"the folder of these objects is `{folder}`",) if risk is Risk.HIGH else ()
+        yield Statement("Kustomization", item.name, "is", rest, risk, details, (item,))
+
+
+def is_applied_by(kustomization: Manifest, item: Manifest) -> bool:
     """Return True if an object is in the folder that a Kustomization applies."""
     folder = item.file.rpartition("/")[0]
     return bool(folder) and string(mapping(kustomization.body, "spec").get("path")).endswith(f"/{folder}")
@@ -120,7 +148,7 @@ def _kept_by_flux(change: Change) -> Iterator[Statement]:
     if not change.of_new(_FLUX, "Kustomization"):
         return
     gone = _removed_kustomizations(change)
-    teams = {item.file.split("/")[1] for item in change.all_removed for removed in gone if _applies(removed, item)}
+    teams = {item.file.split("/")[1] for item in change.all_removed for removed in gone if is_applied_by(removed, item)}
     for item in change.all_removed:
         is_of_team = _tenant_folder(item.file) in teams
         if _is_kept_by_flux(item) and not is_of_team and item.kind not in ("Namespace", "PersistentVolumeClaim"):

@@ -71,6 +71,10 @@ class Repository:
         problem = Problem(f"there is no revision `{revision}`", "fetch it, or name another revision", path=option)
         raise ConfigError((problem,))
 
+    def ignores(self, path: Path) -> bool:
+        """Return True if `.gitignore` or another exclusion of the repository leaves out a file or folder."""
+        return self._run(["check-ignore", "--quiet", "--", str(path.resolve())]).returncode == 0
+
     def merge_base(self, revision: str, option: str) -> str:
         """Return the id of the best common ancestor of a revision and HEAD.
 

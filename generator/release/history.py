@@ -23,6 +23,8 @@ from generator.release.git import Repository
 from generator.release.lock import LOCK, Lock, Release, read_lock
 
 HEAD = "HEAD"
+_ON_DISK = "replaced:"
+"""The prefix of the files of a replaced release on disk."""
 _HIDDEN = re.compile(r"/\.")
 _APPLIED = (*SUFFIXES, ".jsonnet")
 _Content = TypeVar("_Content")
@@ -110,7 +112,7 @@ def find_replaced(home: Path, against: str = "", predecessor: str = "") -> Tree 
     for folder in _homes(home, predecessor):
         if repository and head and (committed := _read_revision(repository, head, HEAD, folder)):
             return committed
-    on_disk = (_read_folder(folder, f"replaced:{folder}/") for folder in _homes(home, predecessor))
+    on_disk = (_read_folder(folder, f"{_ON_DISK}{folder}/") for folder in _homes(home, predecessor))
     return next(filter(None, on_disk), None)
 
 
@@ -159,6 +161,24 @@ def _without(files: Mapping[str, _Content], lock: Lock) -> dict[str, _Content]:
 
 def _is_manifest_file(path: str) -> bool:
     return path.endswith(SUFFIXES) and not _HIDDEN.search(f"/{path}")
+
+
+def is_uncommitted(tree: Tree, home: Path) -> bool:
+    """Return True if a release on disk is in a Git repository whose last commit has no release of this platform.
+
+    Engines apply what is committed, so no cluster has such a release. A release that Git ignores is delivered in
+    another way.
+
+    Args:
+        tree: the release that `find_replaced` returned without `against`.
+        home: the folder of the platform.
+
+    Raises:
+        ConfigError: git cannot be run.
+    """
+    repository = Repository.around(home)
+    is_on_disk = tree.prefix.startswith(_ON_DISK)
+    return bool(is_on_disk and repository and repository.commit(HEAD) and not repository.ignores(home / LOCK))
 
 
 @dataclass(frozen=True, slots=True)

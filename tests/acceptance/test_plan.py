@@ -158,6 +158,21 @@ def test_markdown_is_a_short_table_with_folded_details(mpigen: Run) -> None:
     assert lines[8] == "<details><summary>Details</summary>"
 
 
+def test_the_first_release_of_an_environment_is_new_until_it_is_committed(tmp_path: Path, mpigen: Run) -> None:
+    git(tmp_path, "init", "--quiet", "--initial-branch=main")
+    git(tmp_path, "commit", "--quiet", "--allow-empty", "--message", "start")
+    text = EXAMPLES["cpu-kubernetes"].read_text()
+    (tmp_path / "platform.yaml").write_text(f"{text}environments:\n  stage: {{}}\n  prod: {{}}\n")
+    assert mpigen("synth", "platform.yaml").returncode == 0
+    git(tmp_path, "add", "platform.yaml", "output/cpu-kubernetes-stage")
+    git(tmp_path, "commit", "--quiet", "--message", "stage")
+    ran = mpigen("plan", "platform.yaml", "--environment", "prod")
+    assert ran.stdout.startswith("cpu-kubernetes-prod 1.0.0, a new release\n")
+    assert "team `team-sim`" in ran.stdout
+    ran = mpigen("plan", "platform.yaml", "--environment", "stage")
+    assert ran.stdout.endswith("compared with HEAD:output/cpu-kubernetes-stage: no changes\n")
+
+
 def test_the_first_release_has_only_new_teams(tmp_path: Path, mpigen: Run) -> None:
     (tmp_path / "platform.yaml").write_text(EXAMPLES["cpu-kubernetes"].read_text())
     lines = mpigen("plan").stdout.splitlines()

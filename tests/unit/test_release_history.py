@@ -11,7 +11,7 @@ import pytest
 from generator.documents.files import MAX_FILE
 from generator.errors import ConfigError, DocumentError, OutputError
 from generator.manifests import Manifest, read
-from generator.release import LOCK, Release, find_replaced, find_tagged, find_unraised, write
+from generator.release import LOCK, Release, find_replaced, find_tagged, find_unraised, is_uncommitted, write
 from generator.release.git import Repository
 from generator.release.history import next_version
 
@@ -73,6 +73,25 @@ def test_the_committed_release_is_replaced_even_if_the_disk_differs(repository: 
 def test_a_release_that_is_not_committed_yet_is_replaced_on_disk(repository: Path) -> None:
     home = put(repository / "elsewhere", "c")
     assert replaced(home) == [f"replaced:{home}/c.yaml: c"]
+
+
+def test_a_release_on_disk_is_uncommitted_if_git_should_have_it(repository: Path) -> None:
+    home = put(repository / "elsewhere", "c")
+    tree = find_replaced(home)
+    assert tree
+    assert is_uncommitted(tree, home)
+    (repository / ".gitignore").write_text("/elsewhere/\n")
+    assert not is_uncommitted(tree, home)
+    committed = find_replaced(repository / "output/prod")
+    assert committed
+    assert not is_uncommitted(committed, repository / "output/prod")
+
+
+def test_a_release_outside_of_git_is_not_uncommitted(tmp_path: Path) -> None:
+    home = put(tmp_path, "a")
+    tree = find_replaced(home)
+    assert tree
+    assert not is_uncommitted(tree, home)
 
 
 def test_a_repository_without_commits_has_no_committed_release(tmp_path: Path) -> None:
