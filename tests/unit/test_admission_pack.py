@@ -240,7 +240,8 @@ def test_a_job_cannot_have_the_name_of_a_service_of_the_release() -> None:
     platform = Platform.model_validate(small_platform())
     team = platform.tenants[0].name
     service = Manifest(
-        {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "mlflow", "namespace": team}}, f"{team}/mlflow.yaml"
+        {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "mlflow", "namespace": team}},
+        f"{team}/mlflow.yaml",
     )
     tree = add_parameters_of_tree([*pipeline.render(platform, App(platform)), service])
     cases = own_cases(tree)
