@@ -23,9 +23,9 @@ def compile_glob(pattern: str, separators: str = "") -> re.Pattern[str] | None:
     """
     one = f"[^{re.escape(separators)}]" if separators else "."
     parts: list[str] = []
-    depth = end = 0
-    for token in _TOKENS.finditer(pattern):
-        text, end = token[0], token.end()
+    depth = 0
+    tokens = _TOKENS.findall(pattern)
+    for text in tokens:
         if text in ("{", "}"):
             depth += 1 if text == "{" else -1
             parts.append("(?:" if text == "{" else ")")
@@ -35,7 +35,7 @@ def compile_glob(pattern: str, separators: str = "") -> re.Pattern[str] | None:
             parts.append(".*")
         else:
             parts.append(_translate(text, one, "!"))
-    return _compile("".join(parts)) if not depth and end == len(pattern) else None
+    return _compile("".join(parts)) if not depth and "".join(tokens) == pattern else None
 
 
 @cache
@@ -48,10 +48,9 @@ def compile_path_match(pattern: str, one: str = "[^/]") -> re.Pattern[str] | Non
 
     Source: go 1.25 path/match.go
     """
-    tokens = [*_TOKENS.finditer(pattern)]
-    is_whole = (tokens[-1].end() if tokens else 0) == len(pattern)
-    parts = (f"{one}*" if token[0] == "**" else _translate(token[0], one, "^") for token in tokens)
-    return _compile("".join(parts)) if is_whole else None
+    tokens = _TOKENS.findall(pattern)
+    parts = (f"{one}*" if text == "**" else _translate(text, one, "^") for text in tokens)
+    return _compile("".join(parts)) if "".join(tokens) == pattern else None
 
 
 _TOKENS = re.compile(r"\\.|\*\*|\[[^\]].*?\]|[^\\\[]", re.DOTALL)

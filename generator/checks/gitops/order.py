@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from generator.checks.finding import Severity
+from generator.checks.finding import Severity, listed
 from generator.checks.gitops.applied import applied_by
 from generator.checks.gitops.deliveries import FLUX, Wiring
 from generator.checks.graph import Reference, State, references
@@ -34,11 +34,14 @@ def cycle(objects: Objects) -> Iterator[Breach]:
     """
     kustomizations = [item for item in objects.others if (item.group, item.kind) == FLUX]
     depends = {(item.namespace, item.name): [name for _, name in _dependencies(item)] for item in kustomizations}
+    reported: set[tuple[str, str]] = set()
     for item in kustomizations:
+        identity = (item.namespace, item.name)
         for number, name in _dependencies(item):
-            way = _find_way(name, (item.namespace, item.name), depends)
-            if way:
-                names = " → ".join(f"`{step[1]}`" for step in ((item.namespace, item.name), *way))
+            way = _find_way(name, identity, depends)
+            if way and not reported.intersection(way):
+                reported.update(way)
+                names = " → ".join(f"`{step[1]}`" for step in (identity, *way))
                 yield Breach(
                     ("spec", "dependsOn", number, "name"),
                     f"`dependsOn` is a circle: {names}",
@@ -47,7 +50,6 @@ def cycle(objects: Objects) -> Iterator[Breach]:
                     item,
                     value=name[1],
                 )
-                break
 
 
 def _dependencies(item: Manifest) -> list[tuple[int, tuple[str, str]]]:
@@ -114,31 +116,65 @@ def wave(wiring: Wiring) -> Iterator[Breach]:
 
     Source: gitops-engine 13d5172 pkg/sync/sync_context.go Sync, pkg/sync/sync_tasks.go
     """
-    seen: set[tuple[int, int]] = set()
+    late_objects: dict[int, _Late] = {}
     for delivery in wiring.deliveries:
         applied = None if delivery.is_flux else applied_by(delivery, wiring.tree)
         manifests = [item.manifest for item in applied.objects] if applied else []
         if len({_moment(manifest) for manifest in manifests}) < 2:  # noqa: PLR2004 - one wave has no order
             continue
         options = strings(mapping(delivery.spec, "syncPolicy").get("syncOptions"))
-        creates = string(mapping(delivery.spec, "destination").get("namespace"))
-        for early, late, reason, severity in _find_needs(
-            manifests, wiring.objects, creates if "CreateNamespace=true" in options else ""
-        ):
+        created = string(mapping(delivery.spec, "destination").get("namespace"))
+        created = created if "CreateNamespace=true" in options else ""
+        for early, late, reason, severity in _find_needs(manifests, wiring.objects, created):
             before, after = _moment(early), _moment(late)
-            is_reversed = before is not None and after is not None and before < after
-            if is_reversed and wiring.has(early) and (id(early), id(late)) not in seen:
-                seen.add((id(early), id(late)))
-                yield Breach(
-                    ("metadata", "annotations", SYNC_WAVE),
-                    f"{early.kind} `{early.name}` is in {before}, but the {late.kind} `{late.name}` is in {after}",
-                    reason,
-                    f"set the sync wave of the {late.kind} to {before.wave if before else 0} or lower"
-                    if before and after and before.phase == after.phase
-                    else f"make the {late.kind} a hook of the same phase, or remove the annotation `{_HOOK}`",
-                    early,
-                    severity=severity,
-                )
+            if before is not None and after is not None and before < after and wiring.has(late):
+                entry = late_objects.setdefault(id(late), _Late(late, after, before, reason, severity))
+                entry.add(early, before, reason, severity)
+    yield from (entry.report() for entry in late_objects.values())
+
+
+@dataclass(slots=True)
+class _Late:
+    """An object that Argo CD applies after objects that need it.
+
+    Attributes:
+        manifest: the object.
+        moment: the time at which Argo CD applies it.
+        needed: the earliest time at which another object needs it.
+        reason: the effect of the most severe case.
+        severity: the severity of the most severe case.
+        users: the objects that need it.
+    """
+
+    manifest: Manifest
+    moment: _Moment
+    needed: _Moment
+    reason: str
+    severity: Severity
+    users: dict[str, None] = field(default_factory=dict)
+
+    def add(self, user: Manifest, needed: _Moment, reason: str, severity: Severity) -> None:
+        """Add an object that needs this object at an earlier time."""
+        self.users.setdefault(user.resource)
+        self.needed = min(self.needed, needed)
+        if severity is ERROR and self.severity is not ERROR:
+            self.reason, self.severity = reason, severity
+
+    def report(self) -> Breach:
+        """Return the breach of this object."""
+        fix = f"set the sync wave of the {self.manifest.kind} to {self.needed.wave} or lower"
+        if self.needed.phase != self.moment.phase:
+            fix = f"make the {self.manifest.kind} a hook of the same phase, or remove the annotation `{_HOOK}`"
+        verb = "needs" if len(self.users) == 1 else "need"
+        users = f"{listed([*self.users])} {verb} it in {self.needed}"
+        return Breach(
+            ("metadata", "annotations", SYNC_WAVE),
+            f"the {self.manifest.kind} `{self.manifest.name}` is in {self.moment}, but {users}",
+            self.reason,
+            fix,
+            self.manifest,
+            severity=self.severity,
+        )
 
 
 def _find_needs(

@@ -52,10 +52,9 @@ def path(wiring: Wiring) -> Iterator[Breach]:
             continue
         if not wiring.tree.is_folder(place):
             yield _missing(delivery, delivery.root, place, wiring.tree)
-        elif delivery.is_flux and _is_left_out(delivery, place, wiring.tree):
-            yield _left_out(delivery)
     yield from _missing_of_generators(wiring)
-    yield from _missing_of_sources(wiring)
+    missing = [*_missing_of_sources(wiring)]
+    yield from missing or _left_out(wiring)
 
 
 _APPLIES_NOTHING = {
@@ -98,17 +97,27 @@ def _is_left_out(delivery: Delivery, place: str, tree: Tree) -> bool:
     return bool(files) and not any(map(delivery.source.has, files))
 
 
-def _left_out(delivery: Delivery) -> Breach:
-    source = delivery.source.manifest
-    name = f"the {source.kind} `{source.name}`" if source else "the source"
-    return Breach(
-        delivery.field,
-        f"`sparseCheckout` or `ignore` of {name} leaves out the folder `{delivery.folder}`",
-        _APPLIES_NOTHING["Flux"],
-        "add the folder to `sparseCheckout`, or remove the pattern from `ignore`",
-        delivery.owner,
-        value=delivery.path,
-    )
+def _left_out(wiring: Wiring) -> Iterator[Breach]:
+    """Yield a breach for each GitRepository that does not download the folder of a Kustomization."""
+    folders: dict[int, list[Delivery]] = {}
+    for delivery in wiring.deliveries:
+        place = delivery.place
+        if place and delivery.is_flux and wiring.tree.is_folder(place) and _is_left_out(delivery, place, wiring.tree):
+            folders.setdefault(id(delivery.source.manifest), []).append(delivery)
+    for deliveries in folders.values():
+        first, source = deliveries[0], deliveries[0].source.manifest
+        if source is None:
+            continue
+        keys = [key for key in ("sparseCheckout", "ignore") if key in first.source.body]
+        names = listed(sorted({delivery.folder for delivery in deliveries}))
+        yield Breach(
+            ("spec", keys[-1]),
+            f"{' or '.join(f'`{key}`' for key in keys)} leaves out folders of Kustomizations: {names}",
+            _APPLIES_NOTHING["Flux"],
+            "add the folder to `sparseCheckout`, or remove the pattern from `ignore`",
+            source if wiring.has(source) else first.owner,
+            at_key=True,
+        )
 
 
 def _missing_of_generators(wiring: Wiring) -> Iterator[Breach]:
@@ -304,7 +313,7 @@ def applied_twice(wiring: Wiring) -> Iterator[Breach]:
                 pairs.setdefault(key, (first, other, []))[2].append(other.file)
     for first, other, files in pairs.values():
         delivery = other.delivery
-        count = f"{len(files)} objects, such as those in" if len(files) > 1 else "an object in"
+        count = f"{len(files)} objects, such as an object in" if len(files) > 1 else "an object in"
         yield Breach(
             delivery.field,
             f"{first.delivery.label} also applies {count} `{_relative(other.file, delivery)}`",

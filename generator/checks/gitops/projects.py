@@ -236,8 +236,9 @@ def _judge(item: AppliedObject, delivery: Delivery, project: Manifest, wiring: W
     if not scope:
         return
     prefix = "clusterResource" if scope == "Cluster" else "namespaceResource"
-    allowed, denied = (spec.get(f"{prefix}{end}") for end in ("Whitelist", "Blacklist"))
-    is_listed = _is_listed(item.manifest, allowed) or (prefix == "namespaceResource" and not isinstance(allowed, list))
+    listed_kinds, denied = (spec.get(f"{prefix}{end}") for end in ("Whitelist", "Blacklist"))
+    is_open = scope == "Namespaced" and not isinstance(listed_kinds, list)
+    is_listed = is_open or _is_listed(item.manifest, listed_kinds)
     kind = f"{item.manifest.kind}.{item.manifest.group}" if item.manifest.group else item.manifest.kind
     if not is_listed:
         yield f"{prefix}Whitelist", kind
@@ -246,8 +247,10 @@ def _judge(item: AppliedObject, delivery: Delivery, project: Manifest, wiring: W
     if scope == "Namespaced":
         destination = mapping(delivery.spec, "destination")
         namespace = item.namespace or item.manifest.namespace or string(destination.get("namespace"))
+        allowed = mappings(spec.get("destinations"))
         is_known = bool(namespace) and "$" not in namespace
-        if is_known and not is_destination_permitted(mappings(spec.get("destinations")), destination, namespace):
+        is_reported = not is_destination_permitted(allowed, destination, string(destination.get("namespace")))
+        if is_known and not is_reported and not is_destination_permitted(allowed, destination, namespace):
             yield "destinations", namespace
 
 

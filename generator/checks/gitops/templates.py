@@ -200,7 +200,7 @@ def _of_matrix(generators: Sequence[Body], files: Files, *, is_go: bool) -> list
 
 
 def _of_merge(body: Body, files: Files, *, is_go: bool) -> list[Parameters]:
-    """Return the parameters of the first generator, and those that other generators have for the same keys."""
+    """Return the parameters of the first generator, merged with the other parameters that have the same keys."""
     keys = strings(body.get("mergeKeys"))
     sets = [_parameters(generator, files, is_go=is_go) for generator in mappings(body.get("generators"))]
     if not sets or any(parameters.is_open for rest in sets for parameters in rest):
