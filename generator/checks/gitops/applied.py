@@ -12,12 +12,12 @@ from pathlib import Path
 from generator.checks.gitops.deliveries import Delivery
 from generator.checks.gitops.globs import compile_glob
 from generator.checks.tree import Tree
-from generator.documents.kustomize import NAMES, read_kustomization
 from generator.manifests import Manifest
 from generator.objects.fields import mapping, string
 
 _MANIFEST = re.compile(r".*\.(?:yaml|yml|json|jsonnet)", re.DOTALL)
 """The files that Argo CD reads in a folder (argo-cd v3.2.1 reposerver/repository/repository.go manifestFile)."""
+_KUSTOMIZATIONS = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 _OF_FLUX = re.compile(r".*\.ya?ml", re.DOTALL)
 _DEEPEST = 20
 """The most kustomizations that use each other in a row."""
@@ -121,7 +121,7 @@ def candidate_files(delivery: Delivery, tree: Tree) -> Sequence[str] | None:
 
 
 def _find_kustomization(folder: str, tree: Tree) -> str:
-    return next((path for name in NAMES if tree.is_file(path := f"{folder}/{name}")), "")
+    return next((path for name in _KUSTOMIZATIONS if tree.is_file(path := f"{folder}/{name}")), "")
 
 
 class _KustomizeReader:
@@ -150,6 +150,8 @@ class _KustomizeReader:
             namespace: the namespace that an outer kustomization sets; empty for none.
             depth: the number of outer kustomizations.
         """
+        from generator.documents.kustomize import read_kustomization  # which few runs need
+
         file = _find_kustomization(folder, self.tree)
         if not file:
             if self.delivery.is_flux and depth == 0:
@@ -173,7 +175,7 @@ class _KustomizeReader:
         """Read all files below a folder. A folder below it with a kustomization is read as such."""
         files = self.tree.files_below(folder)
         self.is_exact = self.is_exact and files is not None
-        inner = {posixpath.dirname(file) for file in files or () if posixpath.basename(file) in NAMES}
+        inner = {posixpath.dirname(file) for file in files or () if posixpath.basename(file) in _KUSTOMIZATIONS}
         outer = sorted(name for name in inner if not any(name != other and _is_below(name, other) for other in inner))
         for name in outer:
             self.read(posixpath.join(folder, name), namespace, 1)

@@ -72,11 +72,6 @@ class Source:
     body: Body
     manifest: Manifest | None = None
 
-    @property
-    def is_oci(self) -> bool:
-        """True for an artifact of a registry or a bucket, which can have only a part of a repository."""
-        return self.manifest is not None and self.manifest.kind != "GitRepository"
-
     def has(self, file: str) -> bool:
         """Return True if Flux downloads a file: `sparseCheckout` has it, and `ignore` does not exclude it.
 

@@ -160,12 +160,10 @@ class _Forbidden:
     """The objects of one list or field of an AppProject that forbids them.
 
     Attributes:
-        delivery: the first Application with such an object.
         names: the kinds or the namespaces, in the order of the files.
         owners: the labels of the Applications.
     """
 
-    delivery: Delivery
     names: dict[str, None] = field(default_factory=dict)
     owners: dict[str, None] = field(default_factory=dict)
 
@@ -189,14 +187,12 @@ def not_permitted(wiring: Wiring) -> Iterator[Breach]:
     forbidden: dict[tuple[str, str], _Forbidden] = {}
     for delivery in wiring.everything.all:
         named = projects.get(string(delivery.spec.get("project")), [])
-        applied = (
-            None
-            if delivery.is_flux or len(named) != 1 or not wiring.has(named[0])
-            else applied_by(delivery, wiring.tree)
-        )
-        for item in applied.objects if applied else ():
+        if delivery.is_flux or len(named) != 1 or not wiring.has(named[0]):
+            continue
+        applied = applied_by(delivery, wiring.tree)
+        for item in applied.objects if applied and applied.is_exact else ():
             for key, name in _judge(item, delivery, named[0], wiring):
-                entry = forbidden.setdefault((named[0].name, key), _Forbidden(delivery))
+                entry = forbidden.setdefault((named[0].name, key), _Forbidden())
                 entry.names.setdefault(name)
                 entry.owners.setdefault(delivery.label)
     for (name, key), entry in forbidden.items():
