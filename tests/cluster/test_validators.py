@@ -1,6 +1,6 @@
 """Test that the cases of tests/cluster/differential raise each error of the API server's validators of Jobs and Pods.
 
-The validators run without a server, with coverage. They are those of Kubernetes in the set `default`.
+The program `validators` of the set `default` runs the validators of Kubernetes with coverage, without a server.
 """
 
 from __future__ import annotations
@@ -58,13 +58,13 @@ def excused_by(block: Block) -> list[tuple[str, str]]:
     return [(function, part) for function, part in excuses() if function == name and part in block.code]
 
 
-def test_the_cases_raise_each_error_that_a_creation_can_raise(blocks: list[Block]) -> None:
+def test_cases_raise_all_errors_of_the_validators(blocks: list[Block]) -> None:
     assert len(blocks) > 500
     missing = [str(block) for block in blocks if not block.is_reached and not excused_by(block)]
     assert missing == [], "add a case for each error, or its reason to unreached.yaml"
 
 
-def test_each_excuse_matches_an_error_that_no_case_raises(blocks: list[Block]) -> None:
+def test_excuses_match_only_unreached_errors(blocks: list[Block]) -> None:
     used = {excuse for block in blocks if not block.is_reached for excuse in excused_by(block)}
     assert set(excuses()) - used == set()
     whole = {function for function, part in excuses() if not part}
@@ -72,7 +72,7 @@ def test_each_excuse_matches_an_error_that_no_case_raises(blocks: list[Block]) -
     assert [str(block) for block in reached] == []
 
 
-def test_mpigen_rejects_what_the_validators_reject(rejections: dict[str, str]) -> None:
+def test_mpigen_rejects_objects_rejected_by_the_validators(rejections: dict[str, str]) -> None:
     """Webhooks, admission plugins and definitions of a server reject more, so this direction alone is exact."""
     mpigen, known = Mpigen(), dict(reviewed(read_causes()))
     rejected: dict[str, Case] = {name: CASES[name] for name, text in rejections.items() if text and name not in known}
@@ -81,7 +81,7 @@ def test_mpigen_rejects_what_the_validators_reject(rejections: dict[str, str]) -
     assert {name: rejections[name] for name, verdict in verdicts.items() if verdict != Verdict.REFUSES} == {}
 
 
-def test_the_recorded_server_rejects_what_the_validators_reject(rejections: dict[str, str]) -> None:
+def test_recorded_answers_reject_objects_rejected_by_the_validators(rejections: dict[str, str]) -> None:
     answers = read_answers()
     rejected = {name for name, text in rejections.items() if text} & answers.keys()
     assert {name for name in rejected if of_server(answers[name]) != Verdict.REFUSES} == set()
