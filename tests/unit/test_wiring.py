@@ -156,7 +156,7 @@ def test_a_repository_without_an_existing_path_is_unknown(tmp_path: Path) -> Non
         "apps/d.yaml": application("d", HERE, "api"),
         "apps/e.yaml": application("e", HERE, "queues"),
         "web/c.yaml": CONFIG,
-        "api/c.yaml": CONFIG,
+        "api/c.yaml": CONFIG.replace("settings", "limits"),
     }
     messages = [message for _, _, message in findings(write(tmp_path, files))]
     assert messages == ["the repository has no folder `queues`"]
@@ -173,6 +173,22 @@ def test_another_revision_of_a_repository_can_have_other_folders(tmp_path: Path)
     old = application("old", HERE, "legacy").replace("path: legacy", "path: legacy, targetRevision: v1")
     files = {"apps/a.yaml": application("a", HERE, "web"), "apps/old.yaml": old, "web/c.yaml": CONFIG}
     assert findings(write(tmp_path, files)) == []
+
+
+@pytest.mark.parametrize("patches", ["", "patches: [{path: p.yaml}]\n"])
+def test_a_base_that_an_overlay_patches_is_unknown(patches: str, tmp_path: Path) -> None:
+    files = {
+        "apps/base/a.yaml": application("a", HERE, "web"),
+        "apps/base/b.yaml": application("b", HERE, "missing"),
+        "apps/base/kustomization.yaml": "resources: [a.yaml, b.yaml]\n",
+        "apps/prod/kustomization.yaml": f"resources: [../base]\n{patches}",
+        "apps/prod/p.yaml": application("b", HERE, "web"),
+        "web/c.yaml": CONFIG,
+    }
+    if not patches:
+        del files["apps/prod/p.yaml"]
+    checks = [check for check, _, _ in findings(write(tmp_path, files))]
+    assert checks == ([] if patches else ["reference/path"])
 
 
 FLEET = """apiVersion: kustomize.toolkit.fluxcd.io/v1

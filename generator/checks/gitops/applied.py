@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from generator.checks.gitops.deliveries import Delivery
+from generator.checks.gitops.deliveries import KUSTOMIZATIONS, Delivery, find_kustomization
 from generator.checks.gitops.globs import compile_glob
 from generator.checks.tree import Tree
 from generator.manifests import Manifest
@@ -17,7 +17,6 @@ from generator.objects.fields import mapping, string
 
 _MANIFEST = re.compile(r".*\.(?:yaml|yml|json|jsonnet)", re.DOTALL)
 """The files that Argo CD reads in a folder (argo-cd v3.2.1 reposerver/repository/repository.go manifestFile)."""
-_KUSTOMIZATIONS = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 _OF_FLUX = re.compile(r".*\.ya?ml", re.DOTALL)
 _DEEPEST = 20
 """The most kustomizations that use each other in a row."""
@@ -64,7 +63,7 @@ def read_applied(delivery: Delivery, tree: Tree) -> Applied | None:
     place = delivery.place
     if place is None or not tree.is_folder(place) or (not delivery.is_flux and _is_generated(delivery, place, tree)):
         return None
-    is_rendered = _find_kustomization(place, tree) and not mapping(delivery.settings, "directory")
+    is_rendered = find_kustomization(place, tree) and not mapping(delivery.settings, "directory")
     if is_rendered or delivery.is_flux:
         reader = _KustomizeReader(delivery, tree)
         reader.read(place, reader.set_namespace, 0)
@@ -120,10 +119,6 @@ def candidate_files(delivery: Delivery, tree: Tree) -> Sequence[str] | None:
     return [file for file in files if _MANIFEST.fullmatch(file) and (is_deep or "/" not in file)]
 
 
-def _find_kustomization(folder: str, tree: Tree) -> str:
-    return next((path for name in _KUSTOMIZATIONS if tree.is_file(path := f"{folder}/{name}")), "")
-
-
 class _KustomizeReader:
     """Reads the objects of a kustomization, or of a folder for which Flux generates a kustomization.
 
@@ -152,7 +147,7 @@ class _KustomizeReader:
         """
         from generator.documents.kustomize import read_kustomization  # which few runs need
 
-        file = _find_kustomization(folder, self.tree)
+        file = find_kustomization(folder, self.tree)
         if not file:
             if self.delivery.is_flux and depth == 0:
                 self._read_all(folder, namespace)
@@ -175,7 +170,7 @@ class _KustomizeReader:
         """Read all files below a folder. A folder below it with a kustomization is read as such."""
         files = self.tree.files_below(folder)
         self.is_exact = self.is_exact and files is not None
-        inner = {posixpath.dirname(file) for file in files or () if posixpath.basename(file) in _KUSTOMIZATIONS}
+        inner = {posixpath.dirname(file) for file in files or () if posixpath.basename(file) in KUSTOMIZATIONS}
         outer = sorted(name for name in inner if not any(name != other and _is_below(name, other) for other in inner))
         for name in outer:
             self.read(posixpath.join(folder, name), namespace, 1)

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path as FilePath
 
 from generator.checks.gitops.globs import Ignored, compile_path_match, literal_start
 from generator.checks.gitops.templates import UNKNOWN, Files, Parameters, render_applications
@@ -199,14 +200,66 @@ class Deliveries:
         files = Files(
             lambda generator: _folders_of(generator, roots, tree), lambda generator: _texts_of(generator, roots, tree)
         )
-        placed = [_with_root(delivery, roots) for owner in owners for delivery in _read_owner(owner, sources, files)]
+        placed = [
+            _with_root(delivery, roots)
+            for owner in owners
+            if not is_changed(owner, tree)
+            for delivery in _read_owner(owner, sources, files)
+        ]
         patterns = [
             (owner, path, pattern, roots[key])
             for owner in owners
             for path, generator, pattern in _git_patterns(owner)
-            if (key := _key(_git_source(generator))) in roots
+            if (key := _key(_git_source(generator))) in roots and not is_changed(owner, tree)
         ]
         return cls(tree, placed, patterns, roots)
+
+
+_NEAR = 4
+"""The number of folders, from that of a file upwards, in which mpigen searches for a kustomization with the file."""
+
+
+def is_changed(manifest: Manifest, tree: Tree) -> bool:
+    """Return True if a kustomization with patches, or another one that changes its objects, has the file of a manifest.
+
+    Such an object is a base. Its paths in the file may not be the paths that a client applies.
+    """
+    parents = [*tree.parents_of(tree.folder_of(manifest))]
+    if tree.is_rendered or not any(find_kustomization(folder, tree) for folder in parents[:_NEAR]):
+        return False
+    top = next(filter(tree.is_clone, parents), parents[min(len(parents), _NEAR) - 1])
+    changed = tree.view(_create_cache)
+    if top not in changed:
+        changed[top] = _find_changed(top, tree)
+    return tree.path_of(manifest.file) in changed[top]
+
+
+def find_kustomization(folder: str, tree: Tree) -> str:
+    """Return the path of the kustomization file of a folder; empty if the folder has none."""
+    return next((path for name in KUSTOMIZATIONS if tree.is_file(path := f"{folder}/{name}")), "")
+
+
+KUSTOMIZATIONS = ("kustomization.yaml", "kustomization.yml", "Kustomization")
+"""The names of a kustomization file."""
+
+
+def _create_cache(_: Tree) -> dict[str, frozenset[str]]:
+    return {}
+
+
+def _find_changed(top: str, tree: Tree) -> frozenset[str]:
+    """Return the files below a folder whose objects a kustomization changes."""
+    from generator.documents.kustomize import Kustomizations  # which few runs need
+
+    files = [FilePath(top, file) for file in tree.files_below(top) or () if posixpath.basename(file) in KUSTOMIZATIONS]
+    kustomizations = Kustomizations(files)
+    return frozenset(
+        str(path)
+        for item in kustomizations.named
+        if not item.is_plain
+        for part in kustomizations.closure(item)
+        for path in part.resources
+    )
 
 
 @dataclass(frozen=True)
@@ -262,6 +315,8 @@ class Wiring:
 
 def find_scope(manifest: Manifest, wiring: Wiring) -> str:
     """Return `Cluster` or `Namespaced` for the kind of an object; empty for a kind that the files do not define."""
+    if manifest.kind == "CustomResourceDefinition":
+        return "Cluster"
     scope = wiring.scopes.get((manifest.group, manifest.kind))
     return scope or wiring.catalog.scope(manifest.api_version, manifest.kind) or ""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import posixpath
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from generator.checks.finding import listed
 from generator.checks.gitops.applied import Applied, applied_by, candidate_files
@@ -274,14 +273,6 @@ def _nearest(deliveries: Sequence[Delivery], release: str, files: Sequence[str])
     return max(deliveries, key=rank)
 
 
-@dataclass(frozen=True, slots=True)
-class _Use:
-    """A delivery that applies an object."""
-
-    delivery: Delivery
-    file: str
-
-
 @check("gitops/applied-twice", severity=WARNING, needs=Wiring)
 def applied_twice(wiring: Wiring) -> Iterator[Breach]:
     """Report an object that two Applications, or two Kustomizations, of one folder apply to the same cluster.
@@ -296,38 +287,29 @@ def applied_twice(wiring: Wiring) -> Iterator[Breach]:
     Source: argo-cd v3.2.1 controller/state.go CompareAppState: SharedResourceWarning; kustomize-controller v1.7.3
     internal/controller/kustomization_controller.go prune
     """
-    uses: dict[tuple[str, ...], list[_Use]] = {}
+    users: dict[tuple[str, ...], list[Delivery]] = {}
+    shared: dict[tuple[int, int], tuple[Delivery, Delivery, dict[str, None]]] = {}
     for delivery in wiring.deliveries:
         applied = applied_by(delivery, wiring.tree)
-        folder = wiring.tree.folder_of(delivery.owner)
-        cluster = _cluster_of(delivery)
-        if applied is not None and applied.is_exact and folder and UNKNOWN not in cluster:
-            for identity, file in _identify(delivery, applied, wiring):
-                uses.setdefault((folder, delivery.engine, cluster, *identity), []).append(_Use(delivery, file))
-    pairs: dict[tuple[int, int], tuple[_Use, _Use, list[str]]] = {}
-    for users in uses.values():
-        first, *others = users
-        for other in others:
-            if (other.delivery.name, id(other.delivery.owner)) != (first.delivery.name, id(first.delivery.owner)):
-                key = (id(first.delivery), id(other.delivery))
-                pairs.setdefault(key, (first, other, []))[2].append(other.file)
-    for first, other, files in pairs.values():
-        delivery = other.delivery
-        count = f"{len(files)} objects, such as an object in" if len(files) > 1 else "an object in"
+        folder, cluster = wiring.tree.folder_of(delivery.owner), _cluster_of(delivery)
+        if applied is None or not applied.is_exact or not folder or UNKNOWN in cluster:
+            continue
+        for identity, resource in _identify(delivery, applied, wiring):
+            others = users.setdefault((folder, delivery.engine, cluster, *identity), [])
+            first = next(iter(others), delivery)
+            if first.name != delivery.name:  # two objects of one name are alternatives
+                shared.setdefault((id(first), id(delivery)), (first, delivery, {}))[2].setdefault(resource)
+            others.append(delivery)
+    for first, delivery, resources in shared.values():
         yield Breach(
             delivery.field,
-            f"{first.delivery.label} also applies {count} `{_relative(other.file, delivery)}`",
+            f"{first.label} also applies {listed([*resources])}",
             f"{delivery.engine} changes the owner of the objects again and again, and if one of the two is deleted, it "
             "deletes the objects of the other",
-            "leave the files out of one of the two",
+            "leave the objects out of one of the two",
             delivery.owner,
             value=delivery.path,
         )
-
-
-def _relative(file: str, delivery: Delivery) -> str:
-    root = delivery.root
-    return posixpath.join(root.prefix, posixpath.relpath(file, root.folder)) if root else posixpath.basename(file)
 
 
 def _cluster_of(delivery: Delivery) -> str:
@@ -340,11 +322,11 @@ def _cluster_of(delivery: Delivery) -> str:
 
 
 def _identify(delivery: Delivery, applied: Applied, wiring: Wiring) -> Iterator[tuple[tuple[str, str, str, str], str]]:
-    """Yield the identity and the file of each object that a delivery applies, with the namespace that it gets."""
+    """Yield the identity of each object that a delivery applies, in its namespace, and its name for messages."""
     default = "" if delivery.is_flux else string(mapping(delivery.spec, "destination").get("namespace"))
     for item in applied.objects:
         group, kind, namespace, name = item.manifest.identity
         is_namespaced = find_scope(item.manifest, wiring) != "Cluster"
         namespace = (item.namespace or namespace or default) if is_namespaced else ""
         if name and not any(mark in f"{namespace}{name}" for mark in ("$", UNKNOWN)):
-            yield (group, kind, namespace, name), item.file
+            yield (group, kind, namespace, name), f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}"

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from generator.checks.finding import listed
+from generator.checks.finding import Severity, listed
 from generator.checks.gitops.applied import AppliedObject, applied_by
-from generator.checks.gitops.deliveries import ARGO, Delivery, Wiring, find_scope
+from generator.checks.gitops.deliveries import ARGO, Delivery, Wiring, find_scope, is_changed
 from generator.checks.gitops.globs import compile_glob, compile_path_match
 from generator.checks.gitops.templates import UNKNOWN, Files, render_applications
 from generator.checks.graph import Graph
-from generator.checks.registry import ERROR, Breach, check
+from generator.checks.registry import ERROR, WARNING, Breach, check
 from generator.documents.load import Path
 from generator.manifests import Body, Manifest
 from generator.objects.fields import indexed_mappings, mapping, mappings, string, strings
@@ -24,7 +24,8 @@ def project(graph: Graph) -> Iterator[Breach]:
     Argo CD applies nothing: InvalidSpecError. The check reports an absent AppProject only if the files have another
     AppProject, and only as a warning. The check reports a repository or a destination that no pattern of the AppProject
     can match, or that a pattern with `!` excludes. An entry with the name of a cluster counts as a match of any server,
-    because the files do not show the names of clusters. The check also reads the template of an ApplicationSet.
+    because the files do not show the names of clusters. The check also reads the template of an ApplicationSet. For an
+    AppProject with labels, the finding is a warning, because a global project can allow more.
 
     Source: argo-cd v3.2.1 controller/appcontroller.go refreshAppConditions, pkg/apis/application/v1alpha1
     app_project_types.go IsSourcePermitted, isDestinationMatched
@@ -72,6 +73,7 @@ def _find_forbidden(application: Manifest, start: Path, spec: Body, project: Man
                 why,
                 f"correct `repoURL`, or add the repository to `sourceRepos` of AppProject `{project.name}`",
                 application,
+                severity=_severity(project),
                 value=repository,
             )
     destination = mapping(spec, "destination")
@@ -85,8 +87,17 @@ def _find_forbidden(application: Manifest, start: Path, spec: Body, project: Man
             why,
             f"correct the destination, or add the destination to `destinations` of AppProject `{project.name}`",
             application,
+            severity=_severity(project),
             at_key=True,
         )
+
+
+def _severity(project: Manifest) -> Severity | None:
+    """Return WARNING for an AppProject with labels: a global project, which selects labels, may allow more.
+
+    Source: argo-cd v3.2.1 util/argo/argo.go GetGlobalProjects, mergeVirtualProject
+    """
+    return WARNING if project.labels else None
 
 
 def _is_source_permitted(patterns: Sequence[str], repository: str) -> bool:
@@ -175,7 +186,8 @@ def not_permitted(wiring: Wiring) -> Iterator[Breach]:
     Argo CD checks each object before it applies any object of the Application. If the AppProject forbids its kind or
     its namespace, the whole sync fails: `resource … is not permitted in project`. Without `clusterResourceWhitelist`,
     an AppProject forbids all cluster-scoped kinds. Without `namespaceResourceWhitelist`, it allows all namespaced
-    kinds. A blacklist takes precedence. Global projects of Argo CD can allow more, which the files may not show.
+    kinds. A blacklist takes precedence. A global project of Argo CD can allow more to AppProjects with some labels. So
+    the finding is a warning for an AppProject with labels.
 
     The check needs the folder of the Application on disk, as reference/path does, and reads no objects that kustomize
     adds or changes.
@@ -187,7 +199,7 @@ def not_permitted(wiring: Wiring) -> Iterator[Breach]:
     forbidden: dict[tuple[str, str], _Forbidden] = {}
     for delivery in wiring.everything.all:
         named = projects.get(string(delivery.spec.get("project")), [])
-        if delivery.is_flux or len(named) != 1 or not wiring.has(named[0]):
+        if delivery.is_flux or len(named) != 1 or not wiring.has(named[0]) or is_changed(named[0], wiring.tree):
             continue
         applied = applied_by(delivery, wiring.tree)
         for item in applied.objects if applied and applied.is_exact else ():
@@ -221,6 +233,7 @@ def _report(project: Manifest, key: str, entry: _Forbidden) -> Breach:
         "Argo CD applies no object of the Application (resource is not permitted in project)",
         fix,
         project,
+        severity=None if key.endswith("Blacklist") else _severity(project),
         at_key=True,
     )
 
