@@ -198,6 +198,13 @@ spec: {interval: 1h, path: ./infrastructure, prune: true, sourceRef: {kind: GitR
 """
 
 
+def test_two_repositories_of_one_url_lie_side_by_side(tmp_path: Path) -> None:
+    names = ["appset-missing-path", "appproject-kinds"]
+    for name in names:
+        shutil.copytree(FIXTURES / name, tmp_path / name)
+    assert findings(tmp_path) == [PUBLIC[name] for name in sorted(names)]
+
+
 def test_two_clusters_can_apply_the_same_folder(tmp_path: Path) -> None:
     files = {f"clusters/{name}/infra.yaml": FLEET for name in ("prod", "staging")}
     files["infrastructure/c.yaml"] = CONFIG.replace("settings}", "settings, namespace: web}")

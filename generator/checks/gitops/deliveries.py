@@ -1,7 +1,7 @@
 """Deliveries: the folders of repositories that Applications of Argo CD and Kustomizations of Flux apply.
 
 mpigen finds the folder of a repository on disk by its Git remote, or by the paths of the Applications: the folder at or
-above their files in which the most of these paths exist. A repository without such a folder is unknown, and no check
+above their files in which most of these paths exist. A repository without such a folder is unknown, and no check
 reports its paths. Two repositories never have the same folder. So a path in another repository is no mistake.
 """
 
@@ -11,7 +11,7 @@ import posixpath
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path as FilePath
 
@@ -179,7 +179,6 @@ class Deliveries:
     tree: Tree
     all: Sequence[Delivery]
     generators: Sequence[tuple[Manifest, Path, Body, Root]]
-    roots: Mapping[tuple[str, str], Root]
 
     @classmethod
     def read(cls, tree: Tree) -> Deliveries:
@@ -196,23 +195,17 @@ class Deliveries:
             for owner in owners
             for _, generator, pattern in _git_patterns(owner)
         )
-        roots = _find_roots(tree, claims)
-        files = Files(
-            lambda generator: _folders_of(generator, roots, tree), lambda generator: _texts_of(generator, roots, tree)
-        )
-        placed = [
-            _with_root(delivery, roots)
-            for owner in owners
-            if not is_changed(owner, tree)
-            for delivery in _read_owner(owner, sources, files)
-        ]
-        patterns = [
-            (owner, path, pattern, roots[key])
-            for owner in owners
-            for path, generator, pattern in _git_patterns(owner)
-            if (key := _key(_git_source(generator))) in roots and not is_changed(owner, tree)
-        ]
-        return cls(tree, placed, patterns, roots)
+        roots = _Roots(tree, claims)
+        placed, patterns = list[Delivery](), list[tuple[Manifest, Path, Body, Root]]()
+        for owner in owners:
+            if is_changed(owner, tree):
+                continue
+            files = _files_of(owner, roots, tree)
+            placed += (_with_root(delivery, roots) for delivery in _read_owner(owner, sources, files))
+            for path, generator, pattern in _git_patterns(owner):
+                if root := roots.of(_git_source(generator), owner):
+                    patterns.append((owner, path, pattern, root))
+        return cls(tree, placed, patterns)
 
 
 _NEAR = 4
@@ -411,9 +404,22 @@ def _key(source: Source) -> tuple[str, str]:
     return source.key, source.revision
 
 
-def _with_root(delivery: Delivery, roots: Mapping[tuple[str, str], Root]) -> Delivery:
-    root = roots.get(_key(delivery.source))
-    return Delivery(**{**delivery.__dict__, "root": root}) if root else delivery
+def _with_root(delivery: Delivery, roots: _Roots) -> Delivery:
+    return replace(delivery, root=roots.of(delivery.source, delivery.owner))
+
+
+def _files_of(owner: Manifest, roots: _Roots, tree: Tree) -> Files:
+    """Return the files that the git generators of an ApplicationSet read."""
+
+    def find_folders(generator: Body) -> Sequence[str] | None:
+        root = roots.of(_git_source(generator), owner)
+        return _folders_of(generator, root, tree) if root else None
+
+    def find_texts(generator: Body) -> Mapping[str, bytes] | None:
+        root = roots.of(_git_source(generator), owner)
+        return _texts_of(generator, root, tree) if root else None
+
+    return Files(find_folders, find_texts)
 
 
 def matching_folders(pattern: str, root: Root, tree: Tree) -> Sequence[str] | None:
@@ -451,14 +457,13 @@ def matching_files(pattern: str, root: Root, tree: Tree) -> Sequence[str] | None
     return [path for path in paths if start == pattern or expression.fullmatch(path)]
 
 
-def _folders_of(generator: Body, roots: Mapping[tuple[str, str], Root], tree: Tree) -> Sequence[str] | None:
-    """Return the folders of a git generator; None if its repository is not among the files."""
-    root = roots.get(_key(_git_source(generator)))
+def _folders_of(generator: Body, root: Root, tree: Tree) -> Sequence[str] | None:
+    """Return the folders of a git generator; None if the files do not show them."""
     chosen: dict[str, None] = {}
     excluded: set[str] = set()
     for item in mappings(generator.get("directories")):
         pattern = string(item.get("path"))
-        folders = matching_folders(pattern, root, tree) if root and UNKNOWN not in pattern else None
+        folders = matching_folders(pattern, root, tree) if UNKNOWN not in pattern else None
         if folders is None:
             return None
         if item.get("exclude") is True:
@@ -468,15 +473,14 @@ def _folders_of(generator: Body, roots: Mapping[tuple[str, str], Root], tree: Tr
     return sorted(chosen.keys() - excluded)
 
 
-def _texts_of(generator: Body, roots: Mapping[tuple[str, str], Root], tree: Tree) -> Mapping[str, bytes] | None:
-    """Return path → text of the files of a git generator; None if its repository is not among the files."""
-    root = roots.get(_key(_git_source(generator)))
+def _texts_of(generator: Body, root: Root, tree: Tree) -> Mapping[str, bytes] | None:
+    """Return path → text of the files of a git generator; None if the files do not show them."""
     texts: dict[str, bytes] = {}
     excluded: set[str] = set()
     for item in mappings(generator.get("files")):
         pattern = string(item.get("path"))
-        files = matching_files(pattern, root, tree) if root and UNKNOWN not in pattern else None
-        if files is None or root is None or tree.is_rendered:
+        files = matching_files(pattern, root, tree) if UNKNOWN not in pattern else None
+        if files is None or tree.is_rendered:
             return None
         if item.get("exclude") is True:
             excluded.update(files)
@@ -485,64 +489,81 @@ def _texts_of(generator: Body, roots: Mapping[tuple[str, str], Root], tree: Tree
     return {file: texts[file] for file in sorted(texts) if file not in excluded}
 
 
-def _find_roots(tree: Tree, claims: Sequence[_Claim]) -> Mapping[tuple[str, str], Root]:
-    """Return (repository, revision) → its place among the files. Two repositories never have the same place."""
-    by_key: dict[tuple[str, str], list[_Claim]] = {}
-    for claim in claims:
-        by_key.setdefault(_key(claim.source), []).append(claim)
-    scored = {key: _find_root(tree, rows) for key, rows in by_key.items()}
-    totals: Counter[tuple[str, str]] = Counter()
-    for (repository, _), result in scored.items():
-        if result:
-            totals[repository, result[0].folder] += result[1]
-    best: dict[str, str] = {}
-    certain: dict[str, str] = {}
-    for (repository, folder), total in sorted(totals.items(), key=lambda row: (-row[1], row[0])):
-        clone = next((parent for parent in tree.parents_of(folder) if tree.is_clone(parent)), folder)
-        if certain.setdefault(clone, repository if total >= _CERTAIN else "") in ("", repository):
-            best.setdefault(folder, repository)
-    return {key: result[0] for key, result in scored.items() if result and best.get(result[0].folder) == key[0]}
-
-
 _CERTAIN = 1_000_000
 """The score of a repository that is a remote of the Git clone."""
+_Key = tuple[str, str]
+"""A repository and a revision."""
 
 
-def _find_root(tree: Tree, claims: Sequence[_Claim]) -> tuple[Root, int] | None:
-    """Return the place of a repository and its score, from the paths that it should have; None without such a place."""
-    paths = dict.fromkeys(claim.path for claim in claims if claim.path)
-    folders = dict.fromkeys(tree.folder_of(claim.manifest) for claim in claims)
-    candidates = dict.fromkeys(parent for folder in folders for parent in tree.parents_of(folder))
-    scores: dict[Root, int] = {}
-    for folder in candidates:
-        score = sum(path.count("/") + 1 for path in paths if tree.exists(posixpath.join(folder, path)))
-        if tree.is_clone(folder) and (remotes := tree.remotes_of(folder)):
-            known = {identify_repository(url) for url in remotes}
-            score += _CERTAIN if claims[0].source.key in known else 0
-        if score:
-            scores[Root(folder)] = score
-    if not scores:
-        for folder in filter(tree.is_release, candidates):
-            for root, score in _score_release(tree, folder, paths):
-                scores[root] = max(score, scores.get(root, 0))
-    if not scores:
-        return None
-    best = max(scores, key=lambda root: (scores[root], tree.is_clone(root.folder), len(root.prefix)))
-    return best, scores[best]
+class _Roots:
+    """The places of repositories among the files, for each object that names a repository.
+
+    A place is a folder at or above the file of the object, with a score: the number of steps of the claimed paths that
+    exist in it. Only claims of files below the folder count. Two repositories never have the same place.
+    """
+
+    def __init__(self, tree: Tree, claims: Sequence[_Claim]) -> None:
+        self._tree = tree
+        self._claimed: dict[_Key, dict[str, dict[str, None]]] = {}
+        for claim in claims:
+            by_folder = self._claimed.setdefault(_key(claim.source), {})
+            for folder in tree.parents_of(tree.folder_of(claim.manifest)):
+                by_folder.setdefault(folder, {}).setdefault(claim.path)
+        self._scores = {key: self._score(key[0], by_folder) for key, by_folder in self._claimed.items()}
+        totals: Counter[tuple[str, str]] = Counter()
+        for (repository, _), scores in self._scores.items():
+            for root, score in scores.items():
+                totals[repository, root.folder] += score
+        self._best: dict[str, str] = {}
+        self._certain: dict[str, str] = {}
+        for (repository, folder), total in sorted(totals.items(), key=lambda row: (-row[1], row[0])):
+            self._best.setdefault(folder, repository)
+            if total >= _CERTAIN:
+                self._certain.setdefault(folder, repository)
+
+    def _score(self, repository: str, by_folder: Mapping[str, Mapping[str, None]]) -> Mapping[Root, int]:
+        tree, scores = self._tree, dict[Root, int]()
+        for folder, paths in by_folder.items():
+            score = sum(path.count("/") + 1 for path in paths if path and tree.exists(posixpath.join(folder, path)))
+            if tree.is_clone(folder) and repository in map(identify_repository, tree.remotes_of(folder)):
+                score += _CERTAIN
+            if score:
+                scores[Root(folder)] = score
+        return scores
+
+    def of(self, source: Source, manifest: Manifest) -> Root | None:
+        """Return the place of a repository for an object that names it; None if the repository is not on disk."""
+        key, tree = _key(source), self._tree
+        folders = dict.fromkeys(tree.parents_of(tree.folder_of(manifest)))
+        scores = {root: score for root, score in self._scores.get(key, {}).items() if root.folder in folders}
+        if not scores:
+            scores = {
+                root: score
+                for folder in filter(tree.is_release, folders)
+                for root, score in _score_release(
+                    tree, folder, filter(None, self._claimed.get(key, {}).get(folder, ()))
+                )
+            }
+        if not scores:
+            return None
+        root = max(scores, key=lambda root: (scores[root], tree.is_clone(root.folder), len(root.prefix)))
+        clone = next(filter(tree.is_clone, folders), "")
+        owners = (self._certain.get(clone, source.key), self._best.get(root.folder, source.key))
+        return root if owners == (source.key, source.key) else None
 
 
 def _score_release(tree: Tree, folder: str, paths: Iterable[str]) -> Iterator[tuple[Root, int]]:
     """Yield the possible paths of a release in its repository, each with a score: the number of claims that fit.
 
-    The repository may be elsewhere: a release that mpigen renders is not on disk yet.
+    The repository may be elsewhere: a release that mpigen renders is not on disk yet. One claimed path below the
+    release exists, or two claimed paths have the same start.
     """
     steps = [path.split("/") for path in paths]
     prefixes = dict.fromkeys("/".join(names[:number]) for names in steps for number in range(1, len(names) + 1))
     for prefix in prefixes:
-        root, score, inside = Root(folder, prefix), 0, 0
-        for path in map("/".join, steps):
-            if place := root.place(path):
-                inside += 1
-                score += 1 if path == prefix else 2 if tree.exists(place) else 0
-        if score:
-            yield root, score * (len(steps) + 1) + inside
+        root = Root(folder, prefix)
+        places = [(path, place) for path in map("/".join, steps) if (place := root.place(path))]
+        existing = sum(path != prefix and tree.exists(place) for path, place in places)
+        same = sum(path == prefix for path, _ in places)
+        if existing or (same and len(places) > 1):
+            yield root, (2 * existing + same) * (len(steps) + 1) + len(places)
