@@ -213,7 +213,7 @@ _NEAR = 4
 
 
 def is_changed(manifest: Manifest, tree: Tree) -> bool:
-    """Return True if a kustomization with patches, or another one that changes its objects, has the file of a manifest.
+    """Return True if a kustomization that changes its objects, for example by patches, has the file of a manifest.
 
     Such an object is a base. Its paths in the file may not be the paths that a client applies.
     """
