@@ -8,7 +8,8 @@ runtime/security-context-constraints and runtime/unset-amount.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from generator.checks.fabric.fabrics import likely_namespaces, namespaces_of
 from generator.checks.objects import Objects
 from generator.checks.registry import ERROR, WARNING, Breach, check
+from generator.documents.load import Path
 from generator.errors import SimulationError
 from generator.facts.names import GITOPS_ROLE, IPC_LOCK, OWNER, REQUIRED_SCC
 from generator.facts.versions import minors
@@ -30,7 +32,7 @@ from generator.objects.training import DEFAULT_QUEUE, GROUP, KUEUE
 from generator.schemas.catalog import Catalog
 from generator.schemas.json_schema import Schema
 from generator.schemas.updates import normalize_built_in, normalize_custom
-from generator.simulate.access import Kind
+from generator.simulate.access import SUPERUSERS, Kind
 from generator.simulate.admission.pod_security import Level, Violation, find_violations, read_level
 from generator.simulate.admission.resource_quota import REQUIRED, read_ledger
 from generator.simulate.admission.scc.decide import Answer, Constraints, PodDecision, Situation
@@ -279,8 +281,11 @@ class OwnAdmission:
         accounts = [f"system:serviceaccount:{item.get('namespace')}:{item.get('name')}" for item in subjects]
         return UserInfo(accounts[0]) if len(accounts) == 1 else None
 
-    def denials(self, manifest: Manifest) -> Iterator[Decision]:
-        """Yield the decisions of policies that reject an object for every user who may create it."""
+    def denials(self, manifest: Manifest) -> Iterator[tuple[Decision, Path]]:
+        """Yield the decisions of policies that reject an object for every user who may create it.
+
+        Each decision comes with the path of the rejected image; of the name if the policy rejects no image.
+        """
         try:
             kind = self.cluster.kind(manifest.api_version, manifest.kind)
         except SimulationError:  # no schema, so its resource is unknown
@@ -291,9 +296,49 @@ class OwnAdmission:
         for policy in policies:
             if self._may_judge(policy, manifest, kind):
                 with suppress(SimulationError):  # mpigen cannot evaluate the policy
-                    users = self._users(policy, manifest)
-                    decisions = [self._find_denial(policy, replace(request, user_info=user)) for user in users]
-                    yield from [item for item in decisions[:1] if item and all(decisions)]
+                    denial = self._find_denial_of_all(policy, request, self._users(policy, manifest))
+                    if denial:
+                        user, decision = denial
+                        yield decision, self._find_image(policy, replace(request, user_info=user)) or _NAME
+
+    def _find_denial_of_all(
+        self, policy: Policy, request: Request, users: Iterable[UserInfo]
+    ) -> tuple[UserInfo, Decision] | None:
+        """Return the first user, and the decision that rejects the request; None if the policy accepts one of them."""
+        first = None
+        for user in users:
+            decision = self._find_denial(policy, replace(request, user_info=user))
+            if decision is None:
+                return None
+            first = first or (user, decision)
+        return first
+
+    def _find_image(self, policy: Policy, request: Request) -> Path | None:
+        """Return the path of the first image that a policy rejects; None if the policy rejects no image.
+
+        The policy rejects an image if it accepts the object with other images, and rejects the object whose images are
+        all this image.
+        """
+        from generator.simulate.policies.syntax import find_strings
+
+        body = request.object or {}
+        images = [*_find_images(body)]
+        namespace = self.objects.one("", "Namespace", request.namespace) if request.namespace else None
+        annotations = mapping(namespace.body, "metadata", "annotations") if namespace else {}
+        texts = [text for rule in policy.texts for text in find_strings(rule)]
+        texts += [text for value in annotations.values() for text in string(value).split(",")]
+        hosts = dict.fromkeys(("", *(text for text in texts if _REGISTRY.fullmatch(text))))
+        others = [f"{host.rstrip('/')}/{_ANY_IMAGE}".lstrip("/") for host in hosts]
+
+        def is_rejected(image: str) -> bool:
+            changed = deepcopy(body)
+            for path, _ in images:
+                _set(changed, path, image)
+            return self._find_denial(policy, replace(request, object=changed)) is not None
+
+        if not images or all(map(is_rejected, others)):
+            return None
+        return next((path for path, image in images if is_rejected(image)), None)
 
     def _find_denial(self, policy: Policy, request: Request) -> Decision | None:
         """Return the first decision by which a policy certainly rejects a request; None without such a decision.
@@ -323,7 +368,7 @@ class OwnAdmission:
                 policy
                 for policy in self._bound
                 if any(map(kind.is_named_by, mappings(mapping(policy.spec, "matchConstraints").get("resourceRules"))))
-                and (self.account or kind.kind == "TrainJob" or not policy.reads_user)
+                and (self.account or kind.kind == "TrainJob" or not policy.reads_user or _selects_by_user(policy))
                 and not self._accepts_all(policy, kind)
             ]
         return self._by_kind[kind]
@@ -343,19 +388,42 @@ class OwnAdmission:
         return [item for item in self.cluster.policies if item.name in names and self.objects.one(*group, item.name)]
 
     def _accepts_all(self, policy: Policy, kind: Kind) -> bool:
-        """Return True if a policy reads only the user, and accepts all objects of a kind from Argo CD."""
+        """Return True if a policy reads only the user, and accepts all objects of a kind from one of the appliers."""
         from generator.simulate.policies.judge import Evaluation
         from generator.simulate.policies.request import Request
 
-        if self.account is None or not all(map(_is_of_user, policy.readings)):
+        if not all(map(_is_of_user, policy.readings)):
             return False
         body = {"metadata": {"name": "any"}}
-        request = Request("CREATE", kind, body, None, self.account, "any" if kind.is_namespaced else "", "any")
-        try:
-            decisions = [*Evaluation(policy, ("Deny",), request, None, None).decisions()]
-        except SimulationError:
-            return False
-        return all(decision.holds for decision in decisions)
+        for user in self._appliers(policy):
+            request = Request("CREATE", kind, body, None, user, "any" if kind.is_namespaced else "", "any")
+            with suppress(SimulationError):
+                if all(decision.holds for decision in Evaluation(policy, ("Deny",), request, None, None).decisions()):
+                    return True
+        return False
+
+    def _appliers(self, policy: Policy) -> Sequence[UserInfo]:
+        """Return the users who may apply the files: the account that the files name, or else all usual appliers.
+
+        These are the controllers of Argo CD and Flux, an admin with all rights, a user without groups, and the callers
+        that the policy names. The result is empty if the policy reads the user in other places than its match
+        conditions, because the decision can then depend on the namespace or the object.
+        """
+        from generator.simulate.policies.request import UserInfo
+        from generator.simulate.policies.syntax import find_strings
+
+        if self.account:
+            return [self.account]
+        if not _selects_by_user(policy):
+            return []
+        names = sorted({name for text in policy.texts if "userInfo" in text for name in find_strings(text)})
+        return [
+            *(UserInfo(account) for account in _ENGINES),
+            UserInfo("admin", (SUPERUSERS,)),
+            UserInfo("anyone"),
+            *(UserInfo(name) for name in names),
+            *(UserInfo("anyone", (name,)) for name in names),
+        ]
 
     def _may_judge(self, policy: Policy, manifest: Manifest, kind: Kind) -> bool:
         """Return True if the policy would read the same values in the cluster as in the file.
@@ -417,13 +485,13 @@ class OwnAdmission:
             return dict(normalize_custom(manifest.body, schema, schema))
         return dict(normalize_built_in(manifest.body, schema))
 
-    def _users(self, policy: Policy, manifest: Manifest) -> list[UserInfo]:
+    def _users(self, policy: Policy, manifest: Manifest) -> Sequence[UserInfo]:
         """Return the users for whom to evaluate a policy; empty if the policy reads the user, but the user is unknown.
 
         If the policy does not read the user, the result is any one user. The owner in the annotation of a TrainJob
-        submits the TrainJob, and Argo CD submits all other objects. The groups of the owner are unknown, so the result
-        has the owner without groups, with each group that the policy names, and with all of them. If the policy also
-        reads the authorizer or parameters, the result for a TrainJob with an owner is empty.
+        submits the TrainJob, and one of `_appliers` submits all other objects. The groups of the owner are unknown, so
+        the result has the owner without groups, with each group that the policy names, and with all of them. If the
+        policy also reads the authorizer or parameters, the result for a TrainJob with an owner is empty.
         """
         from generator.simulate.policies.request import UserInfo
         from generator.simulate.policies.syntax import find_strings
@@ -434,11 +502,41 @@ class OwnAdmission:
             string(mapping(manifest.body, "metadata", "annotations").get(OWNER)) if manifest.kind == "TrainJob" else ""
         )
         if not owner:
-            return [self.account] if self.account else []
+            return self._appliers(policy)
         if any(reading.root in ("authorizer", "params") for reading in policy.readings):
             return []
         groups = sorted({name for text in policy.texts for name in find_strings(text)})
         return [UserInfo(owner), *(UserInfo(owner, (name,)) for name in groups), UserInfo(owner, tuple(groups))]
+
+
+def _selects_by_user(policy: Policy) -> bool:
+    """Return True if only the match conditions of a policy read the user, by comparisons with names and groups.
+
+    Then the decision is equal for all users whom the conditions select.
+    """
+    conditions = [string(row.get("expression")) for row in mappings(policy.spec.get("matchConditions"))]
+    others = policy.texts[len(conditions) :]
+    is_simple = not any(word in text for text in conditions for word in ("userInfo.extra", "userInfo.uid", "matches("))
+    return is_simple and not any("userInfo" in text or "authorizer" in text for text in others)
+
+
+def _find_images(value: object, path: Path = ()) -> Iterator[tuple[Path, str]]:
+    """Yield (path, image) of the containers and image volumes below a value."""
+    if isinstance(value, dict):
+        for key, below in value.items():
+            if isinstance(below, str) and below and (key == "image" or (key, path[-1:]) == ("reference", ("image",))):
+                yield (*path, key), below
+            else:
+                yield from _find_images(below, (*path, key))
+    elif isinstance(value, list):
+        for number, below in enumerate(value):
+            yield from _find_images(below, (*path, number))
+
+
+def _set(body: Any, path: Path, value: str) -> None:
+    for step in path[:-1]:
+        body = body[step]
+    body[path[-1]] = value
 
 
 def _is_of_user(reading: Reading) -> bool:
@@ -461,14 +559,17 @@ def _schema(file: FilePath) -> Schema:
 def rejects_own_object(admission: OwnAdmission) -> Iterator[Breach]:
     """Report an object that an admission policy in the same files rejects.
 
-    Argo CD then cannot apply the release, and `kubectl apply` fails. The check evaluates the bound
+    Argo CD and Flux then cannot apply the release, and `kubectl apply` fails. If the policy rejects an image, the
+    finding is at this image. The check evaluates the bound
     ValidatingAdmissionPolicies in the files, with their parameters and the Namespaces, for the request to create each
     object:
 
-    - The ServiceAccount of Argo CD applies a release, if the release grants it the role `mpigen-gitops`.
+    - The ServiceAccount of Argo CD applies a release, if the release grants it the role `mpigen-gitops`. Without this
+      grant, the check reports an object that a policy rejects for every applier: Argo CD, Flux, and admins with
+      `kubectl`.
     - The owner in the annotation `mpigen.dev/owner` submits a TrainJob. The groups of the owner are unknown. The
       check reports the TrainJob if the policy rejects it without groups, and with the groups that the policy names.
-    - Without a known user, the check leaves out policies that read the user.
+    - Without a known user, the check leaves out policies whose validations read the user.
 
     The check leaves out objects whose Namespace is not in the files, and policies that read fields of built-in kinds
     that the API server can set. For a cluster-scoped object outside of a complete release, the finding is a warning.
@@ -477,18 +578,27 @@ def rejects_own_object(admission: OwnAdmission) -> Iterator[Breach]:
     Source: k8s.io/apiserver v0.34.2 pkg/admission/plugin/policy/validating/dispatcher.go Dispatch
     """
     for manifest in admission.objects.manifests:
-        for decision in admission.denials(manifest):
+        for decision, path in admission.denials(manifest):
+            changed = "object" if path == _NAME else "image"
             yield Breach(
-                ("metadata", "name"),
+                path,
                 f"the policy `{decision.policy}` rejects this {manifest.kind}: {decision.message}",
-                "the API server rejects the object, so a sync of these files fails",
-                "change the object as the message of the policy requires, or change the policy",
+                "the API server rejects the object, so Argo CD, Flux and `kubectl apply` cannot apply these files",
+                f"change the {changed} as the message of the policy requires, or change the policy",
                 manifest,
                 WARNING if not (admission.objects.is_complete or manifest.namespace) else ERROR,
             )
 
 
 _ADMISSION = "admissionregistration.k8s.io"
+_NAME: Path = ("metadata", "name")
+_ANY_IMAGE = f"any/image@sha256:{'0' * 64}"
+_REGISTRY = re.compile(r"[a-z0-9][a-z0-9.:-]*[a-z0-9](/[a-z0-9._/-]*)?")
+"""A string that can be the start of an image reference, such as `quay.io/acme/`."""
+_ENGINES = (
+    "system:serviceaccount:argocd:argocd-application-controller",
+    "system:serviceaccount:flux-system:kustomize-controller",
+)
 _DELETED = ("metadata", "deletionTimestamp")
 _OF_OBJECTS = ("oldObject", "params", "namespaceObject", "authorizer")
 _METADATA: tuple[tuple[str, ...], ...] = (("metadata",), ("kind",), ("apiVersion",))

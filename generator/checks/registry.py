@@ -57,8 +57,9 @@ ERROR, WARNING, INFO = Severity.ERROR, Severity.WARNING, Severity.INFO
 
 _OF_TREES = (
     *("schema", "metadata", "workload", "services", "secret", "runtime", "mpi.jobs", "mpi.pods", "mpi.ranks"),
-    *("ranks", "trainjob", "relaxations", "protections", "reference", "access"),
+    *("ranks", "trainjob", "relaxations", "protections", "reference", "access", "trees"),
     *("quota.amounts", "quota.canonical", "quota.definitions", "quota.capacity", "quota.jobs", "quota.namespaces"),
+    "quota.unusable",
     *("fabric.attached", "fabric.cni", "fabric.environment", "fabric.host", "fabric.networks", "fabric.operators"),
     *("fabric.requests", "admission", "limit_ranges", "job_pods", "pod.admission", "network"),
     *("pod.volumes", "pod.containers", "pod.resources", "pod.probes", "pod.security", "pod.scheduling"),
@@ -68,7 +69,7 @@ _OF_TREES = (
 """Modules below generator.checks with the rules that `synth` and `validate` run."""
 _OF_OTHERS = frozenset(
     {
-        *("services", "relaxations", "quota.canonical", "quota.capacity", "pod.admission"),
+        *("services", "relaxations", "trees", "quota.canonical", "quota.capacity", "quota.unusable", "pod.admission"),
         *("fabric.cni", "fabric.host", "fabric.networks", "fabric.operators"),
         *("gitops.paths", "gitops.projects", "gitops.order", "gitops.namespaces"),
     }

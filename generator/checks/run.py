@@ -28,6 +28,7 @@ from generator.checks.quota.queues import KINDS
 from generator.checks.registry import ERROR, Stage, Suite, complete, declare
 from generator.checks.schema import release_breaches
 from generator.checks.tree import Tree
+from generator.checks.trees import Tree
 from generator.errors import DocumentError, Problem
 from generator.manifests import Manifest, read
 from generator.objects.namespace import is_namespace
@@ -39,7 +40,7 @@ from generator.simulate.kueue.configuration import is_configuration
 if TYPE_CHECKING:
     from generator.checks.foreign import Skipped  # with the reader of kustomizations, which few commands need
 
-_READ_TOGETHER = KINDS | {"ClusterTrainingRuntime", "PersistentVolumeClaim", "TrainingRuntime", "TrainJob"}
+_READ_TOGETHER = KINDS | {"ClusterTrainingRuntime", "Node", "PersistentVolumeClaim", "TrainingRuntime", "TrainJob"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +248,7 @@ def judge_together(  # noqa: PLR0913 - one argument for each fact about the file
             others.append(manifest)
     ours, causes = replace(everything, manifests=tuple(near), others=tuple(others)), list[Located]()
     for check in suite.at(Stage.TOGETHER, targets):
-        objects = everything if check in suite.own or check.needs in (OwnAdmission, Protections) else ours
+        objects = everything if check in suite.own or check.needs in (OwnAdmission, Protections, Tree) else ours
         if check.id in left_out:
             continue
         subject = objects if check.needs is Objects else objects.view(check.needs.read)

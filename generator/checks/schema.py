@@ -192,21 +192,10 @@ def unnamed(manifest: Manifest) -> Iterator[Breach]:
 
 
 def release_breaches(manifests: Sequence[Manifest], catalog: Catalog) -> Iterator[Breach]:
-    """Yield duplicate objects of a release, and objects with a wrong scope. Each breach names its check."""
-    first: dict[tuple[str, str, str, str], Manifest] = {}
+    """Yield the objects of a release with a wrong scope. Each breach names its check."""
     for manifest in manifests:
         scope = catalog.scope(manifest.api_version, manifest.kind)
-        group, kind, namespace, name = manifest.identity
-        other = first.setdefault((group, kind, "" if scope == "Cluster" else namespace, name), manifest)
-        if other is not manifest and manifest.name:
-            yield Breach(
-                ("metadata",),
-                f"an object with the same kind, namespace and name is also in {other.file}",
-                "the object that is applied last replaces the other object, and Argo CD never finds both in sync",
-                "rename or remove one of the two objects",
-                manifest,
-                check="object/duplicate",
-            )
+        _, kind, namespace, _ = manifest.identity
         if scope == "Namespaced" and not namespace:
             yield Breach(
                 ("metadata",),
@@ -337,17 +326,6 @@ declare(
 
     Source: k8s.io/apiextensions-apiserver v0.34.2 pkg/apiserver/schema/defaulting/prunenulls.go
     PruneNonNullableNullsWithoutDefaults
-    """,
-)
-declare(
-    "object/duplicate",
-    severity=ERROR,
-    text="""Report two objects of a release with the same identity.
-
-    The objects have the same group, kind, namespace and name. The object that is applied last replaces the other one.
-    For cluster-scoped kinds the namespace does not count. Only `synth` runs this check.
-
-    Source: argo-cd v3.2.1 controller/state.go DeduplicateTargetObjects
     """,
 )
 declare(

@@ -117,7 +117,7 @@ class Causes:
         if manifest and manifest.identity in self.hooks:
             return self.hooks[manifest.identity](manifest.body, path)
         source = self.extras.get(manifest.identity) if manifest else None
-        return None if source is None else Cause(source)
+        return None if source is None else Cause((*source, *path))
 
 
 def _overlap(path: tuple[str | int, ...], changed: tuple[str | int, ...]) -> bool:

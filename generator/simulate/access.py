@@ -105,7 +105,7 @@ _VERBS = (*_REQUESTS, "use", "bind", "escalate", "impersonate", "approve", "sign
 _URL_VERBS = ("get", "head", "post", "put", "patch", "delete", "options")
 _LONGEST = 200  # characters of a note
 _ALL = "*"
-_SUPERUSERS = "system:masters"
+SUPERUSERS = "system:masters"
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,8 +247,8 @@ class Access:
 
         Members of `system:masters` need no role (pkg/kubeapiserver/authorizer/reload.go): the result names this group.
         """
-        if _SUPERUSERS in requester.groups:
-            return f"the group {_SUPERUSERS} may do anything"
+        if SUPERUSERS in requester.groups:
+            return f"the group {SUPERUSERS} may do anything"
         return next((f"{grant.binding} of {grant.role}" for grant in self._allowing(requester, request)), "")
 
     def reasons(self, requester: Requester, request: AccessRequest) -> tuple[str, ...]:
@@ -257,7 +257,7 @@ class Access:
         The API server evaluates ClusterRoleBindings first, and bindings of one kind in any order. It gives the reason
         of the first binding that allows the request. For members of `system:masters` the reason is an empty string.
         """
-        if _SUPERUSERS in requester.groups:
+        if SUPERUSERS in requester.groups:
             return ("",)
         grants = list(self._allowing(requester, request))
         cluster_wide = [grant for grant in grants if not grant.namespace]

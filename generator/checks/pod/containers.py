@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 
 from generator.checks.pod.templates import Pods, containers_of, replicated_job_of, report
 from generator.checks.registry import ERROR, Breach, check
 from generator.documents.messages import format_path, format_value
+from generator.facts.images import image_fault
 from generator.objects.fields import indexed_mappings, mapping
 from generator.objects.pods import RUNTIMES, Container, PodTemplate
 
 _LAST_PORT = 65535
+_PLACEHOLDER = re.compile(r"[${]|^[A-Z][A-Z0-9_]*$")
 _OF_JOB_SETS = frozenset({"JobSet", *RUNTIMES})
 
 
@@ -35,18 +38,27 @@ def container_name(pods: Pods) -> Iterator[Breach]:
 
 @check("pod/image", severity=ERROR, needs=Pods)
 def image(pods: Pods) -> Iterator[Breach]:
-    """Report an image with blanks at its start or its end.
+    """Report an image that is not an image reference.
 
-    The API server rejects such a pod, but not the pod template of another object. So the controller of this object
-    creates no pod.
+    The API server rejects a pod whose image starts or ends with a blank, but not the pod template of another object. So
+    the controller of this object creates no pod. Every other mistake passes the API server, and the kubelet then starts
+    no container: the status of the pod is `InvalidImageName`. The check leaves out placeholders, which another tool
+    replaces: an image with `$` or `{`, and a name of capital letters.
 
-    Source: kubernetes v1.34.2 pkg/apis/core/validation/validation.go validateContainerOnlyForPod
+    Source: kubernetes v1.34.2 pkg/apis/core/validation/validation.go validateContainerOnlyForPod,
+    pkg/util/parsers/parsers.go ParseImageName; github.com/distribution/reference v0.6.0 ParseNormalizedNamed
     """
     for template, container in pods.containers:
-        value = container.body.get("image")
-        if isinstance(value, str) and value != value.strip():
+        value, path = container.body.get("image"), (*container.path, "image")
+        if not isinstance(value, str) or not value or _PLACEHOLDER.search(value):
+            continue
+        if value != value.strip():
             message = f"the image `{value}` starts or ends with a blank"
-            yield report(template, (*container.path, "image"), message, "remove the blank", value, is_of_pods=True)
+            yield report(template, path, message, "remove the blank", value, is_of_pods=True)
+        elif fault := image_fault(value)[0]:
+            message, fix = f"{format_value(value)} is not an image: {fault}", image_fault(value)[1]
+            why = "the kubelet never starts the container, and the status of the pod is InvalidImageName"
+            yield Breach(path, message, why, fix, value=value)
 
 
 @check("pod/port", severity=ERROR, needs=Pods)

@@ -201,6 +201,47 @@ def borrows_nothing(queues: Queues) -> Iterator[Breach]:
             )
 
 
+@check("quota/borrows-less", severity=WARNING, needs=Queues)
+def borrows_less(queues: Queues) -> Iterator[Breach]:
+    """Report a borrowing limit that exceeds what a Cohort above can borrow.
+
+    The `borrowingLimit` of a Cohort also limits its queues and child Cohorts. So a queue never gets more than the
+    other queues of the Cohort lend, plus the limit of the Cohort. `quota/borrows-nothing` reports limits of which a
+    queue can use nothing.
+
+    Source: kueue v0.19.2 pkg/cache/scheduler/resource_node.go `potentialAvailable`
+    """
+    for manifest, node, _ in _in_cohorts(queues):
+        for key, quota in node.quotas.items():
+            most, wanted = node.potential(key), node.has(key) + (quota.borrowing or 0)
+            if (
+                not quota.borrowing
+                or most <= node.has(key)
+                or most >= min(wanted, _potential_without_limits(node, key))
+            ):
+                continue
+            limiting = next(one for one in node.path() if one.parent and one.quota(key).borrowing is not None)
+            borrowed, limit = (
+                f"{format_amount(key.resource, amount)} {key.resource}"
+                for amount in (most - node.has(key), limiting.quota(key).borrowing or 0)
+            )
+            yield Breach(
+                quota_path(manifest, [key], "borrowingLimit"),
+                f"{manifest.kind} `{manifest.name}` can borrow at most {borrowed} of flavor `{key.flavor}`, because "
+                f"its Cohort `{limiting.name}` can borrow only {limit}",
+                f"jobs that need the whole `borrowingLimit` of {format_amount(key.resource, quota.borrowing)} stay "
+                "suspended",
+                f"lower this `borrowingLimit`, or raise the `borrowingLimit` of Cohort `{limiting.name}`",
+                manifest,
+            )
+
+
+def _potential_without_limits(node: Node, key: FlavorResource) -> int:
+    """Return the quota that a node would get if neither it nor a Cohort above had a `borrowingLimit`."""
+    root, kept = node.root(), sum(one.kept(key) for one in (node, *node.path()) if one.parent)
+    return root.has(key) + kept
+
+
 def _borrowing_scope(node: Node, key: FlavorResource) -> Node:
     """Return the lowest Cohort above a node that sets `borrowingLimit: 0`; else the root.
 

@@ -82,7 +82,7 @@ def too_large(queues: Queues) -> Iterator[Breach]:
         queue, reported = queues.tree.queues[name], set()
         for job in jobs if jobs and queues.has_lenders(queue) else ():
             runtime = job.runtime
-            limit, reason = (Limit.NOTHING, "") if runtime.identity in reported else _explain_never(queues, queue, job)
+            limit, reason = (Limit.NOTHING, "") if runtime.identity in reported else explain_never(queues, queue, job)
             if not reason:
                 continue
             reported.add(runtime.identity)
@@ -100,7 +100,7 @@ def too_large(queues: Queues) -> Iterator[Breach]:
             )
 
 
-def _explain_never(queues: Queues, queue: ClusterQueue, job: CountedJob) -> tuple[Limit, str]:
+def explain_never(queues: Queues, queue: ClusterQueue, job: CountedJob) -> tuple[Limit, str]:
     """Return (kind of limit, reason why a queue never admits a job on a runtime).
 
     The reason is empty if the queue admits such a job, or if it has no quota at all for a resource of the job.
@@ -160,8 +160,7 @@ def unmatched_flavor(queues: Queues) -> Iterator[Breach]:
     Source: kueue v0.19.2 pkg/scheduler/flavorassigner/flavorassigner.go checkFlavorForPodSets
     """
     for name, jobs in sorted(queues.jobs.items()):
-        used = {flavor for job in jobs for places in job.flavors for flavor in places}
-        unused = {key.flavor for key, amount in queues.most_of(name).items() if amount} - used if jobs else set()
+        unused = unmatched_flavors(queues, name)
         for row in quota_rows(queues.of("ClusterQueue")[name]) if unused else ():
             if row.key.flavor not in unused:
                 continue
@@ -181,6 +180,18 @@ def unmatched_flavor(queues: Queues) -> Iterator[Breach]:
                 queues.of("ClusterQueue")[name],
                 value=flavor.name,
             )
+
+
+def unmatched_flavors(queues: Queues, queue: str) -> set[str]:
+    """Return the flavors with quota in a queue whose nodes no runtime can use; empty without any runtime.
+
+    Args:
+        queues: the queues.
+        queue: the name of the ClusterQueue.
+    """
+    jobs = queues.jobs[queue]
+    used = {flavor for job in jobs for places in job.flavors for flavor in places}
+    return {key.flavor for key, amount in queues.most_of(queue).items() if amount} - used if jobs else set()
 
 
 @check("quota/never-admitted", severity=ERROR, needs=Objects)

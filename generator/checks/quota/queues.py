@@ -23,7 +23,14 @@ from generator.objects.training import resized_containers
 from generator.simulate.kueue.configuration import Settings
 from generator.simulate.kueue.job_limits import Largest
 from generator.simulate.kueue.nodes import explain_flavor_mismatch, find_missing_room
-from generator.simulate.kueue.podsets import PodContext, PodSet, podsets, read_pod_context, with_nodes
+from generator.simulate.kueue.podsets import (
+    PodContext,
+    PodSet,
+    find_broken_bounds,
+    podsets,
+    read_pod_context,
+    with_nodes,
+)
 from generator.simulate.kueue.queues import Node, QueueTree, build_quota_tree, index_objects, read_queue_tree
 
 KUEUE = "kueue.x-k8s.io"
@@ -310,6 +317,12 @@ class Queues:
                 return False
         return covered == len(job.total)
 
+    def has_broken_bounds(self, job: CountedJob) -> bool:
+        """Return True if the pods of the smallest job break a bound of a LimitRange of their namespace."""
+        if job not in self._broken:
+            self._broken[job] = any(find_broken_bounds(job.runtime.body, job.context))
+        return self._broken[job]
+
     def job(self, runtime: Manifest, namespace: str, amounts: Mapping[str, Any] | None = None) -> CountedJob | None:
         """Return the smallest job on a runtime; None if its requests cannot be counted.
 
@@ -411,6 +424,10 @@ class Queues:
 
     @cached_property
     def _counted(self) -> dict[tuple[int, str, str], CountedJob | None]:
+        return {}
+
+    @cached_property
+    def _broken(self) -> dict[CountedJob, bool]:
         return {}
 
     @cached_property

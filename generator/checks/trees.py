@@ -1,0 +1,73 @@
+"""object/duplicate: objects that several files of one tree define."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import PurePath
+from typing import NamedTuple
+
+from generator.checks.objects import Objects
+from generator.checks.registry import ERROR, WARNING, Breach, check
+from generator.facts.names import MANAGED_BY, PART_OF
+from generator.manifests import Manifest
+from generator.objects.fields import mapping
+from generator.objects.pods import KINDS, RUNTIMES
+
+
+class Tree(NamedTuple):
+    """The objects of all kinds in a tree.
+
+    Attributes:
+        objects: the objects.
+    """
+
+    objects: Objects
+
+    @classmethod
+    def read(cls, objects: Objects) -> Tree:
+        """Return the objects."""
+        return cls(objects)
+
+
+@check("object/duplicate", severity=ERROR, needs=Tree)
+def duplicate(tree: Tree) -> Iterator[Breach]:
+    """Report two objects with the same group, kind, namespace and name.
+
+    The object that is applied last replaces the other one, and kustomize rejects the tree. Different clusters, and
+    variants of a job, have such objects too. So outside of a complete release of mpigen, the check reports only objects
+    of one platform of mpigen, and objects in the files of one folder, except for jobs and pods. The finding is then a
+    warning.
+
+    Source: argo-cd v3.2.1 controller/state.go DeduplicateTargetObjects; kustomize api v0.20.1
+    api/resmap/reswrangler.go Append
+    """
+    first: dict[tuple[str, str, str, str], Manifest] = {}
+    for manifest in tree.objects.manifests:
+        other = first.setdefault(manifest.identity, manifest)
+        if other is manifest or not manifest.name or not (tree.objects.is_complete or _is_together(manifest, other)):
+            continue
+        yield Breach(
+            ("metadata",),
+            f"an object with the same kind, namespace and name is also in {other.file or 'standard input'}",
+            "the object that is applied last replaces the other object, and Argo CD never finds both in sync",
+            "rename or remove one of the two objects",
+            manifest,
+            ERROR if tree.objects.is_complete else WARNING,
+        )
+
+
+def _is_together(manifest: Manifest, other: Manifest) -> bool:
+    """Return True if both objects are certainly for the same cluster."""
+    metadata = mapping(manifest.body, "metadata")
+    labels, labels_of_other = mapping(metadata, "labels"), mapping(other.body, "metadata", "labels")
+    if (
+        labels.items() >= MANAGED_BY.items()
+        and labels.get(PART_OF)
+        and labels.get(PART_OF) == labels_of_other.get(PART_OF)
+    ):
+        return True
+    is_exported = "uid" in metadata
+    is_workload = manifest.kind in KINDS and manifest.kind not in RUNTIMES
+    is_patch = any("patch" in PurePath(file).name for file in (manifest.file, other.file))
+    is_near = PurePath(manifest.file).parent == PurePath(other.file).parent
+    return is_near and not (is_exported or is_workload or is_patch)
