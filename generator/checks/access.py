@@ -1,4 +1,4 @@
-"""Checks of RoleBindings and ClusterRoleBindings: access/everyone."""
+"""Checks of RBAC objects: access/everyone and access/wildcard."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from generator.checks.objects import Objects
 from generator.checks.registry import ERROR, WARNING, Breach, check
 from generator.documents.messages import format_value
+from generator.facts.names import MANAGED_BY
 from generator.facts.privileges import default_roles
 from generator.facts.subjects import Meaning, meaning_of
 from generator.manifests import Body, Manifest
@@ -110,3 +111,39 @@ def _is_reading(rule: Body) -> bool:
     verbs, resources = ({*strings(rule.get(name))} for name in ("verbs", "resources"))
     opens = any(resource in _SECRET or resource.partition("/")[2] in _SESSIONS for resource in resources)
     return not opens and (verbs <= _READ or (bool(resources) and resources <= _OWN))
+
+
+@check("access/wildcard", severity=WARNING, needs=Objects)
+def wildcard(objects: Objects) -> Iterator[Breach]:
+    """Report a role with a wildcard.
+
+    `*` also includes Secrets, sessions in pods (`pods/exec`), and resources and verbs that a later version adds. mpigen
+    writes no wildcard, so the check reports each wildcard in a role with the label
+    `app.kubernetes.io/managed-by: mpigen`. Of other roles it reports a rule with all verbs on all resources, unless the
+    bindings in the files give the role only to ServiceAccounts: operators often need such a role.
+
+    Source: kubernetes v1.34.2 pkg/apis/rbac/v1/evaluation_helpers.go VerbMatches, ResourceMatches, APIGroupMatches
+    """
+    access = [manifest for manifest in objects.others if manifest.group == _GROUP]
+    subjects: dict[tuple[str, str], set[str]] = {}
+    for binding in access:
+        if binding.kind in _BINDINGS:
+            reference = mapping(binding.body, "roleRef")
+            kinds = {string(subject.get("kind")) for subject in mappings(binding.body.get("subjects"))}
+            subjects.setdefault((string(reference.get("kind")), string(reference.get("name"))), set()).update(kinds)
+    for role in access:
+        if role.kind not in ("ClusterRole", "Role"):
+            continue
+        is_ours = mapping(role.body, "metadata", "labels").items() >= MANAGED_BY.items()
+        is_of_operator = subjects.get((role.kind, role.name)) == {"ServiceAccount"}
+        for number, rule in indexed_mappings(role.body.get("rules")):
+            fields = [field for field in ("verbs", "resources", "apiGroups") if "*" in strings(rule.get(field))]
+            if fields and (is_ours or (fields[:2] == ["verbs", "resources"] and not is_of_operator)):
+                yield Breach(
+                    ("rules", number, fields[0]),
+                    f"the rule has the wildcard `*` in {' and '.join(f'`{field}`' for field in fields)}",
+                    "its subjects get rights that no reviewer sees, and that grow with each new API and each new verb",
+                    "list the API groups, the resources and the verbs that the subjects need",
+                    role,
+                    value="*",
+                )

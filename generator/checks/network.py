@@ -9,16 +9,16 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from generator.checks.finding import listed
 from generator.checks.objects import Objects
 from generator.checks.registry import ERROR, WARNING, Breach, check
 from generator.documents.load import Path
 from generator.errors import SimulationError
-from generator.facts.names import DNS_PODS, EVERYWHERE
+from generator.facts.names import DNS_PODS, EVERYWHERE, TENANT_LABEL
 from generator.manifests import Manifest
-from generator.objects.fields import mapping, mappings, strings
+from generator.objects.fields import indexed_mappings, mapping, mappings, strings
 from generator.objects.selectors import Labels
 from generator.simulate.network import EGRESS, INGRESS, Cause, Peer, Span, is_network_policy
 from generator.simulate.peers import Cluster
@@ -337,3 +337,48 @@ def _open_pods(cluster: Cluster, namespace: str) -> tuple[str, Cause] | None:
                 )
                 return "pods without labels" if pods is bare else "ranks", cause
     return None
+
+
+@check("network/open-egress", severity=WARNING, needs=Objects)
+def open_egress(objects: Objects) -> Iterator[Breach]:
+    """Report a NetworkPolicy that allows all egress in a namespace that denies egress by default.
+
+    NetworkPolicies only add: one rule without `to` and `ports` allows every connection, whatever other policies list.
+    The check reads namespaces with the label `mpigen.dev/tenant`, and namespaces with a NetworkPolicy that selects all
+    pods and allows no egress. It reports egress to every address, and to every namespace, on all ports.
+
+    Source: kubernetes v1.34.2 staging/src/k8s.io/api/networking/v1/types.go NetworkPolicyEgressRule
+    """
+    policies = [*objects.of("networking.k8s.io", "NetworkPolicy")]
+    closed = {policy.namespace for policy in policies if _denies_egress(mapping(policy.body, "spec"))}
+    closed |= {
+        item.name for item in objects.of("", "Namespace") if TENANT_LABEL in mapping(item.body, "metadata", "labels")
+    }
+    for policy in policies:
+        for number, rule in indexed_mappings(mapping(policy.body, "spec").get("egress")):
+            if policy.namespace in closed and not rule.get("ports") and (reach := _reach(rule)):
+                yield Breach(
+                    ("spec", "egress", number),
+                    f"this rule allows connections to {reach}, on all ports",
+                    f"the pods can send data there, although namespace `{policy.namespace}` denies egress by default",
+                    "list the networks and ports that the pods need",
+                    policy,
+                )
+
+
+def _denies_egress(spec: Mapping[str, Any]) -> bool:
+    """Return True for a NetworkPolicy that selects all pods, and allows no egress."""
+    return spec.get("podSelector") == {} and "Egress" in strings(spec.get("policyTypes")) and not spec.get("egress")
+
+
+def _reach(rule: Mapping[str, Any]) -> str:
+    """Return the destinations of an egress rule if it has no limit; else an empty string."""
+    if not rule.get("to"):
+        return "every address"
+    for peer in mappings(rule.get("to")):
+        block = mapping(peer, "ipBlock")
+        if str(block.get("cidr")).endswith("/0") and not block.get("except"):
+            return f"every address (`{block.get('cidr')}`)"
+        if peer.get("namespaceSelector") == {} and not peer.get("podSelector"):
+            return "the pods of every namespace"
+    return ""

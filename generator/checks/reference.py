@@ -28,23 +28,6 @@ def service_account(graph: Graph) -> Iterator[Breach]:
     yield from _report(graph, "reference/service-account")
 
 
-@check("reference/namespace", severity=WARNING, needs=Graph)
-def namespace(graph: Graph) -> Iterator[Breach]:
-    """Report a namespace of a team that no file creates, although the files create other namespaces.
-
-    The API server rejects all objects in the namespace. The check reads the namespaces of LocalQueues, ResourceQuotas
-    and LimitRanges, and reports each namespace once. The finding is a warning, because the namespace may exist in the
-    cluster. The check leaves out the namespaces of Kubernetes, OpenShift and operators.
-
-    Source: k8s.io/apiserver v0.34.2 pkg/admission/plugin/namespace/lifecycle/admission.go Admit
-    """
-    reported = set[str]()
-    for reference in graph.dangling("reference/namespace"):
-        if reference.name not in reported and not reference.target.is_given(reference.name):
-            reported.add(reference.name)
-            yield from graph.explain(reference)
-
-
 @check("reference/secret", severity=WARNING, needs=Graph)
 def secret(graph: Graph) -> Iterator[Breach]:
     """Report a Secret that is in no file, and that no controller creates for an object in the files.

@@ -57,7 +57,7 @@ ERROR, WARNING, INFO = Severity.ERROR, Severity.WARNING, Severity.INFO
 
 _OF_TREES = (
     *("schema", "metadata", "workload", "services", "secret", "runtime", "mpi.jobs", "mpi.pods", "mpi.ranks"),
-    *("ranks", "trainjob", "relaxations", "protections", "reference", "access", "trees"),
+    *("ranks", "trainjob", "relaxations", "protections", "reference", "access", "identity", "unmatched"),
     *("quota.amounts", "quota.canonical", "quota.definitions", "quota.capacity", "quota.jobs", "quota.namespaces"),
     "quota.unusable",
     *("fabric.attached", "fabric.cni", "fabric.environment", "fabric.host", "fabric.networks", "fabric.operators"),
@@ -69,7 +69,8 @@ _OF_TREES = (
 """Modules below generator.checks with the rules that `synth` and `validate` run."""
 _OF_OTHERS = frozenset(
     {
-        *("services", "relaxations", "trees", "quota.canonical", "quota.capacity", "quota.unusable", "pod.admission"),
+        *("services", "relaxations", "identity", "unmatched", "pod.admission"),
+        *("quota.canonical", "quota.capacity", "quota.unusable"),
         *("fabric.cni", "fabric.host", "fabric.networks", "fabric.operators"),
         *("gitops.paths", "gitops.projects", "gitops.order", "gitops.namespaces"),
     }

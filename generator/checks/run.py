@@ -29,6 +29,7 @@ from generator.checks.registry import ERROR, Stage, Suite, complete, declare
 from generator.checks.schema import release_breaches
 from generator.checks.tree import Tree
 from generator.checks.trees import Tree
+from generator.checks.unmatched import Matching
 from generator.errors import DocumentError, Problem
 from generator.manifests import Manifest, read
 from generator.objects.namespace import is_namespace
@@ -40,6 +41,8 @@ from generator.simulate.kueue.configuration import is_configuration
 if TYPE_CHECKING:
     from generator.checks.foreign import Skipped  # with the reader of kustomizations, which few commands need
 
+_OF_ALL_KINDS = (Matching, OwnAdmission, Protections, Tree)
+"""The classes that read manifests of all kinds."""
 _READ_TOGETHER = KINDS | {"ClusterTrainingRuntime", "Node", "PersistentVolumeClaim", "TrainingRuntime", "TrainJob"}
 
 
@@ -248,7 +251,7 @@ def judge_together(  # noqa: PLR0913 - one argument for each fact about the file
             others.append(manifest)
     ours, causes = replace(everything, manifests=tuple(near), others=tuple(others)), list[Located]()
     for check in suite.at(Stage.TOGETHER, targets):
-        objects = everything if check in suite.own or check.needs in (OwnAdmission, Protections, Tree) else ours
+        objects = everything if check in suite.own or check.needs in _OF_ALL_KINDS else ours
         if check.id in left_out:
             continue
         subject = objects if check.needs is Objects else objects.view(check.needs.read)

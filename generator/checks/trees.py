@@ -1,17 +1,24 @@
-"""object/duplicate: objects that several files of one tree define."""
+"""object/duplicate and object/no-such-namespace: the objects of a tree that belong together, of any kind."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from pathlib import PurePath
 from typing import NamedTuple
 
 from generator.checks.objects import Objects
 from generator.checks.registry import ERROR, WARNING, Breach, check
+from generator.checks.unmatched import is_typo
 from generator.facts.names import MANAGED_BY, PART_OF
 from generator.manifests import Manifest
 from generator.objects.fields import mapping
 from generator.objects.pods import KINDS, RUNTIMES
+
+_OF_TEAMS = (("", "LimitRange"), ("", "ResourceQuota"), ("kueue.x-k8s.io", "LocalQueue"))
+"""The kinds that show that a namespace is for a team."""
+_GIVEN = ("default", "kube-*", "openshift-*", "*-system", "*-operator", "*-operators")
+"""Patterns of the namespaces that Kubernetes, OpenShift and installers create."""
 
 
 class Tree(NamedTuple):
@@ -71,3 +78,33 @@ def _is_together(manifest: Manifest, other: Manifest) -> bool:
     is_patch = any("patch" in PurePath(file).name for file in (manifest.file, other.file))
     is_near = PurePath(manifest.file).parent == PurePath(other.file).parent
     return is_near and not (is_exported or is_workload or is_patch)
+
+
+@check("object/no-such-namespace", severity=WARNING, needs=Tree)
+def no_such_namespace(tree: Tree) -> Iterator[Breach]:
+    """Report a namespace of a team that no file creates, although the files create other namespaces.
+
+    The API server rejects all objects in the namespace. The check reads the namespaces of LocalQueues, ResourceQuotas
+    and LimitRanges, and reports each namespace once. The finding is a warning, because the namespace may exist in the
+    cluster. The check leaves out the namespaces of Kubernetes, OpenShift and operators.
+
+    Source: k8s.io/apiserver v0.34.2 pkg/admission/plugin/namespace/lifecycle/admission.go Admit
+    """
+    created = tree.objects.names("", "Namespace").get("", frozenset())
+    reported = {"", *created}
+    for group, kind in _OF_TEAMS if created else ():
+        for manifest in tree.objects.of(group, kind):
+            name = manifest.namespace
+            if name in reported or any(fnmatchcase(name, pattern) for pattern in _GIVEN):
+                continue
+            reported.add(name)
+            close = [one for one in sorted(created) if is_typo(name, one)]
+            fix = "add the Namespace" + (f", or correct the name to `{close[0]}`" if close else "")
+            yield Breach(
+                ("metadata", "namespace"),
+                f"no file creates the Namespace `{name}`, although the files create other Namespaces",
+                "the API server rejects every object in a namespace that does not exist",
+                fix if tree.objects.is_complete else f"{fix}; if another folder has it, pass both folders to mpigen",
+                manifest,
+                value=name,
+            )

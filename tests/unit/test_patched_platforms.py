@@ -344,7 +344,10 @@ def test_a_privileged_pod_in_a_namespace_of_a_team_is_an_error(tmp_path: Path) -
     tenant = {**BASE["tenants"][0], "extra": [{**pod, "spec": {"containers": [container]}}]}
     found = synth(write(tmp_path, tenants=[tenant]))
     (error,) = [one for one in found if one.check == "pod/pod-security"]
-    assert (error.severity, error.path) == ("error", "tenants[0].extra[0]")
+    assert (error.severity, error.path) == (
+        "error",
+        "tenants[0].extra[0].spec.containers[0].securityContext.privileged",
+    )
     assert "privileged (container" in error.message
 
 
@@ -370,7 +373,9 @@ def test_an_added_binding_gets_the_errors_that_validate_reports(tmp_path: Path) 
     binding = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "a"}}
     found = synth(write(tmp_path, extra=[{**binding, "roleRef": role, "subjects": [EVERYONE]}]))
     errors = {(one.check, one.severity, one.path) for one in found}
-    assert errors == {(check, "error", "extra[0]") for check in ("access/everyone", "policy/cluster-admin")}
+    assert errors == {
+        (check, "error", "extra[0].subjects[0].name") for check in ("access/everyone", "policy/cluster-admin")
+    }
     assert not (tmp_path / "output").exists()
 
 

@@ -1,7 +1,8 @@
-"""Checks of networks: fabric/addresses, fabric/isolation, fabric/shared."""
+"""Checks of networks: fabric/addresses, fabric/egress, fabric/isolation, fabric/shared."""
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -10,7 +11,7 @@ from generator.checks.finding import listed
 from generator.checks.objects import Objects
 from generator.checks.registry import ERROR, INFO, WARNING, Breach, check
 from generator.documents.load import Path
-from generator.facts.addressing import overlap
+from generator.facts.addressing import Network, overlap
 from generator.facts.names import EVERYWHERE, TENANT_LABEL
 from generator.manifests import Manifest
 from generator.objects.devices import Source, resource
@@ -403,3 +404,44 @@ def _user_namespaces(network: Attachment, objects: Objects) -> set[str]:
 def _team(namespace: Manifest) -> str:
     tenant = mapping(namespace.body, "metadata", "labels").get(TENANT_LABEL)
     return tenant if isinstance(tenant, str) else namespace.name
+
+
+@check("fabric/egress", severity=WARNING, needs=Objects)
+def egress(objects: Objects) -> Iterator[Breach]:
+    """Report egress of a NetworkPolicy to addresses of a fabric network.
+
+    A NetworkPolicy restricts the pod network only. Traffic to an address of a secondary network leaves the pod by the
+    interface of that network, so the rule allows nothing there. If a host of the pod network has such an address, the
+    rule opens this host instead. The check reads the ranges of whereabouts, host-local and nv-ipam, and reports a
+    network of a rule that is inside such a range.
+
+    Source: openshift/api operator/v1/types_network.go: the default network's policies; multi-networkpolicy README.md
+    """
+    fabrics = objects.view(Fabrics.read)
+    spans = [(network, addresses) for network in fabrics.attachments for addresses in ranges(network, fabrics.pools)]
+    for policy in objects.of("networking.k8s.io", "NetworkPolicy") if spans else ():
+        for number, rule in indexed_mappings(mapping(policy.body, "spec").get("egress")):
+            for index, peer in indexed_mappings(rule.get("to")):
+                text = mapping(peer, "ipBlock").get("cidr")
+                found = next((row for row in spans if _is_inside(text, row[1].network)), None)
+                if found:
+                    network, addresses = found
+                    yield Breach(
+                        ("spec", "egress", number, "to", index, "ipBlock", "cidr"),
+                        f"`{text}` is inside `{addresses.network}`, the addresses of fabric network `{network.name}`",
+                        "a NetworkPolicy restricts the pod network only, so the rule does not apply to this fabric",
+                        "write a network outside of the fabric, or remove the rule: pods on the fabric network reach "
+                        "each other without it",
+                        policy,
+                        value=text,
+                    )
+
+
+def _is_inside(text: object, network: Network) -> bool:
+    try:
+        inner = ipaddress.ip_network(str(text), strict=False)
+    except ValueError:
+        return False
+    if isinstance(inner, ipaddress.IPv4Network):
+        return isinstance(network, ipaddress.IPv4Network) and inner.subnet_of(network)
+    return isinstance(network, ipaddress.IPv6Network) and inner.subnet_of(network)
