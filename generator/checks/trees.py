@@ -1,4 +1,4 @@
-"""object/duplicate and object/no-such-namespace: the objects of a tree that belong together, of any kind."""
+"""object/duplicate and object/missing-namespace: the objects of a tree that belong together, of any kind."""
 
 from __future__ import annotations
 
@@ -80,8 +80,8 @@ def _is_together(manifest: Manifest, other: Manifest) -> bool:
     return is_near and not (is_exported or is_workload or is_patch)
 
 
-@check("object/no-such-namespace", severity=WARNING, needs=Tree)
-def no_such_namespace(tree: Tree) -> Iterator[Breach]:
+@check("object/missing-namespace", severity=WARNING, needs=Tree)
+def missing_namespace(tree: Tree) -> Iterator[Breach]:
     """Report a namespace of a team that no file creates, although the files create other namespaces.
 
     The API server rejects all objects in the namespace. The check reads the namespaces of LocalQueues, ResourceQuotas

@@ -207,8 +207,8 @@ def matches_nothing(matching: Matching) -> Iterator[Breach]:
             yield from _find_unserved_rules(manifest, matching)
         for path, selector, is_of_pods in _selectors(manifest):
             known = matching.labels_of_pods if is_of_pods else matching.labels_of_namespaces
-            is_beside = path[:2] == ("spec", "subject") and PurePath(manifest.file).parent in matching.folders
-            is_complete = matching.objects.is_complete or is_beside
+            is_of_team = path[:2] == ("spec", "subject") and PurePath(manifest.file).parent in matching.folders
+            is_complete = matching.objects.is_complete or is_of_team
             if fault := _explain_empty(selector, known, is_complete=is_complete):
                 below, message, fix = fault
                 noun = "pod" if is_of_pods else "namespace"
@@ -340,8 +340,8 @@ def _find_misspelt(
     close = [one for value in sorted(values) for one in sorted(known[key]) if is_typo(value, one)]
     if not (close or (is_of_mpigen and is_complete)):
         return None
-    shown = format_names(sorted(values), "or")
-    return f"no file sets the label `{key}` to {shown}", f"write `{close[0]}`" if close else "correct the value"
+    quoted = format_names(sorted(values), "or")
+    return f"no file sets the label `{key}` to {quoted}", f"write `{close[0]}`" if close else "correct the value"
 
 
 def is_typo(text: str, known: str) -> bool:

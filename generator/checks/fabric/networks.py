@@ -423,9 +423,9 @@ def egress(objects: Objects) -> Iterator[Breach]:
         for number, rule in indexed_mappings(mapping(policy.body, "spec").get("egress")):
             for index, peer in indexed_mappings(rule.get("to")):
                 text = mapping(peer, "ipBlock").get("cidr")
-                found = next((row for row in spans if _is_inside(text, row[1].network)), None)
-                if found:
-                    network, addresses = found
+                overlapping = next((row for row in spans if _is_inside(text, row[1].network)), None)
+                if overlapping:
+                    network, addresses = overlapping
                     yield Breach(
                         ("spec", "egress", number, "to", index, "ipBlock", "cidr"),
                         f"`{text}` is inside `{addresses.network}`, the addresses of fabric network `{network.name}`",

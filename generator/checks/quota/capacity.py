@@ -213,11 +213,11 @@ def borrows_less(queues: Queues) -> Iterator[Breach]:
     """
     for manifest, node, _ in _in_cohorts(queues):
         for key, quota in node.quotas.items():
-            most, wanted = node.potential(key), node.has(key) + (quota.borrowing or 0)
+            most, declared = node.potential(key), node.has(key) + (quota.borrowing or 0)
             if (
                 not quota.borrowing
                 or most <= node.has(key)
-                or most >= min(wanted, _potential_without_limits(node, key))
+                or most >= min(declared, _potential_without_limits(node, key))
             ):
                 continue
             limiting = next(one for one in node.path() if one.parent and one.quota(key).borrowing is not None)
