@@ -20,6 +20,7 @@ from generator.checks.fabric.fabrics import is_fabric_object
 from generator.checks.finding import Finding, Located, Severity, place_findings, waivers_of
 from generator.checks.gitops.deliveries import is_wiring
 from generator.checks.graph import is_in_graph
+from generator.checks.identity import AllKinds
 from generator.checks.job_pods import CompiledJob
 from generator.checks.network import is_isolation_object
 from generator.checks.objects import Change, Objects, runtime_of
@@ -28,7 +29,6 @@ from generator.checks.quota.queues import KINDS
 from generator.checks.registry import ERROR, Stage, Suite, complete, declare
 from generator.checks.schema import release_breaches
 from generator.checks.tree import Tree
-from generator.checks.trees import Tree
 from generator.checks.unmatched import Matching
 from generator.errors import DocumentError, Problem
 from generator.manifests import Manifest, read
@@ -41,7 +41,7 @@ from generator.simulate.kueue.configuration import is_configuration
 if TYPE_CHECKING:
     from generator.checks.foreign import Skipped  # with the reader of kustomizations, which few commands need
 
-_OF_ALL_KINDS = (Matching, OwnAdmission, Protections, Tree)
+_OF_ALL_KINDS = (AllKinds, Matching, OwnAdmission, Protections)
 """The classes that read manifests of all kinds."""
 _READ_TOGETHER = KINDS | {"ClusterTrainingRuntime", "Node", "PersistentVolumeClaim", "TrainingRuntime", "TrainJob"}
 

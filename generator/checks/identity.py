@@ -1,4 +1,4 @@
-"""object/duplicate and object/missing-namespace: the objects of a tree that belong together, of any kind."""
+"""object/duplicate and object/missing-namespace: objects of any kind that the files repeat or lack."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _GIVEN = ("default", "kube-*", "openshift-*", "*-system", "*-operator", "*-opera
 """Patterns of the namespaces that Kubernetes, OpenShift and installers create."""
 
 
-class Tree(NamedTuple):
-    """The objects of all kinds in a tree.
+class AllKinds(NamedTuple):
+    """The objects of all kinds in the files.
 
     Attributes:
         objects: the objects.
@@ -31,13 +31,13 @@ class Tree(NamedTuple):
     objects: Objects
 
     @classmethod
-    def read(cls, objects: Objects) -> Tree:
+    def read(cls, objects: Objects) -> AllKinds:
         """Return the objects."""
         return cls(objects)
 
 
-@check("object/duplicate", severity=ERROR, needs=Tree)
-def duplicate(tree: Tree) -> Iterator[Breach]:
+@check("object/duplicate", severity=ERROR, needs=AllKinds)
+def duplicate(everything: AllKinds) -> Iterator[Breach]:
     """Report two objects with the same group, kind, namespace and name.
 
     The object that is applied last replaces the other one, and kustomize rejects the tree. Different clusters, and
@@ -48,10 +48,11 @@ def duplicate(tree: Tree) -> Iterator[Breach]:
     Source: argo-cd v3.2.1 controller/state.go DeduplicateTargetObjects; kustomize api v0.20.1
     api/resmap/reswrangler.go Append
     """
+    is_release = everything.objects.is_complete
     first: dict[tuple[str, str, str, str], Manifest] = {}
-    for manifest in tree.objects.manifests:
+    for manifest in everything.objects.manifests:
         other = first.setdefault(manifest.identity, manifest)
-        if other is manifest or not manifest.name or not (tree.objects.is_complete or _is_together(manifest, other)):
+        if other is manifest or not manifest.name or not (is_release or _is_together(manifest, other)):
             continue
         yield Breach(
             ("metadata",),
@@ -59,7 +60,7 @@ def duplicate(tree: Tree) -> Iterator[Breach]:
             "the object that is applied last replaces the other object, and Argo CD never finds both in sync",
             "rename or remove one of the two objects",
             manifest,
-            ERROR if tree.objects.is_complete else WARNING,
+            ERROR if is_release else WARNING,
         )
 
 
@@ -80,8 +81,8 @@ def _is_together(manifest: Manifest, other: Manifest) -> bool:
     return is_near and not (is_exported or is_workload or is_patch)
 
 
-@check("object/missing-namespace", severity=WARNING, needs=Tree)
-def missing_namespace(tree: Tree) -> Iterator[Breach]:
+@check("object/missing-namespace", severity=WARNING, needs=AllKinds)
+def missing_namespace(everything: AllKinds) -> Iterator[Breach]:
     """Report a namespace of a team that no file creates, although the files create other namespaces.
 
     The API server rejects all objects in the namespace. The check reads the namespaces of LocalQueues, ResourceQuotas
@@ -90,10 +91,11 @@ def missing_namespace(tree: Tree) -> Iterator[Breach]:
 
     Source: k8s.io/apiserver v0.34.2 pkg/admission/plugin/namespace/lifecycle/admission.go Admit
     """
-    created = tree.objects.names("", "Namespace").get("", frozenset())
+    objects = everything.objects
+    created = objects.names("", "Namespace").get("", frozenset())
     reported = {"", *created}
     for group, kind in _OF_TEAMS if created else ():
-        for manifest in tree.objects.of(group, kind):
+        for manifest in objects.of(group, kind):
             name = manifest.namespace
             if name in reported or any(fnmatchcase(name, pattern) for pattern in _GIVEN):
                 continue
@@ -104,7 +106,7 @@ def missing_namespace(tree: Tree) -> Iterator[Breach]:
                 ("metadata", "namespace"),
                 f"no file creates the Namespace `{name}`, although the files create other Namespaces",
                 "the API server rejects every object in a namespace that does not exist",
-                fix if tree.objects.is_complete else f"{fix}; if another folder has it, pass both folders to mpigen",
+                fix if objects.is_complete else f"{fix}; if another folder has it, pass both folders to mpigen",
                 manifest,
                 value=name,
             )
