@@ -10,10 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from generator.checks.registry import ERROR, WARNING, Breach, check
+from generator.checks.registry import ERROR, Breach, check
 from generator.documents.load import Path
 from generator.documents.messages import format_value
-from generator.facts.names import SYNC_WAVE
 from generator.manifests import Manifest
 from generator.objects.fields import indexed_mappings, mapping, string, strings
 from generator.schemas.patterns import KEY
@@ -30,8 +29,6 @@ _BUILTIN = frozenset(
 """Groups whose finalizers need a domain. Custom resources, webhooks and leases accept other names."""
 _KEY = re.compile(KEY)
 _READ = ("namespace", "finalizers", "ownerReferences", "annotations")
-_INTEGER = re.compile("[+-]?[0-9]{1,19}", re.ASCII)
-_LARGEST_INTEGER = 2**63 - 1
 _MOST_ANNOTATIONS = 256 * 1024  # bytes of all keys and values
 
 
@@ -81,27 +78,6 @@ def metadata(metadata: Metadata) -> Iterator[Breach]:
         yield Breach(("metadata", "annotations"), message, _REJECTED, "keep this text in a ConfigMap or a Secret")
     yield from _finalizer_breaches(metadata)
     yield from _owner_breaches(metadata)
-
-
-@check("object/sync-wave", severity=WARNING, needs=Metadata)
-def sync_wave(metadata: Metadata) -> Iterator[Breach]:
-    """Report a sync wave that is not an integer.
-
-    Argo CD ignores such an annotation `argocd.argoproj.io/sync-wave`, and applies the object in wave 0. The object can
-    then come before the objects that it needs, such as its Namespace.
-
-    Source: argo-cd v3.2.1 gitops-engine pkg/sync/syncwaves/waves.go Wave, which calls strconv.Atoi
-    """
-    value = mapping(metadata.body.get("annotations")).get(SYNC_WAVE)
-    if not isinstance(value, str) or (_INTEGER.fullmatch(value) and abs(int(value)) <= _LARGEST_INTEGER):
-        return
-    yield Breach(
-        ("metadata", "annotations", SYNC_WAVE),
-        f"the sync wave {format_value(value)} is not an integer",
-        "Argo CD ignores the annotation and applies the object in wave 0, perhaps before the objects that it needs",
-        'write an integer in quotes, such as `"-1"`',
-        value=value,
-    )
 
 
 def _finalizer_breaches(metadata: Metadata) -> Iterator[Breach]:

@@ -46,8 +46,9 @@ def _label(manifest: Manifest, labels: dict[str, str]) -> Manifest:
 
 
 WAVE_ANNOTATION = SYNC_WAVE
-WAVES = {row.kind: row.wave for row in KINDS if row.wave}
-"""Kind → sync wave. A kind that is not in this mapping has wave 0."""
+_WITH_WAVE = {row.kind: row.wave for row in KINDS if row.wave}
+WAVES = {**_WITH_WAVE, "Role": _WITH_WAVE["ClusterRole"]}
+"""Kind → sync wave, also of the Roles that admins add. A kind that is not in this mapping has wave 0."""
 
 
 _PRUNING = {"confirmed": CONFIRMED_DELETION, "last": LAST_DELETION}
