@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import re
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,11 +13,10 @@ from typing import Any, NamedTuple
 import yaml
 
 from generator import App, Platform
-from generator.checks.submission import Destination, Submission, submit
+from generator.checks.submission import Destination, Submission
 from generator.manifests import Body, Manifest
-from generator.pipeline import render
+from generator.pipeline import JobVerdicts, check_jobs, render
 from generator.schemas.catalog import Catalog
-from generator.schemas.embedded import Engine
 from generator.simulate.access import Requester, parse_requester
 from tests.cluster.nodes import nodes
 from tests.conftest import ROOT
@@ -29,7 +29,7 @@ _PROJECT = {"example.com/project": "a"}
 
 
 class Answer(NamedTuple):
-    """The answer to a TrainJob: rejected, admitted, waits, never or unknown, and the reason."""
+    """The answer to a TrainJob: rejected, admitted, waits, faulty, never or unknown, and the reason."""
 
     verdict: str
     reason: str = ""
@@ -173,16 +173,15 @@ def _patches(row: Mapping[str, Any]) -> Body:
 
 def check(group: Sequence[Case], verdicts: Verdicts) -> Mapping[str, Answer]:
     """Return the answers of mpigen for TrainJobs that one user submits in their order."""
-    catalog = Catalog.bundled()
-    destination = Destination(verdicts.world, catalog.targets, group[0].requester, is_complete=True)
-    jobs = [Manifest(copy.deepcopy(case.body), case.name) for case in group]
-    submissions = submit(jobs, destination, Engine(catalog))
-    return {case.name: _answer(submission) for case, submission in zip(group, submissions, strict=True)}
+    destination = Destination(verdicts.world, Catalog.bundled().targets, group[0].requester, is_complete=True)
+    result = check_jobs({case.name: json.dumps(case.body).encode() for case in group}, destination)
+    return {case.name: _answer(result, submission) for case, submission in zip(group, result.submissions, strict=True)}
 
 
-def _answer(submission: Submission) -> Answer:
+def _answer(result: JobVerdicts, submission: Submission) -> Answer:
     reason = submission.outcome.reason if submission.outcome else ""
-    return Answer(submission.verdict, "; ".join([*(breach.message for _, breach in submission.located), reason]))
+    verdict = result.verdict(submission, result.findings)
+    return Answer(verdict, "; ".join([*(breach.message for _, breach in submission.located), reason]))
 
 
 def disagreements(group: Sequence[Case], answers: Mapping[str, Answer], verdicts: Verdicts) -> Iterator[str]:

@@ -157,7 +157,8 @@ def _answer(job: Body, has_job_set: bool, workload: Body | None, warnings: list[
     if workload is None and job["spec"].get("suspend") is not True:
         return Answer("admitted", "no Workload")
     if workload is None:
-        return Answer("never", "; ".join(_log(cluster, job)))
+        reason = "; ".join(_log(cluster, job))
+        return Answer("rejected" if "denied the request" in reason else "never", reason)
     if status.get("Admitted", {}).get("status") != "True":
         return Answer("never", "; ".join([status.get("QuotaReserved", {}).get("message", ""), *warnings]))
     if job["spec"].get("suspend") is True:
