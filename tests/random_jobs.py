@@ -41,6 +41,7 @@ _WORDS: Mapping[str, tuple[Any, ...]] = {
     "manager": ("tests.mpigen.dev/random", "random", "Example.com/a", "a/b/c"),
     "managedBy": ("trainer.kubeflow.org/trainjob-controller", "kueue.x-k8s.io/multikueue", "example.com/other"),
     "command": (["mpirun", "hostname"], ["sh", "-c", "exit 0"], []),
+    "activeDeadlineSeconds": (3600, 2**31 - 1, 0, -1, 2**63 - 1),
     "seLinuxChangePolicy": ("Recursive", "Other"),
     "whenUnsatisfiable": ("DoNotSchedule", "ScheduleAnyway", "Never"),
 }

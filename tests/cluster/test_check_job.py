@@ -23,6 +23,8 @@ _TRAINER = "trainer.kubeflow.org/v1alpha1"
 _KUEUE = "kueue.x-k8s.io/v1beta2"
 _STILL = 3.0
 """Seconds in which no object changes until all controllers are done."""
+_STILL_WITHOUT_PODS = 15.0
+"""Seconds in which no JobSet gets pods until the other JobSets never get them."""
 _STATE = ((_TRAINER, "TrainJob"), (_KUEUE, "Workload"), ("jobset.x-k8s.io/v1alpha2", "JobSet"))
 Key = tuple[str, str]
 """Namespace and name of a TrainJob."""
@@ -54,6 +56,7 @@ def answers(cluster: Cluster, verdicts: Verdicts) -> dict[str, Answer]:
             else:
                 created[_key(case.body)] = case
         _settle(admin)
+    _wait_for_pods(admin, created)
     seen = _look(cluster, created)
     later = _admitted_later(admin, created, seen)
     for key, case in created.items():
@@ -110,6 +113,28 @@ def _settle(admin: Client) -> None:
     wait_until("all controllers are done", is_still, 180)
 
 
+def _wait_for_pods(admin: Client, created: Mapping[Key, Case]) -> None:
+    """Wait until each running JobSet has all its pods or an error, or until no further JobSet gets them.
+
+    JobSet creates the Jobs of many JobSets one after the other, while the states of all other objects are still.
+    """
+    since, before = time.monotonic(), {*created}
+    while before and time.monotonic() - since < _STILL_WITHOUT_PODS:
+        now = {*_find_without_pods(admin, created)}
+        if now != before:
+            since, before = time.monotonic(), now
+        time.sleep(1)
+
+
+def _find_without_pods(admin: Client, created: Mapping[Key, Case]) -> Iterator[Key]:
+    events = [event for event in admin.items("v1", "Event") if event["type"] == "Warning"]
+    pods = _count_pods(admin)
+    for item in admin.items("jobset.x-k8s.io/v1alpha2", "JobSet"):
+        key, is_running = _key(item), item["spec"].get("suspend") is not True
+        if key in created and is_running and pods[key] < _size(item) and not _are_errors([*_messages(events, key)]):
+            yield key
+
+
 def _states(admin: Client) -> list[object]:
     """Return the states of all objects; Kueue retries a workload that cannot run, and writes the same conditions."""
     return [
@@ -130,10 +155,7 @@ def _look(cluster: Cluster, created: Mapping[Key, Case]) -> dict[Key, Answer]:
     events = [event for event in admin.items("v1", "Event") if event["type"] == "Warning"]
     jobs = {_key(item): item for item in admin.items(_TRAINER, "TrainJob")}
     sets = {_key(item): item for item in admin.items("jobset.x-k8s.io/v1alpha2", "JobSet")}
-    pods = Counter(
-        (item["metadata"]["namespace"], item["metadata"].get("labels", {}).get(JOB))
-        for item in admin.items("v1", "Pod")
-    )
+    pods = _count_pods(admin)
     found = {}
     for key in created:
         warnings = [*_messages(events, key)]
@@ -141,6 +163,13 @@ def _look(cluster: Cluster, created: Mapping[Key, Case]) -> dict[Key, Answer]:
         is_broken = answer.verdict == "admitted" and _are_errors(warnings) and pods[key] < _size(sets[key])
         found[key] = Answer("rejected", "; ".join(warnings)) if is_broken else answer
     return found
+
+
+def _count_pods(admin: Client) -> Counter[Key]:
+    return Counter(
+        (item["metadata"]["namespace"], item["metadata"].get("labels", {}).get(JOB))
+        for item in admin.items("v1", "Pod")
+    )
 
 
 def _size(job_set: Body) -> int:
