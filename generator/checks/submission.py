@@ -292,7 +292,7 @@ def submit(jobs: Sequence[Manifest], destination: Destination, engine: Engine) -
     world, catalog = destination.world, engine.catalog
     cluster, tree = PolicyCluster(world, catalog), read_queue_tree(world, catalog.targets["kueue"])
     constraints = Constraints.read(world, is_complete=destination.is_complete) if is_openshift(world) else None
-    submissions = [Submission(job, is_invalid=any(schema_breaches(job, engine))) for job in jobs]
+    submissions = [Submission(job, is_invalid=_is_invalid(job, engine)) for job in jobs]
     namespaces = {*_NAMESPACES, *(item.name for item in world if item.kind == "Namespace")}
     for submission in submissions:
         is_absent = destination.is_complete and submission.job.namespace not in namespaces
@@ -322,6 +322,10 @@ def submit(jobs: Sequence[Manifest], destination: Destination, engine: Engine) -
     for submission in submissions:
         ledgers.charge_pods(submission)
     return submissions
+
+
+def _is_invalid(job: Manifest, engine: Engine) -> bool:
+    return any(not breach.check.startswith("schema/deprecated-") for breach in schema_breaches(job, engine))
 
 
 class _Ledgers:

@@ -45,6 +45,8 @@ _LONGEST = 63  # characters of a pod's name that JobSet accepts
 _LAUNCHER_SUFFIX = len("-launcher-0-0-abcde")
 _SHORTEST_SUFFIX = len("-x-0-0-abcde")
 _GENERATED = 5  # characters that the API server appends to `generateName`
+_WITH_PROCESSES = ("flux", "mpi", "torch")
+"""The policies of runtimes for which Trainer reads `numProcPerNode`."""
 
 
 @check("trainjob/name", severity=ERROR, needs=TrainJob)
@@ -101,24 +103,30 @@ def deadline(job: TrainJob) -> Iterator[Breach]:
         )
 
 
-@check("trainjob/processes", severity=ERROR, needs=TrainJob)
-def processes(job: TrainJob) -> Iterator[Breach]:
+@check("trainjob/processes", severity=ERROR, needs=Objects)
+def processes(objects: Objects) -> Iterator[Breach]:
     """Report a `numProcPerNode` of a TrainJob below 1.
 
     The CustomResourceDefinition has no minimum for the field. On an MPI runtime, each line of the hostfile then has no
     slots, so `mpirun` fails. With torch, torchrun rejects the number. `mpi/processes` reports the field in a runtime.
+    If a runtime in the files has none of these policies, Trainer ignores the field.
 
-    Source: trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go EnforceMLPolicy, buildHostFileConfigMap
+    Source: trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go EnforceMLPolicy, buildHostFileConfigMap;
+    torch/torch.go EnforceMLPolicy, flux/flux.go Build
     """
-    number = mapping(job.body, "spec", "trainer").get("numProcPerNode")
-    if isinstance(number, int) and not isinstance(number, bool) and number < 1:
-        yield Breach(
-            ("spec", "trainer", "numProcPerNode"),
-            f"`numProcPerNode` is `{number}`",
-            "no node of the job has a process, so the launcher fails",
-            "set the number of processes per node, at least 1, or remove the field for the number of the runtime",
-            value=number,
-        )
+    for job in objects.of(GROUP, "TrainJob"):
+        number = mapping(job.body, "spec", "trainer").get("numProcPerNode")
+        runtime = runtime_of(job, objects)
+        is_read = runtime is None or not mapping(runtime.body, "spec", "mlPolicy").keys().isdisjoint(_WITH_PROCESSES)
+        if is_read and isinstance(number, int) and not isinstance(number, bool) and number < 1:
+            yield Breach(
+                ("spec", "trainer", "numProcPerNode"),
+                f"`numProcPerNode` is `{number}`",
+                "no node of the job has a process, so the launcher fails",
+                "set the number of processes per node, at least 1, or remove the field for the number of the runtime",
+                job,
+                value=number,
+            )
 
 
 _PARTS_OF_REFERENCES = {"apiGroup": "API group", "kind": "kind"}

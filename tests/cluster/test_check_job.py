@@ -160,7 +160,8 @@ def _look(cluster: Cluster, created: Mapping[Key, Case]) -> dict[Key, Answer]:
     for key in created:
         warnings = [*_messages(events, key)]
         answer = _answer(jobs[key], key in sets, workloads.get(key), warnings, cluster)
-        is_broken = answer.verdict == "admitted" and _are_errors(warnings) and pods[key] < _size(sets[key])
+        is_refused = _are_errors(warnings) or not pods[key]  # the API server stores no event of over 1 KiB
+        is_broken = answer.verdict == "admitted" and is_refused and pods[key] < _size(sets[key])
         found[key] = Answer("rejected", "; ".join(warnings)) if is_broken else answer
     return found
 

@@ -17,7 +17,7 @@ from tests.random_jobs import random_job
 from tests.verdicts import Answer, Case, Verdicts, check, read_verdicts
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
-_SEEDS = range(1000, 1200)
+_SEEDS = range(2000, 2200)
 _QUEUE = "verdicts-bare-default"
 _ON = {"plain": "verdicts-bare", "torch": "verdicts-bare"}
 """Runtime → the namespace of its jobs."""
