@@ -68,8 +68,8 @@ KINDS = {"ClusterQueue": QUEUE, "Cohort": COHORT, "TrainJob": JOB, "Runtime": RU
 
 
 def differences(released: str, live: str) -> list[Any]:
-    pair = [next(iter(read(text, "a.yaml"))) for text in (released, live)]
-    return list(find_differences(*pair, Catalog.bundled()))
+    ours, theirs = (next(iter(read(text, "a.yaml"))) for text in (released, live))
+    return list(find_differences(ours, theirs, Catalog.bundled()))
 
 
 def with_amounts(kind: str, cpu: str, memory: str) -> str:
