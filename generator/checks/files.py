@@ -345,8 +345,8 @@ def compare_with_older(
     count = 0
     for before, after in pairs(by_platform(search.files, old.read), with_more(by_platform(new), [*stdin])):
         catalog = Catalog.bundled(targets or dict(after.targets))
-        old_objects, problems = _read_all(before.files, texts, catalog)
-        new_objects, _ = _read_all(after.files, texts, catalog)
+        old_objects, problems = _read_all(before, texts, catalog)
+        new_objects, _ = _read_all(after, texts, catalog)
         count += len(old_objects)
         findings += unreadable(*problems).findings
         try:
@@ -365,22 +365,24 @@ def compare_with_older(
     return findings
 
 
-def _read_all(
-    files: Sequence[str], texts: Mapping[str, bytes], catalog: Catalog
-) -> tuple[list[Manifest], list[Problem]]:
-    """Return all objects, and a problem for each file that cannot be read and that is no template or file of a tool."""
+def _read_all(applied: Applied, texts: Mapping[str, bytes], catalog: Catalog) -> tuple[list[Manifest], list[Problem]]:
+    """Return all objects, and a problem for each unreadable file.
+
+    Templates and files of tools are left out, except in a release.
+    """
     from generator.checks.foreign import recognize_text
 
     objects: list[Manifest] = []
     problems: list[Problem] = []
-    for name in files:
+    for name in applied.files:
         try:
             text = texts[name] if name in texts else read_file(Path(name))
             objects += read(text, name)
         except InputError as error:
             problems += error.problems
         except DocumentError as error:
-            problems += () if recognize_text(text, name, Engine(catalog)) else error.problems
+            is_skipped = not applied.targets and recognize_text(text, name, Engine(catalog))
+            problems += () if is_skipped else error.problems
     return objects, problems
 
 

@@ -9,12 +9,13 @@ from pathlib import Path
 
 from generator.checks.files import Origin, Search, by_release
 from generator.checks.finding import Finding, Generated, Severity
-from generator.checks.foreign import Skipped, recognize_places
+from generator.checks.foreign import Skipped, recognize_places, recognize_text
 from generator.checks.registry import ERROR, declare
 from generator.documents.files import read_file
 from generator.documents.kustomize import Kustomization, Kustomizations, find_renderer, render
 from generator.errors import InputError, Problem
 from generator.facts.names import DEFINITION
+from generator.schemas.embedded import Engine
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,19 @@ class Sources:
         """The kustomizations that kustomize rejects, or that name a missing file."""
         failed = (finding for finding in self.findings if finding.severity is Severity.ERROR)
         return tuple(Problem(finding.message, finding.fix, finding.file) for finding in failed)
+
+    def recognize(self, file: str, text: bytes, engine: Engine) -> Skipped | None:
+        """Return why mpigen skips a file because of its content; None for a file with manifests.
+
+        Args:
+            file: one of the files.
+            text: its content.
+            engine: the schemas of the target versions.
+        """
+        if Path(file) in self.strict:
+            return None
+        skipped = recognize_text(text, file, engine)
+        return None if skipped and skipped.reason != "template" and Path(file) in self.named else skipped
 
     def read_definitions(self) -> dict[str, bytes]:
         """Return the text of each file with a CustomResourceDefinition."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from generator.checks.files import Origin, Targets, by_release
 from generator.checks.finding import Finding, Severity
-from generator.checks.foreign import Skipped, recognize_text
+from generator.checks.foreign import Skipped
 from generator.checks.registry import Suite
 from generator.checks.run import Checked, check_text, check_together, unreadable
 from generator.checks.sources import Sources
@@ -40,8 +40,7 @@ class Part:
         texts: name → content of standard input, or of YAML that kustomize renders.
         home: the folder of the release with which standard input is checked; None without such a release.
         complete: the folders of the releases that are checked with all their files and no other files.
-        strict: the files of releases, which mpigen never skips because of their content.
-        named: the files that the command line names, which mpigen skips only if they are templates.
+        sources: all files of the run.
         folders: the name of a text that kustomize renders → the folder of the kustomization.
     """
 
@@ -50,8 +49,7 @@ class Part:
     texts: Mapping[str, bytes] = field(default_factory=dict)
     home: Path | None = None
     complete: frozenset[Path | None] = frozenset()
-    strict: frozenset[Path] = frozenset()
-    named: frozenset[Path] = frozenset()
+    sources: Sources = field(default_factory=lambda: Sources(()))
     folders: Mapping[str, Path] = field(default_factory=dict)
 
     @property
@@ -69,10 +67,7 @@ class Part:
 
     def recognize(self, file: str, text: bytes, engine: Engine) -> Skipped | None:
         """Return why mpigen skips a file; None for a file with manifests, and for a file that mpigen never skips."""
-        if file in self.texts or Path(file) in self.strict:
-            return None
-        skipped = recognize_text(text, file, engine)
-        return None if skipped and skipped.reason != "template" and Path(file) in self.named else skipped
+        return None if file in self.texts else self.sources.recognize(file, text, engine)
 
 
 def group_by_targets(
@@ -118,8 +113,7 @@ def group_by_targets(
             {} if index else given,
             home.folder,
             complete,
-            sources.strict,
-            sources.named,
+            sources,
         )
         for index, (versions, releases) in enumerate(groups.items())
     ]

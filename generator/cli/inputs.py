@@ -147,7 +147,6 @@ def _without_skipped(
         InputError: a file cannot be read, or kustomize rejects a kustomization.
         EngineError: `renders` is True, and PATH has neither kubectl nor kustomize.
     """
-    from generator.checks.foreign import recognize_text
     from generator.checks.sources import find_sources
     from generator.documents.files import read_file
     from generator.schemas.catalog import Catalog
@@ -160,7 +159,7 @@ def _without_skipped(
     engine = Engine(Catalog.bundled())
     for file in sources.files:
         name, text = str(file), read_file(file, largest)
-        reason = None if file in sources.strict else recognize_text(text, name, engine)
+        reason = sources.recognize(name, text, engine)
         if reason:
             skipped.append(reason)
         else:

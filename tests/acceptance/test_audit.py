@@ -65,7 +65,7 @@ def test_json_has_the_counts_of_all_rules(tmp_path: Path, capsys: pytest.Capture
     report = json.loads(capsys.readouterr().out)
     rules = {row["rule"]: row for row in report["summary"]["rules"]}
     assert rules["cpu-kubernetes-kinds"] == {"rule": "cpu-kubernetes-kinds", "fail": 1}
-    assert rules["cpu-kubernetes-subjects"] == {"rule": "cpu-kubernetes-subjects", "pass": 1}
+    assert rules["cpu-kubernetes-subjects #2"] == {"rule": "cpu-kubernetes-subjects #2", "pass": 1}
     assert [finding["check"] for finding in report["findings"]] == ["audit/denied"]
 
 

@@ -91,7 +91,9 @@ def test_a_negative_answer_lists_unresolved_bindings(tmp_path: Path, mpigen: Run
     ran = mpigen("can-i", "user:ada", "get", "pods", "a.yaml")
     assert ran.returncode == 1
     assert ran.stdout.startswith("no\nunknown: ClusterRoleBinding b")
-    assert ran.stdout.endswith(": its role is not among the files\n")
+    assert ran.stdout.endswith(
+        ": its role aggregates `system:aggregate-to-edit` and `system:aggregate-to-view`, which the files lack\n"
+    )
     assert "\x1b" not in ran.stdout + mpigen("can-i", "a.yaml").stdout
     answer = json.loads(mpigen("can-i", "user:ada", "get", "pods", "a.yaml", "--format", "json").stdout)["summary"]
     assert (answer["allowed"], len(answer["unknown"])) == (False, 1)

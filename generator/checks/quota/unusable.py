@@ -64,7 +64,7 @@ def no_job(objects: Objects) -> Iterator[Breach]:
 
     The annotation `mpigen.dev/runtimes` lists the runtimes that jobs of a Namespace can use. The check reports a listed
     runtime if no queue of the Namespace admits a job on it. Without the annotation, it reports a runtime if no queue in
-    the files admits a job on it, and ignores queues that do not cover the devices of the runtime.
+    the files admits a job on it. It ignores queues without quota for the devices of the runtime.
 
     The finding is a warning outside of a complete release of mpigen, because other files can have further objects. The
     check leaves out queues with a `stopPolicy`, and jobs whose cause another check of this family reports.
@@ -161,8 +161,9 @@ def _find_refused(queues: Queues, objects: Objects) -> Iterator[tuple[_Row, Larg
         if listing.get(row.namespace):
             is_meant = f"{row.runtime.kind}/{row.runtime.name}" in listing[row.namespace]
         else:
-            is_meant = not (used_anywhere[row.runtime.resource] or _is_for_others(row, queues))
+            is_meant = not used_anywhere[row.runtime.resource]
         is_limited = largest.limit is Limit.LIMIT_RANGE and row.namespace in limited
+        is_meant = is_meant and not _is_for_others(row, queues)
         if is_meant and not is_limited and not _is_explained(row, largest, queues, lost):
             yield row, largest
 
@@ -199,7 +200,10 @@ def _is_for_others(row: _Row, queues: Queues) -> bool:
     devices = [name for name in job.total if "/" in name] if job else []
     if devices and not any(row.queue.group(name) for name in devices):
         return True
-    return row.queue.name in queues.nodes and not queues.has_lenders(row.queue)
+    if row.queue.name not in queues.nodes:
+        return False
+    offered = {key.resource for key, amount in queues.most_of(row.queue.name).items() if amount}
+    return bool(devices and offered and offered.isdisjoint(devices)) or not queues.has_lenders(row.queue)
 
 
 def _reported(graph: Graph, rule: str) -> Iterator[Reference]:
