@@ -64,7 +64,7 @@ def no_job(objects: Objects) -> Iterator[Breach]:
 
     The annotation `mpigen.dev/runtimes` lists the runtimes that jobs of a Namespace can use. The check reports a listed
     runtime if no queue of the Namespace admits a job on it. Without the annotation, it reports a runtime if no queue in
-    the files admits a job on it. It ignores queues without quota for the devices of the runtime.
+    the files admits a job on it. It ignores queues without quota for the devices or on the nodes of the runtime.
 
     The finding is a warning outside of a complete release of mpigen, because other files can have further objects. The
     check leaves out queues with a `stopPolicy`, and jobs whose cause another check of this family reports.
@@ -195,15 +195,22 @@ def _runs(row: _Row, queues: Queues, host_limits: Mapping[str, int]) -> bool:
 
 
 def _is_for_others(row: _Row, queues: Queues) -> bool:
-    """Return True if a queue seems meant for jobs on other runtimes, or can borrow from queues that the files lack."""
+    """Return True if a queue seems meant for jobs on other runtimes, or can borrow from queues that the files lack.
+
+    A queue is for other runtimes if it has no quota for the devices of the runtime, or on the nodes of the runtime.
+    """
     job = queues.job(row.runtime, row.namespace)
     devices = [name for name in job.total if "/" in name] if job else []
     if devices and not any(row.queue.group(name) for name in devices):
         return True
     if row.queue.name not in queues.nodes:
         return False
-    offered = {key.resource for key, amount in queues.most_of(row.queue.name).items() if amount}
-    return bool(devices and offered and offered.isdisjoint(devices)) or not queues.has_lenders(row.queue)
+    offered = {key for key, amount in queues.most_of(row.queue.name).items() if amount}
+    if job and offered:
+        is_elsewhere = bool(job.common) and job.common.isdisjoint(key.flavor for key in offered)
+        if is_elsewhere or (devices and {key.resource for key in offered}.isdisjoint(devices)):
+            return True
+    return not queues.has_lenders(row.queue)
 
 
 def _reported(graph: Graph, rule: str) -> Iterator[Reference]:
