@@ -23,7 +23,7 @@ from generator.manifests import Manifest
 from generator.objects.fields import string_map
 from generator.objects.namespace import listed_runtimes, read_host_limits
 from generator.objects.pods import pod_templates
-from generator.objects.queue import ClusterQueue
+from generator.objects.queue import ClusterQueue, FlavorResource
 from generator.simulate.kueue.job_limits import Largest, Limit
 from generator.simulate.kueue.largest import largest_jobs
 
@@ -63,8 +63,9 @@ def no_job(objects: Objects) -> Iterator[Breach]:
     the queue is in no file, or the queue has no quota for a resource.
 
     The annotation `mpigen.dev/runtimes` lists the runtimes that jobs of a Namespace can use. The check reports a listed
-    runtime if no queue of the Namespace admits a job on it. Without the annotation, it reports a runtime if no queue in
-    the files admits a job on it. It ignores queues without quota for the devices or on the nodes of the runtime.
+    runtime if no queue of the Namespace admits a job on it, unless only other queues have quota for its devices or on
+    its nodes. Without the annotation, it reports a runtime if no queue in the files admits a job on it, and ignores
+    queues that do not cover the devices of the runtime.
 
     The finding is a warning outside of a complete release of mpigen, because other files can have further objects. The
     check leaves out queues with a `stopPolicy`, and jobs whose cause another check of this family reports.
@@ -153,17 +154,18 @@ def _find_refused(queues: Queues, objects: Objects) -> Iterator[tuple[_Row, Larg
         usable[row.key[1:]] = usable.get(row.key[1:], False) or is_usable
         if not listing.get(row.namespace):
             used_anywhere[row.runtime.resource] = used_anywhere.get(row.runtime.resource, False) or is_usable
+    everywhere = {key for name in queues.nodes for key, amount in queues.most_of(name).items() if amount}
     lost = {reference.name for rule in _LOST for reference in _reported(objects.view(Graph.read), rule)}
     limited = {breach.manifest.namespace for breach in limit_range(objects) if breach.manifest}
     for row in rows:
         if (largest := zeros.get(row.key)) is None or usable[row.key[1:]]:
             continue
         if listing.get(row.namespace):
-            is_meant = f"{row.runtime.kind}/{row.runtime.name}" in listing[row.namespace]
+            is_listed = f"{row.runtime.kind}/{row.runtime.name}" in listing[row.namespace]
+            is_meant = is_listed and not _is_of_another_pool(row, queues, everywhere)
         else:
-            is_meant = not used_anywhere[row.runtime.resource]
+            is_meant = not (used_anywhere[row.runtime.resource] or _is_for_others(row, queues))
         is_limited = largest.limit is Limit.LIMIT_RANGE and row.namespace in limited
-        is_meant = is_meant and not _is_for_others(row, queues)
         if is_meant and not is_limited and not _is_explained(row, largest, queues, lost):
             yield row, largest
 
@@ -195,22 +197,26 @@ def _runs(row: _Row, queues: Queues, host_limits: Mapping[str, int]) -> bool:
 
 
 def _is_for_others(row: _Row, queues: Queues) -> bool:
-    """Return True if a queue seems meant for jobs on other runtimes, or can borrow from queues that the files lack.
-
-    A queue is for other runtimes if it has no quota for the devices of the runtime, or on the nodes of the runtime.
-    """
+    """Return True if a queue seems meant for jobs on other runtimes, or can borrow from queues that the files lack."""
     job = queues.job(row.runtime, row.namespace)
     devices = [name for name in job.total if "/" in name] if job else []
     if devices and not any(row.queue.group(name) for name in devices):
         return True
-    if row.queue.name not in queues.nodes:
+    return row.queue.name in queues.nodes and not queues.has_lenders(row.queue)
+
+
+def _is_of_another_pool(row: _Row, queues: Queues, everywhere: AbstractSet[FlavorResource]) -> bool:
+    """Return True if only other queues have quota for the devices of a runtime, or on its nodes."""
+    job = queues.job(row.runtime, row.namespace)
+    if job is None or row.queue.name not in queues.nodes:
         return False
-    offered = {key for key, amount in queues.most_of(row.queue.name).items() if amount}
-    if job and offered:
-        is_elsewhere = bool(job.common) and job.common.isdisjoint(key.flavor for key in offered)
-        if is_elsewhere or (devices and {key.resource for key in offered}.isdisjoint(devices)):
-            return True
-    return not queues.has_lenders(row.queue)
+    own = {key for key, amount in queues.most_of(row.queue.name).items() if amount}
+    devices = {name for name in job.total if "/" in name}
+    offers = (
+        {key for key in everywhere if key.flavor in job.common},
+        {key for key in everywhere if key.resource in devices},
+    )
+    return any(keys and own.isdisjoint(keys) for keys in offers)
 
 
 def _reported(graph: Graph, rule: str) -> Iterator[Reference]:
