@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
-from pathlib import PurePath
 from typing import NamedTuple
 
 from generator.checks.objects import Objects
@@ -13,7 +12,7 @@ from generator.checks.unmatched import is_typo
 from generator.facts.names import MANAGED_BY, PART_OF
 from generator.manifests import Manifest
 from generator.objects.fields import mapping
-from generator.objects.pods import KINDS, RUNTIMES
+from generator.schemas.catalog import Catalog
 
 _OF_TEAMS = (("", "LimitRange"), ("", "ResourceQuota"), ("kueue.x-k8s.io", "LocalQueue"))
 """The kinds that show that a namespace is for a team."""
@@ -42,16 +41,18 @@ def duplicate(everything: AllKinds) -> Iterator[Breach]:
 
     The object that is applied last replaces the other one, and kustomize rejects the tree. Different clusters, and
     variants of a job, have such objects too. So outside of a complete release of mpigen, the check reports only objects
-    of one platform of mpigen, and objects in the files of one folder, except for jobs and pods. The finding is then a
-    warning.
+    of one platform of mpigen, and objects in one file. The finding is then a warning.
 
     Source: argo-cd v3.2.1 controller/state.go DeduplicateTargetObjects; kustomize api v0.20.1
     api/resmap/reswrangler.go Append
     """
     is_release = everything.objects.is_complete
     first: dict[tuple[str, str, str, str], Manifest] = {}
+    catalog = Catalog.bundled(everything.objects.targets)
     for manifest in everything.objects.manifests:
-        other = first.setdefault(manifest.identity, manifest)
+        group, kind, namespace, name = manifest.identity
+        is_cluster_scoped = namespace and catalog.scope(manifest.api_version, kind) == "Cluster"
+        other = first.setdefault((group, kind, "" if is_cluster_scoped else namespace, name), manifest)
         if other is manifest or not manifest.name or not (is_release or _is_together(manifest, other)):
             continue
         yield Breach(
@@ -66,19 +67,11 @@ def duplicate(everything: AllKinds) -> Iterator[Breach]:
 
 def _is_together(manifest: Manifest, other: Manifest) -> bool:
     """Return True if both objects are certainly for the same cluster."""
-    metadata = mapping(manifest.body, "metadata")
-    labels, labels_of_other = mapping(metadata, "labels"), mapping(other.body, "metadata", "labels")
-    if (
-        labels.items() >= MANAGED_BY.items()
-        and labels.get(PART_OF)
-        and labels.get(PART_OF) == labels_of_other.get(PART_OF)
-    ):
+    if manifest.file == other.file:
         return True
-    is_exported = "uid" in metadata
-    is_workload = manifest.kind in KINDS and manifest.kind not in RUNTIMES
-    is_patch = any("patch" in PurePath(file).name for file in (manifest.file, other.file))
-    is_near = PurePath(manifest.file).parent == PurePath(other.file).parent
-    return is_near and not (is_exported or is_workload or is_patch)
+    labels, labels_of_other = (mapping(item.body, "metadata", "labels") for item in (manifest, other))
+    is_ours = labels.items() >= MANAGED_BY.items() and bool(labels.get(PART_OF))
+    return is_ours and labels.get(PART_OF) == labels_of_other.get(PART_OF)
 
 
 @check("object/missing-namespace", severity=WARNING, needs=AllKinds)

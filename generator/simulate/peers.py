@@ -12,6 +12,7 @@ from typing import NamedTuple
 from generator.errors import SimulationError, suggest
 from generator.facts.names import DNS_PODS, DNS_PORT, METADATA_NAME, OPENSHIFT_DNS_PORTS, PARAMETER, TENANT_LABEL
 from generator.manifests import Body, Manifest
+from generator.objects.devices import SRIOV
 from generator.objects.fields import integer, mapping, mappings, string, string_map, strings
 from generator.objects.namespace import is_namespace
 from generator.objects.pods import KINDS, RUNTIMES, PodTemplate, pod_templates
@@ -87,7 +88,7 @@ class Cluster:
         runtimes: the runtimes.
         workloads: TrainJobs, Pods, and other objects with pods.
         queued: the namespaces with a LocalQueue.
-        has_openshift_kinds: True if an object has an API of OpenShift.
+        has_openshift_kinds: True if an object has an API of OpenShift. The SR-IOV operator also runs elsewhere.
     """
 
     policies: Policies
@@ -111,7 +112,7 @@ class Cluster:
             [manifest for manifest in objects if manifest.kind in RUNTIMES],
             [manifest for manifest in objects if manifest.kind in KINDS - set(RUNTIMES)],
             frozenset(manifest.namespace for manifest in objects if manifest.kind == "LocalQueue"),
-            any(manifest.group.endswith("openshift.io") for manifest in objects),
+            any(manifest.group.endswith("openshift.io") and manifest.group != SRIOV for manifest in objects),
         )
 
     @cached_property

@@ -66,7 +66,7 @@ BAD = {
     "object/unnamed": (("  name: default\n", ""), (3, 1)),
 }
 ONLY_IN_A_RELEASE = {"object/duplicate", "object/no-namespace", "object/not-namespaced"}
-OF_FOLDERS = {"yaml/not-rendered"}
+OF_FOLDERS = {"object/missing-namespace", "yaml/not-rendered"}
 
 
 def found(text: str) -> list[Finding]:

@@ -89,7 +89,7 @@ def test_files_of_several_clusters_are_not_computed_together() -> None:
     other = next(part for part in CASES["quota/too-large"].bad.split("---\n") if "kind: ClusterQueue" in part)
     text = two("quota/too-large", other.replace("nvidia.com/gpu, nominalQuota: 4", "nvidia.com/gpu, nominalQuota: 16"))
     assert Queues.read(Objects(tuple(objects(text)), {})) is None
-    assert checks(text) == set()
+    assert checks(text) == {"object/duplicate"}
     assert checks(CASES["quota/too-large"].bad) == {"quota/too-large"}
 
 
@@ -103,7 +103,7 @@ def test_an_invalid_amount_disables_only_computed_checks() -> None:
 def test_objects_with_generate_name_are_ignored(kind: str) -> None:
     text = f"apiVersion: kueue.x-k8s.io/v1beta2\nkind: {kind}\nmetadata: {{generateName: a-}}\nspec: {{}}\n"
     for case in QUEUES.values():
-        assert checks(f"{case.good}---\n{text}") == set()
+        assert checks(f"{case.good}---\n{text}") == checks(case.good)
 
 
 def test_expired_reservations_need_a_date() -> None:
@@ -215,7 +215,8 @@ def test_a_trainjob_finding_contains_the_largest_size(change: str, expected: str
 @pytest.mark.parametrize("field", ["tolerations: []", "affinity: {}"])
 def test_a_trainjob_with_its_own_placement_is_not_checked(field: str) -> None:
     pod = f"template: {{spec: {{template: {{spec: {{{field}}}}}}}}}"
-    patch = f"{{manager: a, trainingRuntimeSpec: {{template: {{spec: {{replicatedJobs: [{{name: node, {pod}}}]}}}}}}}}"
+    template = f"template: {{spec: {{replicatedJobs: [{{name: node, {pod}}}]}}}}"
+    patch = f"{{manager: example.com/a, trainingRuntimeSpec: {{{template}}}}}"
     text = CASES["quota/never-admitted"].bad
     assert checks(text.replace("  trainer: ", f"  runtimePatches: [{patch}]\n  trainer: ")) == set()
     assert checks(text.replace("  trainer: ", "  managedBy: kueue.x-k8s.io/multikueue\n  trainer: ")) == set()

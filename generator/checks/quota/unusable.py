@@ -18,6 +18,7 @@ from generator.checks.quota.queues import RUNTIMES, TRAINER, Queues
 from generator.checks.registry import ERROR, WARNING, Breach, check
 from generator.documents.load import Path
 from generator.documents.messages import format_names
+from generator.errors import SimulationError
 from generator.facts.names import PODSET_PREFIX
 from generator.manifests import Manifest
 from generator.objects.fields import string_map
@@ -76,8 +77,12 @@ def no_job(objects: Objects) -> Iterator[Breach]:
     queues = objects.view(Queues.read)
     if queues is None or not queues.settings.is_modelled:
         return
+    try:
+        refused = [*_find_refused(queues, objects)]
+    except SimulationError:  # an amount is no quantity, which other rules report
+        return
     groups: dict[tuple[str, str], list[tuple[_Row, Largest]]] = {}
-    for row, largest in _find_refused(queues, objects):
+    for row, largest in refused:
         cause = largest.reason.replace(f"`{row.queue.name}`", "the queue")
         groups.setdefault((row.runtime.resource, cause), []).append((row, largest))
     by_cause: dict[str, list[tuple[_Row, Largest]]] = {}
@@ -200,9 +205,10 @@ def _is_for_others(row: _Row, queues: Queues) -> bool:
     """Return True if a queue seems meant for jobs on other runtimes, or can borrow from queues that the files lack."""
     job = queues.job(row.runtime, row.namespace)
     devices = [name for name in job.total if "/" in name] if job else []
-    if devices and not any(row.queue.group(name) for name in devices):
-        return True
-    return row.queue.name in queues.nodes and not queues.has_lenders(row.queue)
+    if row.queue.name not in queues.nodes:
+        return bool(devices) and not any(row.queue.group(name) for name in devices)
+    offered = {key.resource for key, amount in queues.most_of(row.queue.name).items() if amount}
+    return (bool(devices) and offered.isdisjoint(devices)) or not queues.has_lenders(row.queue)
 
 
 def _is_of_another_pool(row: _Row, queues: Queues, everywhere: AbstractSet[FlavorResource]) -> bool:
