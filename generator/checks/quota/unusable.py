@@ -64,9 +64,9 @@ def no_job(objects: Objects) -> Iterator[Breach]:
     the queue is in no file, or the queue has no quota for a resource.
 
     The annotation `mpigen.dev/runtimes` lists the runtimes that jobs of a Namespace can use. The check reports a listed
-    runtime if no queue of the Namespace admits a job on it, unless only other queues have quota for its devices or on
-    its nodes. Without the annotation, it reports a runtime if no queue in the files admits a job on it, and ignores
-    queues that do not cover the devices of the runtime.
+    runtime if no queue of the Namespace admits a job on it, unless these queues have no quota on its nodes, or only
+    other queues have quota for its devices. Without the annotation, it reports a runtime if no queue in the files
+    admits a job on it, and ignores queues without quota for the devices of the runtime.
 
     The finding is a warning outside of a complete release of mpigen, because other files can have further objects. The
     check leaves out queues with a `stopPolicy`, and jobs whose cause another check of this family reports.
@@ -212,7 +212,7 @@ def _is_for_others(row: _Row, queues: Queues) -> bool:
 
 
 def _is_of_another_pool(row: _Row, queues: Queues, everywhere: AbstractSet[FlavorResource]) -> bool:
-    """Return True if only other queues have quota for the devices of a runtime, or on its nodes."""
+    """Return True if a queue has quota, but only on other nodes or for other devices than those of a runtime."""
     job = queues.job(row.runtime, row.namespace)
     if job is None or row.queue.name not in queues.nodes:
         return False
@@ -222,7 +222,8 @@ def _is_of_another_pool(row: _Row, queues: Queues, everywhere: AbstractSet[Flavo
         {key for key in everywhere if key.flavor in job.common},
         {key for key in everywhere if key.resource in devices},
     )
-    return any(keys and own.isdisjoint(keys) for keys in offers)
+    is_elsewhere = bool(job.common) and job.common.isdisjoint(key.flavor for key in own)
+    return (bool(own) and is_elsewhere) or any(keys and own.isdisjoint(keys) for keys in offers)
 
 
 def _reported(graph: Graph, rule: str) -> Iterator[Reference]:

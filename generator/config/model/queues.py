@@ -70,7 +70,7 @@ class Priority(Section):
     else 0."""
     description: Text
     """The purpose of the class, for users. `kubectl describe` shows it."""
-    tenants: SetOf[Name] = ()
+    tenants: SetOf[Name] = Field(default=(), examples=[["platform"]])
     """The teams whose jobs may use the class, such as `[platform]`. `tenants[].priorities` can allow a team fewer
     classes. Default: all teams."""
 
