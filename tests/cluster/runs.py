@@ -81,8 +81,14 @@ class Ran:
         return workload if any(found["type"] == "Finished" for found in conditions(workload or {})) else None
 
 
-def run(admin: Client, wanted: list[Training]) -> list[Ran]:
-    """Train them all at the same time, and follow each to its end."""
+def run(admin: Client, wanted: list[Training], patience: float = _PATIENCE) -> list[Ran]:
+    """Submit all jobs at the same time, and follow each job to its end.
+
+    Args:
+        admin: a client that may do everything.
+        wanted: the jobs.
+        patience: the seconds in which no job changes, and each has an obstacle, until the jobs count as failed.
+    """
     everything = [Ran(training) for training in wanted]
     for ran in everything:
         ran.submit(admin)
@@ -94,7 +100,7 @@ def run(admin: Client, wanted: list[Training]) -> list[Ran]:
             ran.advance(admin, *seen[ran.training.key])
         now = time.monotonic()
         moved = now if _moves(before, seen) else moved
-        if now - max(moved, asked) > _PATIENCE or now - started > _LIMIT:
+        if now - max(moved, asked) > patience or now - started > _LIMIT:
             _give_up(admin, waiting, at_once=now - moved > _STILL or now - started > _LIMIT)
             asked = now
         time.sleep(0.3)

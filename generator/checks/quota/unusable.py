@@ -149,7 +149,10 @@ def _find_refused(queues: Queues, objects: Objects) -> Iterator[tuple[_Row, Larg
     suspects = {row.queue.name for row in rows if has_nodes or not _runs(row, queues, host_limits)}
     if not suspects:
         return
-    everything = largest_jobs(queues.tree, [*objects.manifests, *objects.others], suspects)
+    try:
+        everything = [*largest_jobs(queues.tree, [*objects.manifests, *objects.others], suspects)]
+    except SimulationError:  # other checks report the invalid amount
+        return
     zeros = {(one.queue, one.namespace, one.kind, one.runtime): one for one in everything if one.idle == 0}
     usable: dict[tuple[str, str, str], bool] = {}
     used_anywhere: dict[str, bool] = {}
