@@ -292,6 +292,7 @@ _USUAL = NameRule(MEANINGS[SUBDOMAIN_NAME], SUBDOMAIN)
 _DOTLESS = NameRule(MEANINGS[LABEL_NAME], LABEL, 63)
 _SERVICE = NameRule(f"{_DOTLESS.meaning} that begins with a letter", "[a-z]([-a-z0-9]*[a-z0-9])?", 63)
 _SEGMENT = NameRule("a URL segment: not `.` or `..`, and without `/` and `%`", _IN_URL, 2**16)
+PATH_SEGMENT = _SEGMENT.name
 _RULES = {
     ("", "Namespace"): _DOTLESS,
     ("", "Service"): _SERVICE,
