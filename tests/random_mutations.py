@@ -38,12 +38,10 @@ _INSIDE = ("a misspelt key", "a misspelt value", "another number", "wrong type",
 _ANY: dict[str, Any] = {"type": ["string", "integer"]}
 _ANY |= {"additionalProperties": _ANY, "items": _ANY}
 """A schema of a document in a string."""
-_TOKENS = {
-    **{"&&": "||", "||": "&&", "==": "!=", "!=": "==", "<=": ">", "has(": "!has(", "!has(": "has(", " in ": " of "},
-    **{"object.": "objct.", "variables.": "variable.", "startsWith(": "startWith(", "matches(": "match("},
-    **{".all(": ".each(", ".exists(": ".exist(", "(": "", ")": "", "'": "", "size(": "length(", "[": "", "!": ""},
-}
-"""Token of CEL → what stands in its place by mistake."""
+_RIGHT = ["&&", "||", "==", "!=", "<=", "has(", "!has(", "object.", "variables.", "startsWith(", "matches(", ".all("]
+_WRONG = ["||", "&&", "!=", "==", ">", "!has(", "has(", "objct.", "variable.", "startWith(", "match(", ".each("]
+_TOKENS = {**dict(zip(_RIGHT, _WRONG, strict=True)), **dict.fromkeys(["(", ")", "'", "[", "!"], "")}
+"""Token of CEL → the wrong token; the last tokens are left out."""
 _VERSION = re.compile(r"v(\d+)((?:alpha|beta)\d+)?$")
 _LONGEST_NAME = 253
 
@@ -57,13 +55,15 @@ class Mutation:
         tree: the name of the release.
         original: the object before the change.
         body: the object after the change.
-        text: the object, the place, the kind of the change, and the value.
+        name: the class of the change.
+        text: the object, the place, the class of the change, and the value.
     """
 
     seed: int
     tree: str
     original: Manifest
     body: Body
+    name: str
     text: str
 
     @property
@@ -99,10 +99,10 @@ def _values(tree: str) -> Mapping[str, Sequence[Any]]:
 
 
 @cache
-def _schema(api_version: str, kind: str) -> Mapping[str, Any]:
+def _schema(api_version: str, kind: str) -> dict[str, Any]:
     file = Catalog.bundled().find(api_version, kind)
     assert file, f"{kind} has no schema"
-    schema: Mapping[str, Any] = json.loads(file.read_bytes())
+    schema: dict[str, Any] = json.loads(file.read_bytes())
     return schema
 
 
@@ -175,8 +175,10 @@ def _inside(place: Place) -> Iterator[Change]:
 
 
 def _read_document(text: object) -> object:
-    with suppress(yaml.YAMLError):
-        return yaml.safe_load(text) if isinstance(text, str) and text[:1] + text[-1:] in ("{}", text[:1] + "\n") else None
+    """Return the content of a string that ends with a newline, or that is a JSON object; else None."""
+    if isinstance(text, str) and (text.endswith("\n") or text.startswith("{")):
+        with suppress(yaml.YAMLError):
+            return yaml.safe_load(text)
     return None
 
 
@@ -199,11 +201,14 @@ _ALL = {
     "inside a document in a string": _inside,
 }
 _OF_RELEASE = "a value of another place"
+CLASSES = (*_ALL, _OF_RELEASE)
+"""The classes of mutations."""
 
 
 def random_mutation(seed: int) -> Mutation:
     """Return a random mutation. Equal seeds give equal mutations of equal releases."""
     chance = random.Random(f"mutation {seed}")
+    name = chance.choice(CLASSES)
     while True:
         tree = chance.choice(TREES)
         objects = [item for item in read_tree(tree) if item.group != _ARGOCD]
@@ -211,7 +216,6 @@ def random_mutation(seed: int) -> Mutation:
         original = chance.choice([item for item in objects if item.kind == kind])
         schema = _schema(original.api_version, kind)
         found = [place for place in places(original.body, schema, schema) if place.path != ("status",)]
-        name = chance.choice([*_ALL, _OF_RELEASE])
         changes = [(place, [*_changes(name, place, tree)]) for place in found]
         if not (possible := [(place, each) for place, each in changes if each]):
             continue
@@ -219,10 +223,10 @@ def random_mutation(seed: int) -> Mutation:
         change, value, key = chance.choice(each)
         path = place.path if key is None else (*place.path, key)
         body = json.loads(changed(dict(original.body), path, change, value))
-        if body != original.body:
+        if isinstance(body, dict) and body != original.body:
             shown = f": {json.dumps(value, ensure_ascii=False)}" if change in ("set", "rename") else ""
             text = f"{tree} {original.resource} {format_path(path)}: {name}{_shorten(shown)}"
-            return Mutation(seed, tree, original, body, text)
+            return Mutation(seed, tree, original, body, name, text)
 
 
 def _changes(name: str, place: Place, tree: str) -> Iterable[Change]:

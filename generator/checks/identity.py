@@ -11,6 +11,7 @@ from generator.checks.registry import ERROR, WARNING, Breach, check
 from generator.checks.unmatched import is_typo
 from generator.facts.names import MANAGED_BY, PART_OF
 from generator.manifests import Manifest
+from generator.objects.devices import PREFIXES
 from generator.objects.fields import mapping
 from generator.schemas.catalog import Catalog
 
@@ -18,6 +19,8 @@ _OF_TEAMS = (("", "LimitRange"), ("", "ResourceQuota"), ("kueue.x-k8s.io", "Loca
 """The kinds that show that a namespace is for a team."""
 _GIVEN = ("default", "kube-*", "openshift-*", "*-system", "*-operator", "*-operators")
 """Patterns of the namespaces that Kubernetes, OpenShift and installers create."""
+_INSTALLED = frozenset(("argocd", "jobset-system", "kubeflow-system", "kueue-system", *PREFIXES))
+"""Namespaces of the installers of Argo CD, JobSet, Trainer, Kueue and network operators."""
 
 
 class AllKinds(NamedTuple):
@@ -76,30 +79,42 @@ def _is_together(manifest: Manifest, other: Manifest) -> bool:
 
 @check("object/missing-namespace", severity=WARNING, needs=AllKinds)
 def missing_namespace(everything: AllKinds) -> Iterator[Breach]:
-    """Report a namespace of a team that no file creates, although the files create other namespaces.
+    """Report a namespace that no file creates, although the files create other namespaces.
 
-    The API server rejects all objects in the namespace. The check reads the namespaces of LocalQueues, ResourceQuotas
-    and LimitRanges, and reports each namespace once. The finding is a warning, because the namespace may exist in the
-    cluster. The check leaves out the namespaces of Kubernetes, OpenShift and operators.
+    The API server rejects all objects in the namespace. The check reports each namespace once:
+
+    - the namespace of a LocalQueue, a ResourceQuota or a LimitRange;
+    - in a complete release of mpigen, the namespace of an object in the folder of another Namespace;
+    - a namespace whose name looks like a misspelling of a namespace that the files create or that an installer of
+      Argo CD, Kueue, Trainer or a network operator creates.
+
+    The finding is a warning, because the namespace may exist in the cluster. The check leaves out the namespaces of
+    Kubernetes, OpenShift and operators.
 
     Source: k8s.io/apiserver v0.34.2 pkg/admission/plugin/namespace/lifecycle/admission.go Admit
     """
     objects = everything.objects
-    created = objects.names("", "Namespace").get("", frozenset())
-    reported = {"", *created}
-    for group, kind in _OF_TEAMS if created else ():
-        for manifest in objects.of(group, kind):
-            name = manifest.namespace
-            if name in reported or any(fnmatchcase(name, pattern) for pattern in _GIVEN):
-                continue
-            reported.add(name)
-            close = [one for one in sorted(created) if is_typo(name, one)]
-            fix = "add the Namespace" + (f", or correct the name to `{close[0]}`" if close else "")
-            yield Breach(
-                ("metadata", "namespace"),
-                f"no file creates the Namespace `{name}`, although the files create other Namespaces",
-                "the API server rejects every object in a namespace that does not exist",
-                fix if objects.is_complete else f"{fix}; if another folder has it, pass both folders to mpigen",
-                manifest,
-                value=name,
-            )
+    namespaces = objects.of("", "Namespace")
+    created = {namespace.name for namespace in namespaces}
+    folders = {PurePath(namespace.file).parent for namespace in namespaces if objects.is_complete}
+    reported = {"", *created, *_INSTALLED}
+    misspelt: dict[str, list[str]] = {}
+    for manifest in objects.manifests if created else ():
+        name = manifest.namespace
+        if name in reported or any(fnmatchcase(name, pattern) for pattern in _GIVEN):
+            continue
+        if name not in misspelt:
+            misspelt[name] = [one for one in sorted({*created, *_INSTALLED}) if is_typo(name, one)]
+        is_of_team = (manifest.group, manifest.kind) in _OF_TEAMS or PurePath(manifest.file).parent in folders
+        if not (is_of_team or misspelt[name]):
+            continue
+        reported.add(name)
+        fix = "add the Namespace" + (f", or correct the name to `{misspelt[name][0]}`" if misspelt[name] else "")
+        yield Breach(
+            ("metadata", "namespace"),
+            f"no file creates the Namespace `{name}`, although the files create other Namespaces",
+            "the API server rejects every object in a namespace that does not exist",
+            fix if objects.is_complete else f"{fix}; if another folder has it, pass both folders to mpigen",
+            manifest,
+            value=name,
+        )

@@ -59,9 +59,9 @@ _OF_TREES = (
     *("schema", "metadata", "workload", "services", "secret", "runtime", "mpi.jobs", "mpi.pods", "mpi.ranks"),
     *("ranks", "trainjob", "relaxations", "protections", "reference", "access", "identity", "unmatched"),
     *("quota.amounts", "quota.canonical", "quota.definitions", "quota.capacity", "quota.jobs", "quota.namespaces"),
-    "quota.unusable",
+    *("quota.configuration", "quota.unusable"),
     *("fabric.attached", "fabric.cni", "fabric.environment", "fabric.host", "fabric.networks", "fabric.operators"),
-    *("fabric.requests", "admission", "limit_ranges", "job_pods", "pod.admission", "network"),
+    *("fabric.pools", "fabric.requests", "admission", "limit_ranges", "job_pods", "pod.admission", "network"),
     *("pod.volumes", "pod.containers", "pod.resources", "pod.probes", "pod.security", "pod.scheduling"),
     *("pod.claims", "pod.finalizers", "feature_gates", "device_claims"),
     *("gitops.paths", "gitops.projects", "gitops.order", "gitops.options", "gitops.namespaces"),
@@ -70,8 +70,8 @@ _OF_TREES = (
 _OF_OTHERS = frozenset(
     {
         *("services", "relaxations", "identity", "unmatched", "pod.admission"),
-        *("quota.canonical", "quota.capacity", "quota.unusable"),
-        *("fabric.cni", "fabric.host", "fabric.networks", "fabric.operators"),
+        *("quota.canonical", "quota.capacity", "quota.configuration", "quota.unusable"),
+        *("fabric.cni", "fabric.host", "fabric.networks", "fabric.operators", "fabric.pools"),
         *("gitops.paths", "gitops.projects", "gitops.order", "gitops.namespaces"),
     }
 )
