@@ -93,6 +93,18 @@ def parse(text: str) -> Quantity:
     Raises:
         ValueError: the text is not a quantity, or is 8Ei or more. The message completes the sentence `VALUE is …`.
     """
+    quantity = _parse_any(text)
+    if abs(quantity.value) > _MOST:
+        raise ValueError("too large: a quantity is less than 8Ei")
+    return quantity
+
+
+def _parse_any(text: str) -> Quantity:
+    """Parse a quantity of any size.
+
+    Raises:
+        ValueError: the text is not a quantity.
+    """
     match = _FORM.fullmatch(text)
     if match is None:
         raise ValueError("not a quantity")
@@ -103,10 +115,7 @@ def parse(text: str) -> Quantity:
         scale = Fraction(_BINARY[suffix])
     else:
         scale = _DECIMAL[suffix] if suffix in _DECIMAL else Fraction(10) ** int(suffix[1:])
-    value = _to_nano(number * scale)
-    if abs(value) > _MOST:
-        raise ValueError("too large: a quantity is less than 8Ei")
-    return Quantity(value, is_binary)
+    return Quantity(_to_nano(number * scale), is_binary)
 
 
 def amount_of(value: object) -> Fraction | None:
@@ -122,6 +131,22 @@ def amount_of(value: object) -> Fraction | None:
         return parse(str(value).strip(" ")).value
     except ValueError:
         return None
+
+
+def compared_amount(value: object) -> Fraction | None:
+    """Return the amount with which the API server compares a quantity; None if the value is no quantity.
+
+    Unlike `amount_of`, the function also reads amounts of 8Ei or more. The API server caps only binary amounts.
+
+    Source: k8s.io/apimachinery v0.34.2 pkg/api/resource/quantity.go ParseQuantity, Cmp
+    """
+    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+        return None
+    try:
+        quantity = _parse_any(str(value).strip(" "))
+    except ValueError:
+        return None
+    return min(quantity.value, Fraction(_MOST)) if quantity.is_binary else quantity.value
 
 
 _GO_FORM = re.compile(

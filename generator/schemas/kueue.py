@@ -57,8 +57,8 @@ def _expand(node: Any, version: str) -> Schema:
             return {"type": ["array", "null"], "items": _expand(item, version)}
         case {"*": value}:
             return {"type": ["object", "null"], "additionalProperties": _expand(value, version)}
-        case {**fields}:
-            rows = [(name.partition("@"), child) for name, child in fields.items()]
+        case dict():
+            rows = [(str(name).partition("@"), child) for name, child in node.items()]
             properties = {name: _expand(child, version) for (name, _, only), child in rows if only in ("", version)}
             return {"type": ["object", "null"], "properties": properties, "additionalProperties": False}
     if node in _TYPES:

@@ -35,6 +35,7 @@ _JUDGED = {
     *("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"),
 }
 """The kinds that decide about jobs, or whose status a controller of the control plane sets."""
+_CREATE = {"dryRun": "All", "fieldValidation": "Strict"}
 _NOTICED = 3.0
 """Seconds until the API server and the controllers use a changed object: policies are read once a second."""
 _PATIENCE = 15
@@ -47,7 +48,7 @@ def mutations() -> Sequence[Mutation]:
 
 
 @cache
-def found(seed: int) -> Sequence[Finding]:
+def findings_of(seed: int) -> Sequence[Finding]:
     return judge(mutations()[seed])
 
 
@@ -115,9 +116,9 @@ class _Live:
         body = mutation.body
         if is_configuration(mutation.original):
             text = (body.get("data") or {}).get(KEY)
-            last = said(self.cluster.versions["kueue"], text, self.folder)[-1] if isinstance(text, str) else {}
-            if last.get("msg") != "Initializing":
-                return f"Kueue: {last.get('error', 'no configuration')}"
+            lines = said(self.cluster.versions["kueue"], text, self.folder) if isinstance(text, str) else []
+            if not lines or lines[-1]["msg"] != "Initializing":
+                return f"Kueue: {lines[-1] if lines else 'no configuration'}"
         try:
             self.admin.request("POST", f"{self._collection(body)}?{urlencode(_CREATE)}", body)
         except KeyError:
@@ -186,9 +187,6 @@ class _Live:
         wait_until("the pods are gone", lambda: not any(self.admin.items("v1", "Pod", name) for name in namespaces))
 
 
-_CREATE = {"dryRun": "All", "fieldValidation": "Strict"}
-
-
 def _identity(body: Body) -> tuple[object, ...]:
     manifest = Manifest(body, "")
     return manifest.api_version, manifest.kind, manifest.namespace, manifest.name
@@ -216,7 +214,7 @@ def answers(
 @pytest.mark.slow
 def test_no_random_mutation_gets_a_wrong_answer(answers: Mapping[int, str]) -> None:
     """Every error that the control plane does not confirm has a reason in random_mutations.yaml."""
-    rows = {mutation: _verdict(answers[mutation.seed], found(mutation.seed)) for mutation in mutations()}
+    rows = {mutation: _verdict(answers[mutation.seed], findings_of(mutation.seed)) for mutation in mutations()}
     lines = [_describe(mutation, answers[mutation.seed], verdict) for mutation, verdict in rows.items()]
     if any(verdict.startswith("FALSE") for verdict in rows.values()):
         pytest.fail("\n".join(sorted(lines, key=lambda line: not line.startswith("FALSE"))), pytrace=False)
@@ -233,8 +231,8 @@ def _verdict(answer: str, findings: Sequence[Finding]) -> str:
 
 
 def _describe(mutation: Mutation, answer: str, verdict: str) -> str:
-    said_by_mpigen = [f"{item.severity} {item.check} {item.resource}: {item.message}" for item in found(mutation.seed)]
-    own = "; ".join(said_by_mpigen) or "no finding"
+    findings = [f"{item.severity} {item.check} {item.resource}: {item.message}" for item in findings_of(mutation.seed)]
+    own = "; ".join(findings) or "no finding"
     return f"{verdict} | {mutation.seed} {mutation.text} | server: {answer or 'accepts'} | mpigen: {own}"
 
 

@@ -17,7 +17,7 @@ from generator.objects.networks import NV_IPAM
 from generator.schemas.patterns import KEY
 
 _KEY = re.compile(KEY)
-_LAST_INDEX = 2**31 - 1
+_MOST = 2**31 - 1
 _VALUES = {"In": (1, None), "NotIn": (1, None), "Exists": (0, 0), "DoesNotExist": (0, 0), "Gt": (1, 1), "Lt": (1, 1)}
 """Operator of a node selector → the smallest and the largest number of values."""
 _PERCENT = re.compile(r"([+-]?[0-9]+)%")
@@ -81,9 +81,9 @@ def _find_wrong_maximum(spec: Body) -> Iterator[_Fault]:
     value = spec.get("maxUnavailable")
     percent = _PERCENT.fullmatch(value) if isinstance(value, str) else None
     is_wrong = isinstance(value, str) and not (percent and 1 <= int(percent[1]) <= 100)  # noqa: PLR2004
-    if is_wrong or integer(value, 0) < 0:
+    if is_wrong or not 0 <= integer(value, 0) <= _MOST:  # the operator reads an int32
         message = f"`maxUnavailable` is {format_value(value)}"
-        yield _Fault(("maxUnavailable",), message, "set a number from 0, or a percentage from 1% to 100%")
+        yield _Fault(("maxUnavailable",), message, "set a number from 0, such as 1, or a percentage from 1% to 100%")
     others = [field for field in ("maxUnavailable", "nodeSelector") if field in spec]
     if others and mapping(spec, "ovsHardwareOffloadConfig").get("name"):
         message = f"`ovsHardwareOffloadConfig` excludes `{others[0]}`"
@@ -133,7 +133,7 @@ def _find_in_cidr_pool(spec: Body) -> Iterator[_Fault]:
             message = f"`gatewayIndex` is {index}, but the network of a node has the gateways {first} to {last}"
             yield _Fault(("gatewayIndex",), message, f"set an index from {first} to {last}")
         count = node.num_addresses
-        yield from _find_wrong_indices(spec, min(count - 1, _LAST_INDEX))
+        yield from _find_wrong_indices(spec, min(count - 1, _MOST))
         for number, row in indexed_mappings(spec.get("staticAllocations")):
             part = parse_network(row.get("prefix"))
             if part is None or part.prefixlen != prefix or part.network_address not in network:

@@ -13,7 +13,7 @@ from generator.documents.load import Path
 from generator.documents.messages import format_names, format_value
 from generator.objects.fields import indexed_mappings, mapping
 from generator.objects.pods import Container, PodTemplate
-from generator.quantities import amount_of, parse, scaled_value
+from generator.quantities import amount_of, compared_amount, parse, scaled_value
 from generator.schemas.patterns import KEY
 
 _KEY = re.compile(KEY)
@@ -66,7 +66,7 @@ def _amounts(values: object) -> dict[str, Fraction]:
 
     Negative amounts, and values that are not quantities, are left out.
     """
-    read = {name: amount_of(value) for name, value in mapping(values).items() if isinstance(name, str)}
+    read = {name: compared_amount(value) for name, value in mapping(values).items() if isinstance(name, str)}
     sound = {name: value for name, value in read.items() if value is not None and value >= 0}
     return {name: Fraction(math.ceil(value * 1000), 1000) for name, value in sound.items()}
 

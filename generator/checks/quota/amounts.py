@@ -18,7 +18,7 @@ from generator.documents.load import Path
 from generator.documents.messages import format_names, format_value
 from generator.manifests import Manifest
 from generator.objects.fields import indexed_mappings, mapping, string, strings
-from generator.quantities import amount_of
+from generator.quantities import amount_of, compared_amount
 
 _REJECTED = "the API server rejects the object"
 _COUNTED = frozenset(
@@ -116,7 +116,7 @@ _RATIO = "maxLimitRequestRatio"
 def _compare(path: Path, name: str, limit: Mapping[str, Any]) -> Iterator[Breach]:
     """Yield the breaches of one resource: amounts that are not in ascending order, or an invalid ratio."""
     written = {key: mapping(limit, key)[name] for key in (*_ORDER, _RATIO) if name in mapping(limit, key)}
-    amounts = {key: Fraction(0) if value is None else amount_of(value) for key, value in written.items()}
+    amounts = {key: Fraction(0) if value is None else compared_amount(value) for key, value in written.items()}
     if any(value is None for value in amounts.values()):
         return  # the schema rejects the amount
     known = {key: value for key, value in amounts.items() if value is not None}
