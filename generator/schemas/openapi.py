@@ -244,7 +244,8 @@ class BuiltIns:
 
     def _may_be_zero(self, schema: Schema) -> bool:
         target = _target(schema)
-        return not target or target in _CUSTOM_JSON or not self._required(target)
+        enforced = read_enforced_rules().types.get(target, {}).get("required")
+        return not target or target in _CUSTOM_JSON or not (self._required(target) or enforced)
 
     def _required(self, name: str) -> list[str]:
         optional = read_enforced_rules().optional

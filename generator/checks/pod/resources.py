@@ -66,7 +66,8 @@ def _amounts(values: object) -> dict[str, Fraction]:
 
     Negative amounts, and values that are not quantities, are left out.
     """
-    read = {name: compared_amount(value) for name, value in mapping(values).items() if isinstance(name, str)}
+    named = {name: value for name, value in mapping(values).items() if isinstance(name, str)}
+    read = {name: (amount_of if name.startswith(_HUGE) else compared_amount)(value) for name, value in named.items()}
     sound = {name: value for name, value in read.items() if value is not None and value >= 0}
     return {name: Fraction(math.ceil(value * 1000), 1000) for name, value in sound.items()}
 
