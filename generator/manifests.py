@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -32,6 +32,7 @@ class Manifest:
         index: the position of its document in the file, from 0.
         inside: for an item of a `List` object, its path in the document, such as `("items", 2)`; else empty.
         instead: a description of a document that is not an object, such as `a list` or its value; else empty.
+        written: the body as the file has it, if `body` is a corrected copy; else None.
     """
 
     body: Body
@@ -39,6 +40,7 @@ class Manifest:
     index: int = 0
     inside: Path = ()
     instead: str = ""
+    written: Body | None = field(default=None, compare=False)
 
     @cached_property
     def api_version(self) -> str:
@@ -100,6 +102,11 @@ class Manifest:
         """The object for messages: `RoleBinding team-a/edit`."""
         place = f"{self.namespace}/{self.name}" if self.namespace else self.name
         return f"{self.kind or 'object'} {place}".strip()
+
+    @property
+    def resource_in_file(self) -> str:
+        """The object for messages as the file has it, also for a corrected copy."""
+        return (replace(self, body=self.written) if self.written is not None else self).resource
 
 
 def _text(value: object) -> str:

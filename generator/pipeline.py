@@ -808,7 +808,8 @@ class JobVerdicts:
         """
         job = submission.job
         metadata = {key: value for key, value in job.body["metadata"].items() if key != "namespace"}
-        names = {job.resource, replace(job, body={**job.body, "metadata": metadata}).resource}  # as in the file
+        without = replace(job, body={**job.body, "metadata": metadata})
+        names = {job.resource, job.resource_in_file, without.resource}  # as in the file
         errors = (finding for finding in findings if finding.severity is Severity.ERROR)
         is_faulty = any(error.file == job.file and error.resource in names for error in errors)
         return "faulty" if is_faulty and submission.verdict in ("admitted", "waits") else submission.verdict
@@ -828,7 +829,9 @@ def check_jobs(texts: Mapping[str, bytes], destination: Destination, suite: Suit
             the same name.
     """
     from generator.checks.compiled import judge_runtime, without_explained
-    from generator.checks.submission import JUDGED, can_report_jobs, read_jobs, select_near, submit
+    from generator.checks.corrected import correct
+    from generator.checks.placeholders import fill, names_placeholder
+    from generator.checks.submission import JUDGED, Submission, can_report_jobs, read_jobs, select_near, submit
     from generator.simulate.compile import find_runtime
 
     suite = replace(suite or Suite(), of_jobs=True)
@@ -839,11 +842,16 @@ def check_jobs(texts: Mapping[str, bytes], destination: Destination, suite: Suit
     if not suite.own:  # your own checks can read all
         near = select_near(near, namespaces)
     checked = Checked.total(check_text(text, file, engine, suite) for file, text in texts.items())
-    submissions = submit(jobs, destination, engine)
+    filled = [fill(job, engine, {}) for job in jobs]
+    submitted = iter(submit([job for job, unknown in filled if not unknown], destination, engine))
+    submissions = [
+        Submission(job, is_clear=False) if unknown else next(submitted)
+        for job, (_, unknown) in zip(jobs, filled, strict=True)
+    ]
     of_others = {check.id for check in suite.at(Stage.TOGETHER, engine.targets) if not can_report_jobs(check)}
     located = list(
         judge_together(
-            [*near, *jobs],
+            [*near, *(correct(job, engine) for job, _ in filled)],
             engine.targets,
             files=() if destination.is_complete else None,
             suite=suite,
@@ -852,11 +860,13 @@ def check_jobs(texts: Mapping[str, bytes], destination: Destination, suite: Suit
     )
     predicted = (breach for submission in submissions for breach in submission.located)
     breaches = [*located, *without_explained(predicted, located)]
-    for job in jobs:
+    for submission in submissions:
+        job = submission.job
         runtime = find_runtime(job, destination.world)
-        if isinstance(runtime, manifests.Manifest):
+        if isinstance(runtime, manifests.Manifest) and submission.is_of_known_namespace:
             complete = destination.is_complete
             breaches += judge_runtime(job, runtime, located, engine.targets, is_complete=complete)
+    breaches = [item for item in breaches if not names_placeholder(item[1].message)]
     findings = [
         finding
         for file, text in texts.items()

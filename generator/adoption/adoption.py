@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from generator.adoption.baseline import ChangedFiles, new_findings
 from generator.adoption.settings import Settings, matches, relative
 from generator.adoption.waivers import Waivers
+from generator.checks.consequences import without_consequences
 from generator.checks.finding import Finding
 from generator.checks.registry import Suite
 from generator.manifests import Manifest
@@ -82,8 +83,9 @@ class Adoption:
         left = [finding for finding in everything if not waivers.accepts(finding, today)]
         hidden = {"waived": len(everything) - len(left)}
         left = sorted([*left, *waivers.findings(today, run.files, run.is_covered)])
-        selected = [finding for finding in left if self._is_selected(finding)]
-        hidden["ignored"] = len(left) - len(selected)
+        chosen = [finding for finding in left if self._is_selected(finding)]
+        hidden["ignored"] = len(left) - len(chosen)
+        selected = without_consequences(chosen)  # last, so that a waiver of the cause shows them
         touched = [finding for finding in selected if self._is_changed(finding, run.text_of)]
         hidden["unchanged"] = len(selected) - len(touched)
         new = new_findings(touched, self.known, self.settings.root) if self.known else touched

@@ -284,8 +284,10 @@ class OwnAdmission:
     def denials(self, manifest: Manifest) -> Iterator[tuple[Decision, Path]]:
         """Yield the decisions of policies that reject an object for every user who may create it.
 
-        Each decision comes with the path of the rejected image; of the name if the policy rejects no image.
+        Each decision comes with the path of the rejected image or field; of the name if mpigen finds none.
         """
+        from generator.simulate.policies.places import find_place  # imports CEL, which is slow
+
         try:
             kind = self.cluster.kind(manifest.api_version, manifest.kind)
         except SimulationError:  # no schema, so its resource is unknown
@@ -299,7 +301,9 @@ class OwnAdmission:
                     denial = self._find_denial_of_all(policy, request, self._users(policy, manifest))
                     if denial:
                         user, decision = denial
-                        yield decision, self._find_image(policy, replace(request, user_info=user)) or _NAME
+                        asked = replace(request, user_info=user)
+                        place = self._find_image(policy, asked) or find_place(policy, decision, asked, self.cluster)
+                        yield decision, place or _NAME
 
     def _find_denial_of_all(
         self, policy: Policy, request: Request, users: Iterable[UserInfo]
@@ -559,8 +563,8 @@ def _schema(file: FilePath) -> Schema:
 def rejects_own_object(admission: OwnAdmission) -> Iterator[Breach]:
     """Report an object that an admission policy in the same files rejects.
 
-    Argo CD and Flux then cannot apply the release, and `kubectl apply` fails. If the policy rejects an image, the
-    finding is at this image. The check evaluates the bound
+    Argo CD and Flux then cannot apply the release, and `kubectl apply` fails. The
+    finding is at the image or the field that the policy rejects. The check evaluates the bound
     ValidatingAdmissionPolicies in the files, with their parameters and the Namespaces, for the request to create each
     object:
 
@@ -579,7 +583,7 @@ def rejects_own_object(admission: OwnAdmission) -> Iterator[Breach]:
     """
     for manifest in admission.objects.manifests:
         for decision, path in admission.denials(manifest):
-            changed = "object" if path == _NAME else "image"
+            changed = "object" if path == _NAME else "image" if path[-1] == "image" else "field"
             yield Breach(
                 path,
                 f"the policy `{decision.policy}` rejects this {manifest.kind}: {decision.message}",

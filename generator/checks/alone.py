@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from generator.checks.corrected import correct
 from generator.checks.finding import Located
 from generator.checks.pod.fields import field as pod_fields
 from generator.checks.registry import Suite, complete
@@ -33,8 +34,9 @@ def judge_alone(manifest: Manifest, engine: Engine, suite: Suite) -> Iterator[Lo
 
         for breach in policy_breaches(manifest, engine.targets):
             yield complete(breach, manifest)
-    is_known = engine.has_schema(manifest.api_version, manifest.kind)
-    for located in judge(manifest, engine.targets, suite):
+    corrected = correct(manifest, engine) if breaches else manifest
+    is_known = engine.has_schema(corrected.api_version, corrected.kind)
+    for located in judge(corrected, engine.targets, suite):
         if is_known or located[1].check != "object/unnamed":  # an unknown kind can be the configuration of a tool
             yield located
 

@@ -144,7 +144,7 @@ def _finding(manifest: Manifest, breach: Breach, place: Place) -> Finding:
         column=column,
         path=format_path((*manifest.inside, *breach.path), root="$"),
         check=breach.check,
-        resource=manifest.resource,
+        resource=manifest.resource_in_file,
         message=breach.message,
         why=breach.why,
         fix=breach.fix,

@@ -35,9 +35,9 @@ _CONTROL = re.compile(rb"^\s*\{[{%]", re.MULTILINE)
 """A line that starts with an expression of Go templates, or with an expression or a statement of Jinja."""
 _TOP_KEY = re.compile(r"^([A-Za-z_]\w*)\s*:", re.MULTILINE)
 _EXPRESSION = b"{{"
-_PLACEHOLDER = re.compile(r"\{\{|\$[({]?[A-Za-z_]|__[A-Z][A-Z0-9_]*__|<[A-Za-z][\w-]*>")
-"""A part of a name that a tool replaces. A DNS name, which most kinds require as their name, has no such part."""
-_VARIABLE = re.compile(r"\$\{?[A-Z_][A-Z0-9_]*\}?")
+_PLACEHOLDER = re.compile(r"\{\{|\$\(?[A-Za-z_]|__[A-Z][A-Z0-9_]*__|<[A-Za-z][\w-]*>")
+"""A part of a name that a tool replaces, except for `${NAME}`, which generator/checks/placeholders.py reads."""
+_VARIABLE = re.compile(r"\$[A-Z_][A-Z0-9_]*")
 _OBJECT_LINE = re.compile(rb"^[\s{-]*[\"']?(?:apiVersion|kind)[\"']?\s*:", re.MULTILINE)
 _OBJECT_KEYS = frozenset({"name", "generateName", "namespace", "labels", "annotations"})
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
+from pathlib import PurePath
 from typing import NamedTuple
 
 from generator.checks.objects import Objects

@@ -58,6 +58,7 @@ ERROR, WARNING, INFO = Severity.ERROR, Severity.WARNING, Severity.INFO
 _OF_TREES = (
     *("schema", "metadata", "workload", "services", "secret", "runtime", "mpi.jobs", "mpi.pods", "mpi.ranks"),
     *("ranks", "trainjob", "relaxations", "protections", "reference", "access", "identity", "unmatched"),
+    "device_names",
     *("quota.amounts", "quota.canonical", "quota.definitions", "quota.capacity", "quota.jobs", "quota.namespaces"),
     *("quota.configuration", "quota.unusable"),
     *("fabric.attached", "fabric.cni", "fabric.environment", "fabric.host", "fabric.networks", "fabric.operators"),
@@ -93,7 +94,7 @@ _ENGINES = (
         "submission",
         "compiled",
     ),
-    "volume_claims",
+    *("placeholders", "volume_claims"),
     ".hazards.find",
     ".hazards.patched",
     ".adoption.waivers",

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from generator.checks.admission import OwnAdmission
 from generator.checks.alone import OURS, judge_alone
 from generator.checks.compiled import CAUSES, COMPILED, judge_compiled, judge_request, without_explained
+from generator.checks.corrected import correct
 from generator.checks.fabric.fabrics import is_fabric_object
 from generator.checks.finding import Finding, Located, Severity, place_findings, waivers_of
 from generator.checks.gitops.deliveries import is_wiring
@@ -24,6 +25,7 @@ from generator.checks.identity import AllKinds
 from generator.checks.job_pods import CompiledJob
 from generator.checks.network import is_isolation_object
 from generator.checks.objects import Change, Objects, runtime_of
+from generator.checks.placeholders import MARK, depends_on, fill, names_placeholder, note
 from generator.checks.protections import Protections
 from generator.checks.quota.queues import KINDS
 from generator.checks.registry import ERROR, Stage, Suite, complete, declare
@@ -132,8 +134,10 @@ def check_rendered(
     numbered = list(number_documents(manifests))
     alone = [located for manifest in numbered for located in judge_alone(manifest, engine, suite)]
     in_release = (complete(breach) for breach in release_breaches(numbered, catalog))
-    with_lock = [*numbered, lock] if lock else numbered
-    tree = Tree(numbered, texts.keys())
+    broken = {(manifest.file, manifest.index) for manifest, _ in alone}
+    corrected = [correct(item, engine) if (item.file, item.index) in broken else item for item in numbered]
+    with_lock = [*corrected, lock] if lock else corrected
+    tree = Tree(corrected, texts.keys())
     together = judge_together(with_lock, catalog.targets, today, files=texts.keys(), suite=suite, tree=tree)
     return Checked(
         files=len(texts),
@@ -151,8 +155,18 @@ def number_documents(manifests: Iterable[Manifest]) -> Iterator[Manifest]:
         numbers[manifest.file] += 1
 
 
-def check_text(text: bytes, file: str, engine: Engine, suite: Suite = OURS) -> Checked:
-    """Check each object of one YAML text. The result has a finding for each part that cannot be parsed."""
+def check_text(
+    text: bytes, file: str, engine: Engine, suite: Suite = OURS, values: Mapping[str, str] | None = None
+) -> Checked:
+    """Check each object of one YAML text. The result has a finding for each part that cannot be parsed.
+
+    Args:
+        text: the YAML text.
+        file: its file.
+        engine: the schemas of the target versions.
+        suite: the checks of the run.
+        values: variable → its value in place of `${VARIABLE}`; None without known values.
+    """
     kinds: Counter[str] = Counter()
     related: list[Manifest] = []
     waiving: list[Manifest] = []
@@ -161,10 +175,15 @@ def check_text(text: bytes, file: str, engine: Engine, suite: Suite = OURS) -> C
     try:
         for manifest in read(text, file):
             kinds[manifest.kind] += 1
-            related.append(manifest)
             if waivers_of(manifest):
                 waiving.append(manifest)
-            breaches += judge_alone(manifest, engine, suite)
+            filled, unknown = fill(manifest, engine, values or {}) if MARK in text else (manifest, [])
+            mistakes = list(judge_alone(filled, engine, suite))
+            if unknown:
+                mistakes = [item for item in mistakes if not depends_on(item[1], unknown)]
+                breaches.append(complete(note(manifest, unknown), manifest))
+            breaches += mistakes
+            related.append(correct(filled, engine) if mistakes else filled)
     except DocumentError as error:
         findings += unreadable(*error.problems).findings
     return Checked(1, kinds, [*findings, *place_findings(breaches, text)], related, waiving)
@@ -201,13 +220,14 @@ def check_together(  # noqa: PLR0913 - one argument for each fact about the file
         InputError: from `text_of`.
     """
     findings = []
-    everything = judge_together(manifests, targets, today, files=files, suite=suite, tree=tree)
+    located = judge_together(manifests, targets, today, files=files, suite=suite, tree=tree)
+    everything = (item for item in located if not names_placeholder(item[1].message))
     for file, breaches in _by_file(everything).items():
         text = text_of(file)
         bodies = {}
         with suppress(DocumentError):  # keep the documents before the error
-            bodies = {(manifest.index, manifest.inside): manifest.body for manifest in read(text, file)}
-        if all(bodies.get((manifest.index, manifest.inside)) == manifest.body for manifest, _ in breaches):
+            bodies = {(item.index, item.inside): item.body for item in read(text, file)}
+        if all(bodies.get((item.index, item.inside)) == (item.written or item.body) for item, _ in breaches):
             findings += place_findings(breaches, text)
         else:
             problem = Problem("the file changed during the check", "run the check again", file)

@@ -20,7 +20,7 @@ from generator.documents.messages import format_path, format_value
 from generator.errors import NotModelledError
 from generator.manifests import Manifest
 from generator.schemas.catalog import Catalog
-from generator.schemas.embedded import Engine, Violation
+from generator.schemas.embedded import Engine, Violation, similar
 
 _FABRIC_GROUPS = ("sriovnetwork.openshift.io", "mellanox.com", "k8s.cni.cncf.io")
 _JSON_FIXES = {
@@ -102,6 +102,8 @@ def schema_breaches(manifest: Manifest, engine: Engine) -> Iterator[Breach]:
 def _no_schema(manifest: Manifest, engine: Engine) -> Breach:
     message = f"no schema for {manifest.kind} of {manifest.api_version}"
     fix = "correct the `apiVersion`, or name a folder with the kind's definition in `schema-locations` of mpigen.toml"
+    if kind := similar(manifest.kind, engine.kinds(manifest.api_version)):
+        fix = f"did you mean `{kind}`?"
     if reason := engine.explain_unusable(manifest.api_version, manifest.kind):
         message += f", because mpigen cannot read its definition: {reason}"
         fix = "correct the definition, or name a folder with a JSON Schema in `schema-locations` of mpigen.toml"

@@ -40,6 +40,7 @@ from generator.simulate.kueue.podsets import find_broken_bounds, podsets, read_p
 from generator.simulate.kueue.queues import QueueTree, read_queue_tree
 from generator.simulate.kueue.workloads import Job, Outcome, State
 from generator.simulate.policies.judge import judge
+from generator.simulate.policies.places import find_place
 from generator.simulate.policies.policy import PolicyCluster
 from generator.simulate.policies.request import Request, UserInfo, as_stored
 from generator.simulate.webhooks import (
@@ -70,6 +71,7 @@ class Submission:
             questions about its pods that mpigen cannot answer.
         constraints: the SCCs of OpenShift that admit its pods, in alphabetical order; empty on Kubernetes.
         is_invalid: True if the API server or a webhook rejects the request, apart from RBAC and policies.
+        is_of_known_namespace: False if the files are complete, and have no Namespace of the TrainJob.
         is_clear: False if an unknown answer can change the verdict. Without a user, RBAC and policies do not count.
     """
 
@@ -82,6 +84,7 @@ class Submission:
     constraints: list[str] = field(default_factory=list)
     is_invalid: bool = False
     is_clear: bool = True
+    is_of_known_namespace: bool = True
 
     @property
     def verdict(self) -> str:
@@ -298,7 +301,9 @@ def submit(jobs: Sequence[Manifest], destination: Destination, engine: Engine) -
         is_absent = destination.is_complete and submission.job.namespace not in namespaces
         if is_absent:
             question = f"if the namespace exists: these files define no Namespace `{submission.job.namespace}`"
-            submission.breaches.append(_unknown(question, "add the Namespace to the files"))
+            unknown = _unknown(question, "correct the namespace, or add the Namespace to the files")
+            submission.breaches.append(replace(unknown, path=("metadata", "namespace")))
+            submission.is_of_known_namespace = False
         if destination.requester:
             submission.breaches += _find_missing_permission(submission.job, cluster, destination.requester)
         submission.is_clear = all(breach.check != "trainjob/unknown" for breach in submission.breaches)
@@ -426,7 +431,8 @@ def _find_denials(request: Request, cluster: PolicyCluster, requester: Requester
         SimulationError: the files do not have all that the policies read.
     """
     decisions = judge(request, cluster)
-    by_user = {} if requester else {policy.name: policy for policy in cluster.policies if policy.reads_user}
+    policies = {policy.name: policy for policy in cluster.policies}
+    by_user = {} if requester else {name: policy for name, policy in policies.items() if policy.reads_user}
     for decision in decisions:
         is_rejected = not decision.holds and "Deny" in decision.actions
         if is_rejected and decision.policy in by_user and not reject_all(by_user[decision.policy], request, cluster):
@@ -435,7 +441,7 @@ def _find_denials(request: Request, cluster: PolicyCluster, requester: Requester
         elif not decision.holds and {"Deny", "Warn"} & {*decision.actions}:
             is_denied = "Deny" in decision.actions
             yield Breach(
-                _NAME,
+                find_place(policies[decision.policy], decision, request, cluster) or _NAME,
                 f"the policy `{decision.policy}` {'rejects' if is_denied else 'warns about'} the TrainJob: "
                 f"{decision.message}",
                 "the API server rejects the TrainJob"
@@ -777,7 +783,8 @@ declare(
 
     `mpigen check-job` evaluates every ValidatingAdmissionPolicy in the files, with its bindings, parameters and
     Namespaces, for the request of the user who submits the TrainJob. The finding is a warning if the binding only
-    warns.
+    warns. It is at the field that the policy rejects: a field or a value that the message of the policy names, or a
+    field without which the policy accepts the TrainJob.
 
     Source: k8s.io/apiserver v0.34.2 pkg/admission/plugin/policy/validating/dispatcher.go Dispatch
     """,

@@ -6,6 +6,7 @@ import datetime as dt
 import os
 import signal
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,13 +14,15 @@ from typing import TYPE_CHECKING
 from generator.checks.files import Origin, Targets, by_release
 from generator.checks.finding import Finding, Severity
 from generator.checks.foreign import Skipped
+from generator.checks.placeholders import read_values
 from generator.checks.registry import Suite
 from generator.checks.run import Checked, check_text, check_together, unreadable
 from generator.checks.sources import Sources
 from generator.checks.tree import Tree
 from generator.documents.files import read_file
-from generator.errors import InputError, MpigenError, Problem
+from generator.errors import DocumentError, InputError, MpigenError, Problem
 from generator.facts.names import DEFINITION
+from generator.manifests import Manifest, read
 from generator.schemas.catalog import Catalog
 from generator.schemas.embedded import Engine
 
@@ -42,6 +45,7 @@ class Part:
         complete: the folders of the releases that are checked with all their files and no other files.
         sources: all files of the run.
         folders: the name of a text that kustomize renders → the folder of the kustomization.
+        values: variable → the value in place of `${VARIABLE}`, from the Kustomizations of Flux in the files.
     """
 
     catalog: Catalog
@@ -51,6 +55,7 @@ class Part:
     complete: frozenset[Path | None] = frozenset()
     sources: Sources = field(default_factory=lambda: Sources(()))
     folders: Mapping[str, Path] = field(default_factory=dict)
+    values: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def files(self) -> list[Path]:
@@ -143,6 +148,8 @@ def check_parts(parts: Sequence[Part], refused: Sequence[Problem], today: dt.dat
     Raises:
         ConfigError: a check of the user's repository fails.
     """
+    values = _read_values(parts)
+    parts = [replace(part, values=values) for part in parts]
     alone = [_check_alone(part, suite) for part in parts]
     folders = {name: folder for part in parts for name, folder in part.folders.items()}
     tree = Tree([manifest for checked in alone for manifest in checked.related], folders=folders)
@@ -153,9 +160,24 @@ def check_parts(parts: Sequence[Part], refused: Sequence[Problem], today: dt.dat
     return Checked.total((*checked, *map(unreadable, refused)))
 
 
+def _read_values(parts: Sequence[Part]) -> Mapping[str, str]:
+    """Return variable → value, from the Kustomizations of Flux in all files."""
+    manifests: list[Manifest] = []
+    for part in parts:
+        for file in (*map(str, part.files), *part.texts):
+            with suppress(InputError, DocumentError):  # reported later
+                if _POST_BUILD in (text := part.text_of(file)):
+                    manifests += read(text, file)
+    return read_values(manifests)
+
+
+_POST_BUILD = b"postBuild"
+
+
 def _check_alone(part: Part, suite: Suite) -> Checked:
     alone = check_files(part, 1 if suite.profile else cores(), suite)
-    texts = (check_text(text, name, Engine(part.catalog), suite) for name, text in part.texts.items())
+    engine = Engine(part.catalog)
+    texts = (check_text(text, name, engine, suite, part.values) for name, text in part.texts.items())
     return Checked.total((alone, *texts))
 
 
@@ -273,7 +295,7 @@ def _check_here(files: Sequence[Path], part: Part, suite: Suite) -> Checked:
             text = read_file(file)
         except InputError as error:
             return unreadable(*error.problems)
-        checked = check_text(text, str(file), engine, suite)
+        checked = check_text(text, str(file), engine, suite, part.values)
         skipped = part.recognize(str(file), text, engine) if checked.findings else None
         return Checked(findings=_credentials(checked), skipped=[skipped]) if skipped else checked
 

@@ -47,6 +47,10 @@ class Engine:
         """Return True if a kind of the target versions has a schema."""
         return self.catalog.has(api_version, kind)
 
+    def kinds(self, api_version: str) -> Sequence[str]:
+        """Return the kinds of an API version of the target versions; empty for an unknown version."""
+        return sorted(kind for version, kind in self.catalog.entries if version == api_version)
+
     def explain_unusable(self, api_version: str, kind: str) -> str:
         """Return why mpigen cannot use the user's CustomResourceDefinition or JSON Schema of a kind.
 
@@ -214,8 +218,13 @@ def _quoted(value: object) -> str:
 
 
 def _suggest(word: object, candidates: Sequence[str]) -> str:
-    close = difflib.get_close_matches(str(word), candidates, n=1)
-    return f"did you mean `{close[0]}`?" if close else ""
+    close = similar(str(word), candidates)
+    return f"did you mean `{close}`?" if close else ""
+
+
+def similar(word: str, candidates: Sequence[str]) -> str:
+    """Return the candidate that a word is most likely a misspelling of; empty if there is none."""
+    return next(iter(difflib.get_close_matches(word, candidates, n=1)), "")
 
 
 def explain(
@@ -238,7 +247,21 @@ def explain(
             # The engine reports a field that must not be null twice: for its place and for its shared definition.
             key = (violation.path, violation.keyword, violation.expected if violation.keyword == "required" else None)
             violations.setdefault(key, violation)
-    return list(violations.values())
+    return [violation for violation in violations.values() if not _is_explained(violation, violations.values())]
+
+
+def _is_explained(violation: Violation, others: Iterable[Violation]) -> bool:
+    """Return True for an effect of another violation: a value that is not listed, or a misspelt name of the field."""
+    if violation.keyword == "required":
+        return any(
+            other.keyword == "additionalProperties"
+            and other.path[:-1] == violation.path
+            and similar(str(other.path[-1]), other.candidates) == violation.expected
+            for other in others
+        )
+    return violation.keyword == "type" and any(
+        other.path == violation.path and other.keyword in ("const", "enum") for other in others
+    )
 
 
 def _violations(

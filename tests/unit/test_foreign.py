@@ -61,7 +61,7 @@ SKIPPED: Mapping[str, tuple[Mapping[str, str], str]] = {
     ),
     "a name with a variable": (
         {
-            "a.yaml": MAP.replace("{name: a,", '{name: "a-${N}",'),
+            "a.yaml": MAP.replace("{name: a,", '{name: "a-$(N)",'),
             "b.yaml": MAP.replace("name: a,", "name: a-__INDEX__,"),
         },
         "2 files with template expressions: render them, and pipe the result into mpigen validate -",

@@ -18,7 +18,8 @@ from generator.facts.table import read_table
 from generator.manifests import Body, Manifest
 from generator.objects.fields import indexed_mappings, items, mapping, string
 
-_INTEGER = re.compile(r"[+-]?\d+")
+_INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
+_LARGEST_INTEGER = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,7 @@ def option(options: Options) -> Iterator[Breach]:
 
 def _is_known(value: str, row: Mapping[str, Any]) -> bool:
     if row.get("integer"):
-        return _INTEGER.fullmatch(value) is not None
+        return _INTEGER.fullmatch(value) is not None and abs(int(value)) <= _LARGEST_INTEGER  # strconv.Atoi
     known = row["values"]
     return value.lower() in [item.lower() for item in known] if row.get("anyCase") else value in known
 
