@@ -195,7 +195,8 @@ class TenantRoles(Component):
     """The ClusterRoles to which the bindings of all tenants refer."""
 
     def __init__(self, scope: Construct, id: str, *, platform: Platform) -> None:  # noqa: A002
-        bodies = access.tenant_roles(platform.isolation, platform.access.roles)
+        accesses = [tenant.access for tenant in platform.tenants if not tenant.retired]
+        bodies = access.tenant_roles(platform.isolation, platform.access.roles, accesses)
         super().__init__(scope, id, [Manifest(role, "cluster/access/roles.yaml") for role in bodies])
 
 

@@ -12,6 +12,7 @@ from generator.config.model.access import explain_cluster_subject
 from generator.config.model.isolation import Egress
 from generator.config.model.pools import Pool
 from generator.config.model.quotas import quota_amounts, sum_amounts
+from generator.config.model.roles import SESSION_FIELDS
 from generator.config.model.runtimes import Runtime
 from generator.config.model.tenants import Tenant
 from generator.config.platform import Platform
@@ -349,7 +350,7 @@ def _subjects(platform: Platform) -> Iterator[tuple[Tenant, str, str, tuple[str,
     """Yield (tenant, role, subject, path of the subject) for each subject in the `access` of tenants."""
     for tenant in platform.tenants:
         for role, subjects in tenant.access.subjects.items():
-            field = ("roles", role) if role in tenant.access.roles else (role,)
+            field = ("roles", role) if role in tenant.access.roles else SESSION_FIELDS.get(role, (role,))
             for subject in subjects:
                 yield tenant, role, subject, ("tenants", tenant.name, "access", *field, subject)
 

@@ -1,9 +1,10 @@
 """Access: the roles of teams and of the platform (roles.yaml), their bindings, and the groups of controllers.
 
 A user who can create a TrainJob can run any program in the pods of a runtime (trainer v2.3.0 `runtimePatches`). The
-namespace is the boundary, so no role of a team allows exec, reading Secrets, or writing runtimes, quotas and the
-namespace. Only if the platform isolates jobs, the roles with which users submit jobs allow writing NetworkPolicies. No
-role aggregates into the ClusterRole `edit` of Kubernetes, because users of other namespaces hold `edit`.
+namespace is the boundary, so no role of a team allows reading Secrets, or writing runtimes, quotas and the namespace.
+Only the roles of `access.sessions` allow exec. Only if the platform isolates jobs, the roles with which users submit
+jobs allow writing NetworkPolicies. No role aggregates into the ClusterRole `edit` of Kubernetes, because users of other
+namespaces hold `edit`.
 """
 
 from __future__ import annotations
@@ -11,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from itertools import chain, groupby
 
-from generator.config.model.access import PlatformAccess
+from generator.config.model.access import Access, PlatformAccess
 from generator.config.model.fabrics import operator_namespaces
 from generator.config.model.isolation import Isolation
-from generator.config.model.roles import LEVELS, TeamRole
+from generator.config.model.roles import LEVELS, SESSIONS, TeamRole
 from generator.config.model.tenants import POD_SECURITY, Tenant
 from generator.config.platform import Platform
 from generator.facts.kinds import KINDS
@@ -27,6 +28,8 @@ READ = ["get", "list", "watch"]
 WRITE = ["create", "update", "patch", "delete"]
 ROLES = {"view": "mpigen-view", "submit": "mpigen-submit", "edit": "mpigen-edit", "admin": "mpigen-admin"}
 """Kind of access in `tenants[].access` → role. Each role includes the rules of the roles before it."""
+SESSION_ROLES = {role: f"mpigen-{role}" for role in SESSIONS}
+"""Role of `tenants[].access.sessions` → ClusterRole."""
 PLATFORM_ROLES = {
     "admin": "mpigen-platform-admin",
     "janitor": "mpigen-platform-janitor",
@@ -74,20 +77,23 @@ def _rules(*names: str) -> list[Body]:
 
 def role_of(access: str) -> str:
     """Return the ClusterRole for a kind of access, or for a role of `access.roles`."""
-    return ROLES.get(access, f"{OWN_ROLE}{access}")
+    return (ROLES | SESSION_ROLES).get(access, f"{OWN_ROLE}{access}")
 
 
-def tenant_roles(isolation: Isolation, own: Iterable[TeamRole] = ()) -> list[Body]:
+def tenant_roles(isolation: Isolation, own: Iterable[TeamRole] = (), accesses: Iterable[Access] = ()) -> list[Body]:
     """Return the ClusterRoles of all tenants: one for each kind of access, and one to list runtimes and priorities.
 
     Args:
         isolation: the isolation of jobs.
         own: the roles of `access.roles`. Each gets a ClusterRole, which team admins can bind.
+        accesses: the access of each tenant. A role of sessions gets a ClusterRole if a tenant gives the role to
+            subjects. Team admins cannot bind it.
 
     If the platform isolates jobs, users who can submit jobs can also create and delete NetworkPolicies. The admission
     rule `job-isolation` restricts them to the NetworkPolicies of their own jobs.
     """
     own = sorted(own, key=lambda role: role.name)
+    used = {role for access in accesses for role, subjects in access.sessions.subjects.items() if subjects}
     policies = ["job-isolation"] if isolation.unit == "job" else []
     rules = {
         level: _with_bindable(_rules(*LEVELS[: index + 1], *(policies if index else [])), own)
@@ -97,6 +103,7 @@ def tenant_roles(isolation: Isolation, own: Iterable[TeamRole] = ()) -> list[Bod
         *(cluster_role(ROLES[level], rules[level]) for level in LEVELS),
         cluster_role(RUNTIME_READER, _rules("runtime-reader")),
         *(_own_role(role, rules[role.like] if role.like else []) for role in own),
+        *(cluster_role(name, _rules(role)) for role, name in SESSION_ROLES.items() if role in used),
     ]
 
 

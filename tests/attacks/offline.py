@@ -25,6 +25,8 @@ from tests.attacks.platforms import OF_CLUSTER, PERSONAS, Scene, scene
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
 _OPERATIONS = {"POST": "CREATE", "PUT": "UPDATE", "PATCH": "UPDATE", "DELETE": "DELETE"}
 _RBAC = "rbac.authorization.k8s.io"
+_CONNECTIONS = {"attach": "PodAttachOptions", "exec": "PodExecOptions", "portforward": "PodPortForwardOptions"}
+"""Subresource of a pod that opens a connection → the kind of its options."""
 NAMES = {
     "job": "attack",
     "pod": "victim-node-0-0-abcde",
@@ -74,11 +76,26 @@ def stopped_by(platform: str, attack: Attack) -> frozenset[str]:
 
 
 def _running(names: Mapping[str, Any]) -> Iterator[Manifest]:
-    """Yield the victim, and its ssh key."""
+    """Yield the victim, its ssh key, ConfigMaps, one of its pods, its Workload, and the CA of the API server."""
     yield Manifest(
         fill(train_job({"name": "victim", "metadata": {"labels": {PRIORITY_CLASS: "interactive"}}}, "editor"), names),
         "",
     )
+    pods = {"spec": {"containers": [{"name": "node", "image": "docker.io/mpioperator/openmpi:1"}]}}
+    for name in ("victim-mpi-hostfile", "victim-runtime-snapshot", "kube-root-ca.crt"):
+        place = {"name": name, "namespace": names["team"]}
+        yield Manifest({"apiVersion": "v1", "kind": "ConfigMap", "metadata": place, "data": {}}, "")
+    for api_version, kind, name, spec in (
+        ("v1", "Pod", names["pod"], pods["spec"]),
+        (
+            "kueue.x-k8s.io/v1beta2",
+            "Workload",
+            names["workload"],
+            {"active": True, "podSets": [{"name": "node", "template": pods}]},
+        ),
+    ):
+        place = {"name": name, "namespace": names["team"]}
+        yield Manifest({"apiVersion": api_version, "kind": kind, "metadata": place, "spec": spec}, "")
     metadata = {"name": "victim-mpi-ssh-auth", "namespace": names["team"]}
     yield Manifest({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "kubernetes.io/ssh-auth"}, "")
 
@@ -126,6 +143,14 @@ def _rules(step: Step, requester: Requester, objects: dict[Any, Manifest], platf
     """Return the rules that deny a request, and store the object of the request if there are none."""
     to = target(step.path)
     kind = kinds().get((to.group, to.version, to.resource))
+    if kind is not None and to.subresource in _CONNECTIONS:
+        pod = objects["", "Pod", to.namespace, to.name].body
+        options = {"apiVersion": "v1", "kind": _CONNECTIONS[to.subresource]}
+        case = Case(
+            step.path, "", 1, "CONNECT", options, None, UserInfo(requester.user), Expected(), to.namespace,
+            to.subresource, pod,
+        )  # fmt: skip
+        return _denied(case, objects, platform)
     if (
         kind is None
         or step.method == "GET"
@@ -158,15 +183,20 @@ def _rules(step: Step, requester: Requester, objects: dict[Any, Manifest], platf
         is_dry_run="dryRun" in to.query,
         options=_options(step, to),
     )
-    world = PolicyCluster(objects.values(), _catalog())
-    decisions = judge(request_of(case, world), world)
-    denied = frozenset(item.policy.removeprefix(f"{platform}-") for item in decisions if not item.holds)
+    denied = _denied(case, objects, platform)
     if not denied and new is not None and to.subresource == "" and not case.is_dry_run:
         manifest = Manifest(_with_name(new, kind.is_namespaced, to.namespace), "")
         objects[manifest.identity] = manifest
     if not denied and step.method == "DELETE" and old is not None:
         _delete(objects, identity, old)
     return denied
+
+
+def _denied(case: Case, objects: Mapping[Any, Manifest], platform: str) -> frozenset[str]:
+    """Return the rules that deny the request of a case."""
+    world = PolicyCluster(objects.values(), _catalog())
+    decisions = judge(request_of(case, world), world)
+    return frozenset(item.policy.removeprefix(f"{platform}-") for item in decisions if not item.holds)
 
 
 def _options(step: Step, to: Target) -> Body:

@@ -20,6 +20,7 @@ PERSONAS = {
     "submitter": "submitter",
     "editor": "editor",
     "team-admin": "team-admin",
+    "debugger": "debugger",
     "other-submitter": "other-submitter",
     "other-admin": "other-admin",
     "platform-admin": "platform-admin",

@@ -30,6 +30,7 @@ another control, such as a webhook of Trainer.
 - workbench: the token of a ServiceAccount with the role of a submitter
 - student: a user to whom a cluster admin gave the ClusterRole `edit` of Kubernetes in the namespace, by hand, and the
   rights that operators add to it
+- debugger: a submitter who may also open [sessions](access.md#sessions-in-pods)
 - professor: a user to whom a cluster admin gave the ClusterRole `cluster-admin` in the namespace, by hand
 - notebooks: the controller of workbenches, which `tenants[].workloads` declares
 - ci: the account that reads the platform

@@ -10,7 +10,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from generator.config.model.fields import MappingOf, Name, Section, SetOf, String, invalid
-from generator.config.model.roles import LEVELS, TeamRole
+from generator.config.model.roles import LEVELS, SESSION_FIELDS, TeamRole
 from generator.documents.messages import format_value
 from generator.facts.subjects import Meaning, meaning_of
 
@@ -115,6 +115,33 @@ Grantable = Annotated[String, AfterValidator(_is_grantable)]
 Account = Annotated[String, AfterValidator(_is_account)]
 
 
+class Sessions(Section):
+    """The users, groups and ServiceAccounts that may open sessions in the pods of the team. Default: none.
+
+    A session reaches every pod of the namespaces of the team, also the pods of other users, because RBAC and admission
+    rules cannot tell the owner of a pod. List people who may read everything that jobs of the team can read.
+    """
+
+    exec: SetOf[Member] = ()
+    """Subjects that may run commands in pods, with `kubectl exec` and `kubectl attach`. A command has the files, the
+    Secrets, the network and the devices of the pod. The audit log has the first command, but not the input of a
+    shell."""
+    port_forward: SetOf[Member] = ()
+    """Subjects that may reach every port of a pod with `kubectl port-forward`. NetworkPolicies do not apply to this
+    traffic."""
+    debug: SetOf[Member] = ()
+    """Subjects that may add an ephemeral container to a pod and attach to it, with `kubectl debug
+    --profile=restricted`. The admission rule `debug` limits the image and the fields of the container, which stays in
+    the pod until the pod ends. With `--target`, it shares the processes of a container of the job, and can read the
+    files of this container."""
+
+    @property
+    def subjects(self) -> Mapping[str, tuple[str, ...]]:
+        """Return role → its subjects, such as `session-exec`."""
+        values = self.model_dump(by_alias=True)
+        return {role: values[field] for role, (_, field) in SESSION_FIELDS.items()}
+
+
 class Access(Section):
     """The users, groups and ServiceAccounts with a role in the tenant's namespaces.
 
@@ -125,19 +152,24 @@ class Access(Section):
     """Team admins, such as `group:team-cv-leads`. They can do all that editors can. They can also grant `view`,
     `submit`, `edit`, `admin` and the roles of the top-level `access.roles` to the subjects that `access` lists."""
     edit: SetOf[Member] = ()
-    """Editors. They can submit jobs, change and delete the TrainJobs of all users, and create, update and delete volume
-    claims. Without `limits.storage`, they can create and enlarge none. They cannot read or write Secrets with kubectl.
-    But their jobs can read the Secrets of `secrets.external`, `secrets.connections` and
-    `policies.jobs.allow.secrets`."""
+    """Editors. They can submit jobs, change and delete the TrainJobs and ConfigMaps of all users, hold and resume jobs,
+    and create, update and delete volume claims. Without `limits.storage`, they can create and enlarge none. They cannot
+    read or write Secrets with kubectl. But their jobs can read the Secrets of `secrets.external`, `secrets.connections`
+    and `policies.jobs.allow.secrets`."""
     submit: SetOf[Member] = ()
     """Submitters. They can read all that viewers can, create TrainJobs, and delete their own TrainJobs, which name
-    them in the annotation `mpigen.dev/owner`. The admission rule `own-jobs` rejects the deletion of other TrainJobs.
+    them in the annotation `mpigen.dev/owner`. They can also suspend and label these TrainJobs, and write ConfigMaps of
+    their own. The admission rules `own-jobs` and `config-maps` protect the TrainJobs and ConfigMaps of other users.
     With `isolation.unit: job`, they can also create and delete the NetworkPolicies of their own TrainJobs."""
     view: SetOf[Reader] = ()
     """Viewers. They can read jobs, pods, logs, volume claims, runtimes and queues, but change nothing."""
     roles: MappingOf[Name, SetOf[Member]] = Field(default={}, validate_default=True)
     """Your own roles: the name of a role in the top-level `access.roles` → its subjects, such as `data-steward:
     [group:cv-data]`. A retired team keeps none of them. Default: none."""
+    sessions: Sessions = Sessions()
+    """The subjects that may open sessions in pods of the team: `exec`, `portForward` and `debug`. Sessions need a role
+    that reads pods too, such as `view`. Team admins cannot give these rights to others. Default: none, and the
+    admission rule `kinds` rejects sessions."""
     grantable: SetOf[Grantable] = ()
     """Further subjects to which team admins can grant a role. They can always grant one to the subjects of the other
     fields, except to groups of all users or ServiceAccounts in `view`. One `*` in the name of a group or user stands
@@ -146,8 +178,8 @@ class Access(Section):
 
     @property
     def subjects(self) -> Mapping[str, tuple[str, ...]]:
-        """Return role → its subjects: the roles of mpigen from `view` to `admin`, then the roles of `roles`."""
-        return {level: getattr(self, level) for level in LEVELS} | self.roles
+        """Return role → its subjects: the levels, then the roles of `sessions`, then those of `roles`."""
+        return {level: getattr(self, level) for level in LEVELS} | self.sessions.subjects | self.roles
 
 
 class PlatformAccess(Section):

@@ -110,6 +110,8 @@ RuleName = Literal[
     "workloads",
     "kinds",
     "claims",
+    "config-maps",
+    "debug",
     "tokens",
     "subjects",
 ]
@@ -133,20 +135,21 @@ class Admission(Section):
     namespace and lets only Kueue resume a job, `runtime` a runtime that the team can use, `images` allowed images,
     `size` a job within `tenants[].limits`, `fabric` the devices of the runtime's fabric, `priority` a priority that the
     team may use, and `labels` the labels of `policies.labels`. `owner` rejects the name of another user as the owner of
-    a job. `own-jobs` requires submitters to name themselves as the owner, and lets them delete only their own jobs.
-    `patches` rejects fields that a TrainJob may not set, also in `runtimePatches`, such as another ServiceAccount.
-    `metadata`, `placement`, `job-volumes`, `job-secrets` and `environment` reject labels, annotations, node selectors,
-    tolerations, volumes, Secrets and variables that `policies.jobs.allow` does not allow. `names` rejects names of
-    NetworkPolicies and Services, and `requests` rejects jobs that use more than Kueue charges. `residency` and
-    `job-storage` reject patches that select other places or StorageClasses. Rules about other objects: `storage` checks
-    the StorageClass of PersistentVolumeClaims, and `runtime-images` the images of runtimes. `keys` lets only
-    controllers write the ssh Secrets of jobs. `local-queues` rejects LocalQueues of another team's ClusterQueue.
-    `generated` and `reserved` let only platform admins, Argo CD and controllers change generated objects, or add
-    objects to the Applications of Argo CD. mpigen writes these two rules only with `access.admin` or `gitops`.
+    a job. `own-jobs` requires submitters to name themselves as the owner, and lets them change and delete only their
+    own jobs. `patches` rejects fields that a TrainJob may not set, also in `runtimePatches`, such as another
+    ServiceAccount. `metadata`, `placement`, `job-volumes`, `job-secrets` and `environment` reject labels, annotations,
+    node selectors, tolerations, volumes, Secrets and variables that `policies.jobs.allow` does not allow. `names`
+    rejects names of NetworkPolicies and Services, and `requests` rejects jobs that use more than Kueue charges.
+    `residency` and `job-storage` reject patches that select other places or StorageClasses. Rules about other objects:
+    `storage` checks the StorageClass of PersistentVolumeClaims, and `runtime-images` the images of runtimes. `keys`
+    lets only controllers write the ssh Secrets of jobs. `local-queues` rejects LocalQueues of another team's
+    ClusterQueue. `generated` and `reserved` let only platform admins, Argo CD and controllers change generated objects,
+    or add objects to the Applications of Argo CD. mpigen writes these two rules only with `access.admin` or `gitops`.
     `lifecycle` lets only controllers and platform admins set finalizers and owner references, and rejects deletions
     that leave pods running. `workloads` lets only controllers run pods and Jobs, and `kinds` lets members of a team
-    write only the kinds of object that teams need. `claims` limits the PersistentVolumeClaims of teams, `tokens`
-    rejects Secrets with tokens of ServiceAccounts, and `subjects` limits who can get a role in a team's namespace."""
+    write only the kinds of object that teams need. `claims` limits the PersistentVolumeClaims of teams, `config-maps`
+    protects ConfigMaps of controllers, runtimes and other users, `debug` limits ephemeral containers, `tokens` rejects
+    Secrets with tokens of ServiceAccounts, and `subjects` limits who can get a role in a team's namespace."""
     controllers: tuple[Name, ...] = ()
     """Namespaces of controllers. No admission rule except `memlock` applies to their ServiceAccounts. mpigen always
     exempts the usual namespaces of Kubernetes, Trainer, JobSet and Kueue, of the network operators of `fabrics`, and of
@@ -319,11 +322,11 @@ class Allowances(Section):
     Before you allow `NVIDIA_VISIBLE_DEVICES`, configure the container runtime to ignore the variable in unprivileged
     containers. Otherwise a job can use all GPUs of its nodes."""
     memory_volumes: Room = Field(default_factory=lambda: to_quantity("16Gi"), validate_default=True)
-    """The maximum sum of the sizes of all memory-backed `emptyDir` volumes that `runtimePatches` of a TrainJob add. A
-    volume counts once, although each pod gets its own. Default: `16Gi`."""
+    """The maximum sum of the sizes of all memory-backed `emptyDir` volumes that `runtimePatches` of a TrainJob add to a
+    pod. The launcher and each host are separate pods, so their volumes do not add up. Default: `16Gi`."""
     disk_volumes: Room = Field(default_factory=lambda: to_quantity("100Gi"), validate_default=True)
-    """The maximum sum of the sizes of all other `emptyDir` volumes that `runtimePatches` of a TrainJob add. A volume
-    counts once, although each pod gets its own. Default: `100Gi`."""
+    """The maximum sum of the sizes of all other `emptyDir` volumes that `runtimePatches` of a TrainJob add to a pod. If
+    several pods run on a node, its disk holds the volumes of all of them. Default: `100Gi`."""
     ephemeral_volumes: Room | None = None
     """The maximum sum of the sizes of all ephemeral volumes that `runtimePatches` of a TrainJob add. A volume counts
     once, although each pod gets its own. Default: patches can add no ephemeral volumes."""

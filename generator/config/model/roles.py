@@ -30,7 +30,21 @@ from generator.facts.privileges import privileges
 Level = Literal["view", "submit", "edit", "admin"]
 LEVELS: tuple[Level, ...] = get_args(Level)
 """The roles of mpigen for members of teams. Each role includes the rules of the roles before it."""
+SESSIONS = {
+    "session-debug": ("pods/attach", "pods/ephemeralcontainers"),
+    "session-exec": ("pods/attach", "pods/exec"),
+    "session-port-forward": ("pods/portforward",),
+}
+"""Role of `tenants[].access.sessions` → the subresources of pods that the session needs. `kubectl debug` attaches to
+the container that it adds."""
+SESSION_FIELDS = {
+    "session-debug": ("sessions", "debug"),
+    "session-exec": ("sessions", "exec"),
+    "session-port-forward": ("sessions", "portForward"),
+}
+"""Role of `tenants[].access.sessions` → its field below `tenants[].access`."""
 TEAM_RESOURCES = (
+    "configmaps",
     "events",
     "events.events.k8s.io",
     "localsubjectaccessreviews.authorization.k8s.io",
@@ -142,7 +156,7 @@ class RoleRule(Section):
         return tuple(verb for verb in self.verbs if verb not in _READS)
 
 
-_TAKEN = (*LEVELS, "gitops", "platform-admin", "platform-ci", "platform-janitor", "runtime-reader")
+_TAKEN = (*LEVELS, "gitops", "platform-admin", "platform-ci", "platform-janitor", "runtime-reader", *SESSIONS)
 """The names of mpigen's own roles, without `mpigen-`."""
 
 

@@ -34,15 +34,25 @@ _CLAIM_ANNOTATIONS = (
 )
 """Annotations that every claim of a team may have: the bookkeeping of kubectl and Helm, and the name and description of
 the dashboard of OpenShift AI."""
+_CONFIG_MAP_KEYS = (
+    OWNER,
+    "app.kubernetes.io/",
+    "argocd.argoproj.io/",
+    "kubectl.kubernetes.io/last-applied-configuration",
+    "kubernetes.io/change-cause",
+)
+"""Labels and annotations that every ConfigMap of a team may have: its owner, the name of a program, and the bookkeeping
+of Argo CD and kubectl."""
 _POD_ANNOTATIONS = (
+    OWNER,
     "kueue.x-k8s.io/podset-required-topology",
     "kueue.x-k8s.io/podset-preferred-topology",
     "kueue.x-k8s.io/podset-unconstrained-topology",
     "kueue.x-k8s.io/podset-slice-required-topology",
     "kueue.x-k8s.io/podset-slice-size",
 )
-"""Annotations that pods of every TrainJob may have: requests to Kueue for nodes that are close together (kueue v0.19.2
-apis/kueue/v1beta2/topology_types.go)."""
+"""Annotations that pods of every TrainJob may have: the owner, who may hold and resume the job, and requests to Kueue
+for nodes that are close together (kueue v0.19.2 apis/kueue/v1beta2/topology_types.go)."""
 
 
 _PACKAGE = "generator.policies.admission"
@@ -64,6 +74,9 @@ def job_constants(platform: Platform) -> Mapping[str, str]:
         "POD_LABELS": cel_list(allow.labels),
         "POD_ANNOTATIONS": cel_list((*_POD_ANNOTATIONS, *allow.annotations)),
         "CLAIM_ANNOTATIONS": cel_list((*_CLAIM_ANNOTATIONS, *allow.annotations)),
+        "CONFIG_MAP_KEYS": cel_list(
+            dict.fromkeys((*_CONFIG_MAP_KEYS, *flux, *platform.policies.labels, *allow.labels, *allow.annotations))
+        ),
         "MANAGERS": cel_list(managers),
         "NODE_LABELS": cel_list((*allow.node_labels, *locations)),
         "TAINTS": cel_list(allow.tolerations),

@@ -31,7 +31,7 @@ _ALWAYS = ("job-isolation", MEMLOCK)
 RBAC or Pod Security allows the requests that they reject.
 """
 
-_ABOUT_CALLERS = ("lifecycle", "workloads", "kinds", "claims", "tokens", "subjects")
+_ABOUT_CALLERS = ("lifecycle", "workloads", "kinds", "claims", "config-maps", "debug", "tokens", "subjects")
 """Rules with all conditions about callers in one expression, so that CEL asks the authorizer only if necessary."""
 _MAY_UPDATE_NAMESPACES = "authorizer.group('').resource('namespaces').check('update').allowed()"
 """CEL that is true if the caller may update all Namespaces. A RoleBinding in a namespace does not give this right."""
@@ -42,6 +42,23 @@ _KIND = (
     "+ (request.resource.group == '' ? '' : '.' + request.resource.group))"
 )
 """CEL for the resource of a request, such as `pods/exec` or `trainjobs.trainer.kubeflow.org`."""
+
+_IS_HOLD = (
+    "(request.operation == 'UPDATE'\n"
+    f"&& {_KIND} == 'workloads.kueue.x-k8s.io'\n"
+    "&& ['labels', 'annotations', 'finalizers', 'ownerReferences'].all(key,\n"
+    "  (key in dyn(object.metadata)) == (key in dyn(oldObject.metadata))\n"
+    "  && (!(key in dyn(object.metadata)) || dyn(object.metadata)[key] == dyn(oldObject.metadata)[key]))\n"
+    "&& dyn(object.spec).all(key,\n"
+    "  key == 'active' || (key in dyn(oldObject.spec) && dyn(object.spec)[key] == dyn(oldObject.spec)[key]))\n"
+    "&& dyn(oldObject.spec).all(key, key == 'active' || key in dyn(object.spec)))"
+)
+"""CEL that is true if a request changes only `active` of a Workload, which holds or resumes its job.
+
+Kueue evicts the job of an inactive Workload, and releases its quota when no pod of the job is active (kueue v0.19.2
+pkg/controller/jobs/trainjob/trainjob_controller.go `Stop`). `kubectl kueue stop workload` sends this patch
+(cmd/kueuectl/app/options/update_workload_activation_options.go).
+"""
 
 _IS_DRAIN = (
     "request.resource.resource == 'pods'\n"
@@ -88,7 +105,10 @@ def _rules(platform: Platform) -> Iterator[Rule]:
         engine = {"APPLICATION": platform.platform if is_argocd else "", "ENGINE_KEYS": _engine_keys(platform)}
         yield read_rule("reserved", constants={**operators, **engine})
     settings = ["unlimited"] if any(limit.storage is None for limit in limits) else []
-    yield from (read_rule(name, settings, constants={**allowed, **callers}) for name in _ABOUT_CALLERS)
+    has_debug = any(tenant.access.sessions.debug and not tenant.retired for tenant in platform.tenants)
+    for name in _ABOUT_CALLERS:
+        if name != "debug" or has_debug:
+            yield read_rule(name, settings, constants={**allowed, **callers})
 
 
 def _image_rules(platform: Platform) -> Iterator[Rule]:
@@ -148,6 +168,7 @@ def _caller_constants(platform: Platform) -> dict[str, str]:
     - JANITOR: a janitor sends the request.
     - IS_PLATFORM: the caller may update all Namespaces, which hold the parameters of all rules.
     - IS_DRAIN: the caller deletes or evicts a pod and may change all nodes, as `kubectl drain` and autoscalers do.
+    - IS_HOLD: the request changes only `active` of a Workload.
     - ENGINE: the user name of the GitOps engine's account, or the empty string, which no user has.
     - KIND: the resource of the request.
     - KINDS: the resources that members of every team may write.
@@ -172,6 +193,7 @@ def _caller_constants(platform: Platform) -> dict[str, str]:
         "JANITOR": f"({_is_caller(to_callers(platform.access.janitor))})",
         "IS_PLATFORM": _MAY_UPDATE_NAMESPACES,
         "IS_DRAIN": _IS_DRAIN,
+        "IS_HOLD": _IS_HOLD,
         "ENGINE": engine,
         "KIND": _KIND,
         "KINDS": cel_list(sorted(kinds)),

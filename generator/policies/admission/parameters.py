@@ -1,6 +1,6 @@
 """The parameters of admission rules: annotations of a team's Namespace, each a string or a list.
 
-A comma separates the items of a list; in `subjects`, a line break.
+A comma separates the items of a list; in `subjects` and `sessions`, a line break.
 
 Team members cannot write these annotations: no role of a team allows writing namespaces, and the rule `generated`
 protects all generated objects.
@@ -15,6 +15,7 @@ from typing import Any
 from generator.config.model.access import to_callers
 from generator.config.model.fabrics import Fabric
 from generator.config.model.fields import to_seconds
+from generator.config.model.roles import SESSIONS
 from generator.config.model.tenants import Tenant
 from generator.config.platform import Platform
 from generator.facts.env import transport_variables
@@ -90,6 +91,23 @@ def _volumes(runtime: Body) -> set[str]:
     return {str(volume.get("name")) for pod in pods for volume in mappings(pod.get("volumes"))}
 
 
+def _config_maps(runtime: Body) -> set[str]:
+    """Return the names of the ConfigMaps that the pods of a runtime mount, or read as variables."""
+    names: set[str] = set()
+    for pod in (mapping(_pods(job), "spec") for job in _jobs(runtime)):
+        sources = [mapping(volume, "configMap") for volume in mappings(pod.get("volumes"))]
+        for volume in mappings(pod.get("volumes")):
+            sources += [
+                mapping(source, "configMap") for source in mappings(mapping(volume, "projected").get("sources"))
+            ]
+        for container in (*mappings(pod.get("containers")), *mappings(pod.get("initContainers"))):
+            variables = mappings(container.get("env"))
+            sources += [mapping(variable, "valueFrom", "configMapKeyRef") for variable in variables]
+            sources += [mapping(source, "configMapRef") for source in mappings(container.get("envFrom"))]
+        names |= {str(source["name"]) for source in sources if source.get("name")}
+    return names
+
+
 def _fabric(jobs: Iterable[Body], fabrics: Mapping[str, Fabric]) -> Fabric | None:
     """Return the fabric that an annotation of the jobs' pods names; None if no annotation names one of `fabrics`."""
     names = (mapping(_pods(job), "metadata", "annotations").get(FABRIC, "") for job in jobs)
@@ -124,6 +142,7 @@ _TREE_PARAMETERS = (
     "services",
     "resources",
     "volumes",
+    "config-maps",
 )
 
 
@@ -154,6 +173,7 @@ def namespace_parameters(home: Tenant, team: str, platform: Platform) -> dict[st
         "seconds-per-job": str(to_seconds(limits.time_per_job)) if limits.time_per_job else "",
         "storage": "unlimited" if limits.storage is None else str(limits.storage),
         "subjects": "\n".join(_grantable(home)),
+        "sessions": "\n".join(_sessions(home)),
         "workload-kinds": ",".join(sorted({*policies.workloads.kinds, *home.workloads.kinds})),
         "workload-controllers": ",".join(
             to_callers([*policies.workloads.controllers, *home.workloads.controllers]).users
@@ -170,6 +190,19 @@ def _grantable(home: Tenant) -> list[str]:
     access = home.access
     declared = {*access.view} if home.retired else {*access.grantable}.union(*access.subjects.values())
     return sorted(subject for subject in declared if not meaning_of(subject))
+
+
+def _sessions(home: Tenant) -> list[str]:
+    """Return a line `RESOURCE user:NAME` or `RESOURCE group:NAME` for each subresource of pods that a caller may use.
+
+    The rules `kinds` and `debug` read the lines. A retired team has none.
+    """
+    lines: set[str] = set()
+    for kind, resources in SESSIONS.items():
+        callers = to_callers(() if home.retired else home.access.subjects[kind])
+        names = [*(f"user:{name}" for name in callers.users), *(f"group:{name}" for name in callers.groups)]
+        lines |= {f"{resource} {name}" for resource in resources for name in names}
+    return sorted(lines)
 
 
 def add_parameters_of_tree(tree: list[Manifest], fabrics: Sequence[Fabric] = ()) -> list[Manifest]:
@@ -217,6 +250,7 @@ def _parameters(manifest: Manifest, fabrics: Sequence[Fabric]) -> Iterator[tuple
             ("resources", f"{name}={resource}={amount}") for resource, amount in _resources(manifest.body).items()
         )
         yield from (("volumes", f"{name}={volume}") for volume in _volumes(manifest.body))
+        yield from (("config-maps", name) for name in _config_maps(manifest.body))
         if use := fabric_use(manifest, fabrics):
             yield from (("fabrics", f"{name}={device}={amount}") for device, amount in use.devices.items())
             yield from (("fabric-variables", f"{name}={variable}") for variable in use.variables)
