@@ -72,6 +72,7 @@ from generator.runtimes.additions import Job as Job  # since 0.1.0
 # Sections: the sections of platform.yaml as classes, for a platform in Python. `from generator import *` omits them.
 from generator.config.model.access import Access as Access  # since 0.1.0
 from generator.config.model.access import PlatformAccess as PlatformAccess  # since 0.1.0
+from generator.config.model.access import Sessions as Sessions  # since 0.1.0
 from generator.config.model.cluster import Cluster as Cluster  # since 0.1.0
 from generator.config.model.cluster import GitOps as GitOps  # since 0.1.0
 from generator.config.model.cluster import Notification as Notification  # since 0.1.0

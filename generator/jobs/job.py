@@ -186,6 +186,7 @@ def new_job(platform: Platform, request: Request) -> Job:
                 "runtimeRef": {"name": runtime.name, "kind": "TrainingRuntime" if runtime.tenants else None},
                 "trainer": {"numNodes": nodes, "command": _command(platform, runtime, request, nodes, measured)},
                 "activeDeadlineSeconds": to_seconds(deadline) if deadline else None,
+                "runtimePatches": [_owned_pods(request.owner)] if request.owner else None,
             },
         }
     )
@@ -198,6 +199,17 @@ def new_job(platform: Platform, request: Request) -> Job:
         notes.append(f"the job has {nodes} nodes instead of {usual}: {limit if far.can_have(usual) else far.reason}")
     notes += _contention_notes(tenant, nodes, far)
     return Job(body, tenant, runtime, tuple(notes))
+
+
+def _owned_pods(owner: str) -> Body:
+    """Return a patch that names the owner in an annotation of the worker pods.
+
+    Kueue copies the annotations of pods into the Workload, and the admission rule `workloads` lets this user hold and
+    resume the job by its Workload (kueue v0.19.2 pkg/controller/jobs/trainjob/trainjob_controller.go `podSets`).
+    """
+    pods = {"metadata": {"annotations": {OWNER: owner}}}
+    jobs = [{"name": "node", "template": {"spec": {"template": pods}}}]
+    return {"manager": "mpigen.dev/job", "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": jobs}}}}
 
 
 def _measured(platform: Platform, runtime: Runtime, request: Request) -> Benchmark | None:

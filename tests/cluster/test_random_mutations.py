@@ -174,7 +174,7 @@ class _Live:
     def _jobs(self, number: int) -> list[Training]:
         """Return a job of each tenant on each runtime; names differ, because pods of earlier jobs end late."""
         platform = self.on_the_cluster[-1].platform
-        return [replace(job, number=number + 1) for job in trainings(platform, nodes=1)]
+        return [replace(job, number=number + 1) for job in trainings(platform)]
 
     def _forget(self, number: int) -> None:
         """Delete the jobs, and wait until their pods are gone."""

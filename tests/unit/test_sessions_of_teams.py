@@ -1,0 +1,141 @@
+"""Test `access.sessions`, and that the page about forbidden requests agrees with the roles and the rules."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Any
+
+import pytest
+
+from generator import App, Platform, pipeline
+from generator.errors import ConfigError
+from generator.manifests import Manifest
+from generator.simulate.access import Access, AccessRequest, Requester, read_access
+from tests.conftest import ROOT, small_platform
+
+PAGE = ROOT / "docs/tasks/forbidden-requests.md"
+_ERROR = re.compile(
+    r'^\| cannot (?P<verb>\w+) resource "(?P<resource>[a-z/]+)"(?: in API group "(?P<group>[a-z0-9.-]+)")?'
+    r"(?P<everywhere> at the cluster scope)? \| ",
+    re.MULTILINE,
+)
+_ROWS = list(_ERROR.finditer(PAGE.read_text("utf-8")))
+_SESSIONS = {"exec": ["user:ada"], "portForward": ["group:support"], "debug": ["serviceaccount:ci/debug"]}
+
+
+def rendered(access: dict[str, Any], **fields: Any) -> list[Manifest]:
+    """Return the release of a small platform whose first team has this access."""
+    data = small_platform()
+    data["tenants"][0] |= {"access": access, **fields}
+    platform = Platform.model_validate(data)
+    return list(pipeline.render(platform, App(platform)))
+
+
+@cache
+def access_of_a_submitter() -> Access:
+    """Return the rights in a release in which `ada` is a submitter."""
+    return read_access(rendered({"submit": ["user:ada"]}))
+
+
+def roles(tree: list[Manifest]) -> set[str]:
+    return {each.name for each in tree if each.kind == "ClusterRole" and "session" in each.name}
+
+
+def annotation(tree: list[Manifest], name: str = "team-a") -> list[str]:
+    (home,) = (each for each in tree if each.kind == "Namespace" and each.name == name)
+    return str(home.body["metadata"]["annotations"].get("mpigen.dev/sessions", "")).splitlines()
+
+
+def team() -> str:
+    return str(small_platform()["tenants"][0]["name"])
+
+
+def test_no_team_has_sessions_by_default() -> None:
+    tree = rendered({"submit": ["user:ada"]})
+    assert roles(tree) == set()
+    assert annotation(tree, team()) == []
+    assert not any(each.name.endswith("-debug") for each in tree)
+
+
+def test_each_session_has_a_role_its_subjects_and_lines_of_the_namespace() -> None:
+    tree = rendered({"sessions": _SESSIONS})
+    assert roles(tree) == {"mpigen-session-exec", "mpigen-session-port-forward", "mpigen-session-debug"}
+    bindings = {each.name: each.body["subjects"] for each in tree if each.kind == "RoleBinding"}
+    assert [subject["name"] for subject in bindings["mpigen-session-exec"]] == ["ada"]
+    assert [subject["name"] for subject in bindings["mpigen-session-debug"]] == ["debug"]
+    assert annotation(tree, team()) == [
+        "pods/attach user:ada",
+        "pods/attach user:system:serviceaccount:ci:debug",
+        "pods/ephemeralcontainers user:system:serviceaccount:ci:debug",
+        "pods/exec user:ada",
+        "pods/portforward group:support",
+    ]
+
+
+def test_a_release_has_only_the_roles_that_a_team_uses() -> None:
+    tree = rendered({"sessions": {"exec": ["user:ada"]}})
+    assert roles(tree) == {"mpigen-session-exec"}
+    assert not any(each.kind == "ValidatingAdmissionPolicy" and each.name.endswith("-debug") for each in tree)
+
+
+def test_team_admins_cannot_bind_roles_of_sessions() -> None:
+    tree = rendered({"admin": ["user:eve"], "sessions": {"exec": ["user:ada"]}})
+    (admin,) = (each for each in tree if each.kind == "ClusterRole" and each.name == "mpigen-admin")
+    bound = [name for rule in admin.body["rules"] if rule["verbs"] == ["bind"] for name in rule["resourceNames"]]
+    assert bound
+    assert not any("session" in name for name in bound)
+
+
+def test_a_retired_team_has_no_sessions() -> None:
+    tree = rendered({"sessions": _SESSIONS}, retired={"reason": "ended", "until": "2099-12-31"})
+    assert roles(tree) == set()
+    assert annotation(tree, team()) == []
+    assert not any(each.kind == "RoleBinding" and "session" in each.name for each in tree)
+
+
+def test_sessions_of_all_users_are_rejected() -> None:
+    with pytest.raises(ConfigError, match=r"sessions\.exec"):
+        rendered({"sessions": {"exec": ["group:system:authenticated"]}})
+
+
+@pytest.mark.parametrize("row", _ROWS, ids=lambda row: f"{row['verb']} {row['resource']}")
+def test_the_roles_reject_each_request_of_the_page(row: re.Match[str]) -> None:
+    resource, _, subresource = row["resource"].partition("/")
+    namespace = "" if row["everywhere"] else team()
+    request = AccessRequest(row["verb"], row["group"] or "", resource, subresource, "", namespace)
+    assert not access_of_a_submitter().allowed(Requester("ada", frozenset()), request)
+
+
+def test_the_page_has_a_row_for_each_forbidden_request() -> None:
+    assert len(_ROWS) >= 30
+    assert PAGE.read_text("utf-8").count("| cannot ") == len(_ROWS)
+    assert "forbidden-requests.md" in (ROOT / "docs/tasks/submit-a-job.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("verb", "group", "resource"),
+    [
+        ("patch", "trainer.kubeflow.org", "trainjobs"),
+        ("patch", "kueue.x-k8s.io", "workloads"),
+        ("get", "", "configmaps"),
+        ("patch", "", "configmaps"),
+        ("get", "", "namespaces"),
+        ("list", "kueue.x-k8s.io", "localqueues"),
+        ("list", "", "persistentvolumeclaims"),
+        ("get", "", "pods/log"),
+    ],
+)
+def test_the_roles_allow_what_the_page_proposes(verb: str, group: str, resource: str) -> None:
+    kind, _, subresource = resource.partition("/")
+    request = AccessRequest(verb, group, kind, subresource, "", team())
+    assert access_of_a_submitter().allowed(Requester("ada", frozenset()), request)
+
+
+def test_a_runtime_reserves_the_names_of_its_config_maps() -> None:
+    data = small_platform()
+    data["runtimes"][0]["volumes"] = [{"name": "ca", "mountPath": "/etc/ca", "configMap": "company-ca"}]
+    platform = Platform.model_validate(data)
+    homes = [each for each in pipeline.render(platform, App(platform)) if each.kind == "Namespace"]
+    assert homes
+    assert all(each.body["metadata"]["annotations"]["mpigen.dev/config-maps"] == "company-ca" for each in homes)
