@@ -58,7 +58,7 @@ def test_no_team_has_sessions_by_default() -> None:
     assert not any(each.name.endswith("-debug") for each in tree)
 
 
-def test_each_session_has_a_role_its_subjects_and_lines_of_the_namespace() -> None:
+def test_sessions_get_a_role_a_binding_and_parameters() -> None:
     tree = rendered({"sessions": _SESSIONS})
     assert roles(tree) == {"mpigen-session-exec", "mpigen-session-port-forward", "mpigen-session-debug"}
     bindings = {each.name: each.body["subjects"] for each in tree if each.kind == "RoleBinding"}
@@ -100,14 +100,14 @@ def test_sessions_of_all_users_are_rejected() -> None:
 
 
 @pytest.mark.parametrize("row", _ROWS, ids=lambda row: f"{row['verb']} {row['resource']}")
-def test_the_roles_reject_each_request_of_the_page(row: re.Match[str]) -> None:
+def test_roles_reject_the_requests_of_the_page(row: re.Match[str]) -> None:
     resource, _, subresource = row["resource"].partition("/")
     namespace = "" if row["everywhere"] else team()
     request = AccessRequest(row["verb"], row["group"] or "", resource, subresource, "", namespace)
     assert not access_of_a_submitter().allowed(Requester("ada", frozenset()), request)
 
 
-def test_the_page_has_a_row_for_each_forbidden_request() -> None:
+def test_the_page_lists_many_requests_in_one_form() -> None:
     assert len(_ROWS) >= 30
     assert PAGE.read_text("utf-8").count("| cannot ") == len(_ROWS)
     assert "forbidden-requests.md" in (ROOT / "docs/tasks/submit-a-job.md").read_text("utf-8")
@@ -126,7 +126,7 @@ def test_the_page_has_a_row_for_each_forbidden_request() -> None:
         ("get", "", "pods/log"),
     ],
 )
-def test_the_roles_allow_what_the_page_proposes(verb: str, group: str, resource: str) -> None:
+def test_roles_allow_the_alternatives_of_the_page(verb: str, group: str, resource: str) -> None:
     kind, _, subresource = resource.partition("/")
     request = AccessRequest(verb, group, kind, subresource, "", team())
     assert access_of_a_submitter().allowed(Requester("ada", frozenset()), request)

@@ -119,7 +119,7 @@ class Sessions(Section):
     """The users, groups and ServiceAccounts that may open sessions in the pods of the team. Default: none.
 
     A session reaches every pod of the namespaces of the team, also the pods of other users, because RBAC and admission
-    rules cannot tell the owner of a pod. List people who may read everything that jobs of the team can read.
+    rules do not see the owner of a pod. List people who may read everything that jobs of the team can read.
     """
 
     exec: SetOf[Member] = ()
@@ -178,8 +178,8 @@ class Access(Section):
 
     @property
     def subjects(self) -> Mapping[str, tuple[str, ...]]:
-        """Return role → its subjects: the levels, then the roles of `sessions`, then those of `roles`."""
-        return {level: getattr(self, level) for level in LEVELS} | self.sessions.subjects | self.roles
+        """Return role → its subjects: the levels, the roles of `sessions`, and the roles of `roles`."""
+        return {**{level: getattr(self, level) for level in LEVELS}, **self.sessions.subjects, **self.roles}
 
 
 class PlatformAccess(Section):
