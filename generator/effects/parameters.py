@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from generator.quantities import amount_of
 
 _TOPIC = "admission"
 _LISTED = 3
+_ACCOUNT = re.compile(r"user:system:serviceaccount:([^:]+):([^:]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +153,9 @@ class _Parameters:
         """Return True if the update touches the object of an entry, so that other effects explain the entry."""
         if row.name == "subjects":
             return (namespace, entry) in self._subjects
+        if row.name == "sessions":
+            subject = _ACCOUNT.sub(r"serviceaccount:\1/\2", entry.partition(" ")[2])
+            return (namespace, subject) in self._subjects
         if not row.of_object:
             return False
         name = entry.partition("=")[0].rpartition("/")[2]

@@ -337,6 +337,14 @@ def test_a_job_has_the_requested_owner() -> None:
     assert "annotations" not in job().body["metadata"]
 
 
+def test_the_pods_of_a_job_name_the_requested_owner() -> None:
+    (patch,) = job(owner="ada").body["spec"]["runtimePatches"]
+    (node,) = patch["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"]
+    assert node["name"] == "node"
+    assert node["template"]["spec"]["template"]["metadata"]["annotations"] == {"mpigen.dev/owner": "ada"}
+    assert "runtimePatches" not in job().body["spec"]
+
+
 def test_a_job_has_the_required_labels() -> None:
     data = small_platform()
     data["policies"] = {"labels": ["example.com/cost-centre", "example.com/owner"]}

@@ -9,6 +9,10 @@ from typing import Any
 import pytest
 
 from generator import App, Platform, pipeline
+from generator.checks.objects import Change
+from generator.effects.access import find_access_effects
+from generator.effects.effect import Risk
+from generator.effects.parameters import find_parameter_effects
 from generator.errors import ConfigError
 from generator.manifests import Manifest
 from generator.simulate.access import Access, AccessRequest, Requester, read_access
@@ -85,6 +89,13 @@ def test_team_admins_cannot_bind_roles_of_sessions() -> None:
     bound = [name for rule in admin.body["rules"] if rule["verbs"] == ["bind"] for name in rule["resourceNames"]]
     assert bound
     assert not any("session" in name for name in bound)
+
+
+def test_a_plan_reports_new_sessions_once_and_as_a_high_risk() -> None:
+    change = Change(rendered({"submit": ["user:ada"]}), rendered({"submit": ["user:ada"], "sessions": _SESSIONS}), {})
+    effects = list(find_access_effects(change))
+    assert {effect.risk for effect in effects if "run commands in pods" in str(effect)} == {Risk.HIGH}
+    assert [effect for effect in find_parameter_effects(change) if "session" in str(effect)] == []
 
 
 def test_a_retired_team_has_no_sessions() -> None:
