@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from generator.checks.change.runtimes import find_node_fields, find_restarts
+from generator.checks.change.nodes import find_node_fields, find_restarts
 from generator.checks.objects import Change
 from generator.effects.effect import Effect, Risk
 from generator.effects.subjects import name_subjects

@@ -50,6 +50,7 @@ TABLES = (
     "metadata",
     "mig",
     "node_labels",
+    "node_updates",
     "output_files",
     "privileges",
     "queue_settings",

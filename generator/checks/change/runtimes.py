@@ -1,4 +1,4 @@
-"""change/*: runtimes and nodes that jobs use, and that an update changes, removes or restarts.
+"""change/*: runtimes that jobs use, and that an update changes or removes.
 
 The Argo CD Applications of mpigen prune: Argo CD deletes the objects that a release no longer has, as `kubectl delete`
 would.
@@ -6,17 +6,15 @@ would.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from generator import quantities
-from generator.checks.change.immutable import next_name, written
+from generator.checks.change.immutable import next_name
 from generator.checks.objects import Change, ChangedObject
-from generator.checks.registry import INFO, WARNING, Breach, check
+from generator.checks.registry import WARNING, Breach, check
 from generator.documents.load import Path
-from generator.facts.names import REBOOTS, STEP, SUPPORT
-from generator.manifests import Manifest
+from generator.facts.names import STEP, SUPPORT
 from generator.objects.fields import indexed_mappings, mapping, string
 from generator.objects.pods import JOB_SET
 
@@ -208,174 +206,3 @@ def runtime_removed(change: Change) -> Iterator[Breach]:
                 manifest,
                 value=manifest.name,
             )
-
-
-_NEW, _REMOVED = "new", "removed in the next release"
-_SELECTORS = ("nodeSelector", "machineConfigPoolSelector")
-
-
-@dataclass(frozen=True, slots=True)
-class _Kind:
-    """A kind whose operator drains or restarts nodes.
-
-    Attributes:
-        effect: the action of the operator, as a predicate, such as `restarts {nodes}`. The check replaces `{nodes}`.
-        fields: the fields of `spec` whose change has this effect; empty for all fields.
-        is_removed_silently: True if the removal of an object has no effect on nodes.
-    """
-
-    effect: str
-    fields: tuple[str, ...] = ()
-    is_removed_silently: bool = False
-
-
-_RESTARTS = "restarts {nodes}"
-_LOADS = "drains {nodes}, and reloads the driver"
-_MCO = "machineconfiguration.openshift.io"
-_OPERATORS = {
-    "sriovnetwork.openshift.io": "the SR-IOV Network Operator",
-    _MCO: "the Machine Config Operator",
-    "performance.openshift.io": "the Machine Config Operator",
-    "mellanox.com": "the NVIDIA Network Operator",
-}
-"""API group → the operator that drains or restarts nodes for its kinds."""
-_KINDS: Mapping[tuple[str, str], _Kind] = {
-    ("sriovnetwork.openshift.io", "SriovNetworkNodePolicy"): _Kind(
-        "drains {nodes}, and restarts nodes whose NICs need it",
-        (
-            "bridge",
-            "deviceType",
-            "eSwitchMode",
-            "externallyManaged",
-            "linkType",
-            "mtu",
-            "nicSelector",
-            "nodeSelector",
-            "numVfs",
-            "vdpaType",
-        ),
-    ),
-    ("sriovnetwork.openshift.io", "SriovNetworkPoolConfig"): _Kind(
-        "restarts {nodes}, if their RDMA mode differs", ("nodeSelector", "rdmaMode"), is_removed_silently=True
-    ),
-    (_MCO, "MachineConfig"): _Kind(_RESTARTS),
-    (_MCO, "KubeletConfig"): _Kind(_RESTARTS),
-    (_MCO, "ContainerRuntimeConfig"): _Kind(_RESTARTS),
-    ("performance.openshift.io", "PerformanceProfile"): _Kind(_RESTARTS),
-    ("mellanox.com", "NicClusterPolicy"): _Kind(_LOADS, ("ofedDriver",)),
-    ("mellanox.com", "NicNodePolicy"): _Kind(_LOADS, ("ofedDriver",)),
-}
-
-
-@check("change/reboots", severity=WARNING, needs=Change)
-def reboots(change: Change) -> Iterator[Breach]:
-    """Report an update that drains or restarts nodes.
-
-    The update adds, changes or removes an object for which an operator drains or restarts nodes. Jobs on these nodes
-    fail. Such objects are SriovNetworkNodePolicies (`numVfs`, `mtu`, `nicSelector`, …), SriovNetworkPoolConfigs (the
-    RDMA mode), MachineConfigs, KubeletConfigs, ContainerRuntimeConfigs, PerformanceProfiles, and the driver in a
-    NicClusterPolicy or NicNodePolicy (`ofedDriver`). The annotation `mpigen.dev/reboots` of such an object describes
-    which nodes restart, and how many at a time. Without the annotation, the check reads the node selector of the
-    object. If an update changes several objects with the same effect, the check reports them in one finding. The
-    removal of a SriovNetworkPoolConfig restarts no node. If mpigen can read no object of the old tree, the finding is
-    an info.
-
-    Source: sriov-network-operator v1.6.0 pkg/daemon/daemon.go Reconcile, handleDrain, rebootNode
-    """
-    for restart in find_restarts(change):
-        first, path = restart.places[0]
-        others = restart.places[1:]
-        subject = ""
-        if restart.event in (_NEW, _REMOVED):
-            subject = f"{first.kind} `{first.name}` "
-            more = "1 other object" if len(others) == 1 else f"{len(others)} other objects"
-            subject += f"and {more} are " if others else "is "
-        yield Breach(
-            path,
-            f"{subject}{restart.event}: {restart.effect}",
-            "jobs with a pod on such a node fail. A job starts again only if its runtime allows restarts, and continues"
-            " from a checkpoint only if its program saves and loads checkpoints",
-            "set `stopPolicy: Hold` on the queues, let running jobs end, and apply the update in a maintenance window",
-            first,
-            WARNING if change.old else INFO,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Restart:
-    """Objects whose update has the same effect on nodes.
-
-    Attributes:
-        event: the change of the objects, as a predicate, such as `new`.
-        effect: the operator and its action, such as `the Machine Config Operator restarts all nodes`.
-        places: the objects, each with the path of its first changed field.
-    """
-
-    event: str
-    effect: str
-    places: Sequence[tuple[Manifest, Path]]
-
-
-def find_restarts(change: Change) -> list[Restart]:
-    """Return the updates that drain or restart nodes, with equal effects in one item."""
-    equal: dict[tuple[str, str], list[tuple[Manifest, Path]]] = {}
-    for event, manifest, path in _events(change):
-        effect = f"{_OPERATORS[manifest.group]} {_effect(manifest, _KINDS[manifest.group, manifest.kind])}"
-        equal.setdefault((event, effect), []).append((manifest, path))
-    return [Restart(event, effect, places) for (event, effect), places in equal.items()]
-
-
-def find_node_fields(manifest: Manifest) -> list[Path]:
-    """Return the paths of the fields whose change drains or restarts nodes; none for kinds without such fields."""
-    kind = _KINDS.get((manifest.group, manifest.kind))
-    if kind is None:
-        return []
-    return [("spec", field) for field in kind.fields] or [("spec",)]
-
-
-def _events(change: Change) -> Iterator[tuple[str, Manifest, Path]]:
-    """Yield (description, object, path) of each new, changed or removed object that makes nodes drain or restart."""
-    removed = {item.identity: item for item in change.old if (item.group, item.kind) in _KINDS}
-    for manifest in change.new:
-        if kind := _KINDS.get((manifest.group, manifest.kind)):
-            if old := removed.pop(manifest.identity, None):
-                yield from _changed_fields(old, manifest, kind)
-            elif _affects_nodes(manifest, kind):
-                yield _NEW, manifest, ("spec",)
-    for manifest in removed.values():
-        kind = _KINDS[manifest.group, manifest.kind]
-        if not kind.is_removed_silently and _affects_nodes(manifest, kind):
-            yield _REMOVED, manifest, ("metadata", "name")
-
-
-def _changed_fields(old: Manifest, new: Manifest, kind: _Kind) -> Iterator[tuple[str, Manifest, Path]]:
-    """Yield one (description, object, path) for all changed fields with an effect on nodes; none without a change."""
-    before, after = mapping(old.body, "spec"), mapping(new.body, "spec")
-    fields = kind.fields or tuple(sorted({*before, *after}))
-    if changed := [field for field in fields if before.get(field) != after.get(field)]:
-        event = ", ".join(
-            f"`{field}` changes from {written(before.get(field))} to {written(after.get(field))}" for field in changed
-        )
-        yield event, new, ("spec", changed[0]) if changed[0] in after else ("spec",)
-
-
-def _affects_nodes(manifest: Manifest, kind: _Kind) -> bool:
-    """Return True if the addition or removal of an object drains or restarts nodes.
-
-    This holds if every field of the kind has this effect, or if the object sets such a field other than a selector.
-    """
-    spec = mapping(manifest.body, "spec")
-    return not kind.fields or any(spec.get(field) for field in kind.fields if field not in _SELECTORS)
-
-
-def _effect(manifest: Manifest, kind: _Kind) -> str:
-    """Describe the effect of an object on nodes: by its annotation, or else by its kind and the nodes it selects."""
-    if effect := string(mapping(manifest.body, "metadata", "annotations").get(REBOOTS)):
-        return effect
-    spec = mapping(manifest.body, "spec")
-    nodes = "all nodes"
-    if role := string(mapping(manifest.body, "metadata", "labels").get(f"{_MCO}/role")):
-        nodes = f"the nodes of MachineConfigPool `{role}`"
-    if selector := next((spec[field] for field in _SELECTORS if spec.get(field)), None):
-        nodes = f"the nodes that {written(selector)} selects"
-    return kind.effect.format(nodes=nodes)
