@@ -125,7 +125,7 @@ def _left_by_flux(change: Change) -> Iterator[Statement]:
         deleted = [other for other in change.old if is_applied_by(item, other) and not _is_kept_by_flux(other)]
         rest = "removed without the objects that Flux applies: "
         if is_deleting and deleted and not spec.get("suspend"):
-            rest += f"Flux deletes these objects ({_count(deleted)})"
+            rest += f"Flux deletes these objects ({count_kinds(deleted)})"
         else:
             rest += "Flux keeps these objects on the cluster, and applies no later change of them"
         risk = Risk.HIGH if is_deleting else Risk.MEDIUM
@@ -200,7 +200,7 @@ def _namespaces(change: Change, gone: set[str]) -> Iterator[Statement]:
         namespaces = [item for item in gone_objects if item.kind == "Namespace"]
         details = (
             *_order(change, namespaces),
-            f"the update removes {_count(gone_objects)}",
+            f"the update removes {count_kinds(gone_objects)}",
             *_acknowledgements(change, names),
         )
         objects = (*objects, *lenders)
@@ -265,7 +265,7 @@ def _belongings(change: Change, names: set[str]) -> tuple[Manifest, ...]:
     return tuple({item.identity: item for item in (*inside, *near, *changed)}.values())
 
 
-def _count(objects: Sequence[Manifest]) -> str:
+def count_kinds(objects: Sequence[Manifest]) -> str:
     """Return the number of objects of each kind, in the order of their names: `1 ClusterQueue, 5 NetworkPolicies`."""
     kinds = Counter(item.kind for item in objects)
     return ", ".join(f"{count} {plural(kind, count)}" for kind, count in sorted(kinds.items()))

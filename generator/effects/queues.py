@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from generator.checks.change.queues import flavor_nodes, flavor_not_retried
+from generator.checks.change.inactive import queue_inactive
+from generator.checks.change.queues import ChangedQueues, flavor_nodes, flavor_not_retried
 from generator.checks.objects import Change, ChangedObject
 from generator.checks.quota.queues import KUEUE
 from generator.documents.messages import format_path
@@ -43,6 +44,7 @@ def find_queue_effects(change: Change) -> Iterator[Effect]:
     statements += _priorities(change)
     statements += _local_queues(change)
     yield from merge(_TOPIC, statements)
+    yield from _inactive(change)
 
 
 def _compare_cluster_queues(change: Change, item: ChangedObject) -> Iterator[Statement]:
@@ -213,6 +215,15 @@ def _local_queues(change: Change) -> Iterator[Statement]:
                 "its pending jobs are never admitted, and its running jobs do not start again after an eviction",
             )
             yield Statement("team", teams.of_namespace(item.namespace), "loses", rest, Risk.HIGH, details, (item,))
+
+
+def _inactive(change: Change) -> Iterator[Effect]:
+    """Yield the objects that a ClusterQueue needs, and that the next release lacks."""
+    for changed in ChangedQueues.between(change):
+        for breach in queue_inactive(changed):
+            if item := breach.manifest:
+                text = f"{breach.message}: {breach.why}"
+                yield Effect(_TOPIC, Risk.HIGH, item.resource, text, (), (item,), fields=(breach.path,))
 
 
 def _priorities(change: Change) -> Iterator[Statement]:

@@ -15,7 +15,7 @@ from generator.objects.fields import mapping, string
 
 _KUEUE = "kueue.x-k8s.io"
 _LISTED = 3  # names of subjects in a sentence
-_PLURALS = {"is": "are", "has": "have", "can": "can", "was": "were"}
+_PLURALS = {"is": "are", "has": "have", "can": "can", "was": "were", "applies": "apply", "does": "do"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from generator.checks.objects import Change
 from generator.effects.access import find_access_effects
 from generator.effects.admission import find_admission_effects
+from generator.effects.deliveries import find_gitops_effects
 from generator.effects.destination import find_destination_effects
 from generator.effects.effect import Effect, Risk
 from generator.effects.explained import Finder
@@ -27,6 +28,7 @@ TOPICS: Mapping[str, Finder] = {
     "refused": find_refused_effects,
     "version": find_version_effects,
     "destination": find_destination_effects,
+    "gitops": find_gitops_effects,
     "prune": find_prune_effects,
     "teams": find_team_effects,
     "quota": find_quota_effects,

@@ -27,7 +27,7 @@ from generator.objects.selectors import find_untolerated_taint, format_taint
 
 _STOPS = ("None", "Hold", "HoldAndDrain")
 _QUEUES = ("ClusterQueue", "LocalQueue")
-_QUOTA_KINDS = ("ClusterQueue", "Cohort", "ResourceFlavor")
+_QUEUE_KINDS = ("AdmissionCheck", "ClusterQueue", "Cohort", "ResourceFlavor", "Topology")
 _RECLAIMS = ("Never", "LowerPriority", "Any")
 _LISTED = 3  # flavors in a message
 
@@ -37,7 +37,7 @@ _Less = Mapping[FlavorResource, tuple[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class ChangedQueues:
-    """The queues before and after an update that changes a ClusterQueue, Cohort or ResourceFlavor.
+    """The queues before and after an update that changes a ClusterQueue, Cohort, or an object that queues need.
 
     Attributes:
         before: the queues of the old tree.
@@ -51,15 +51,15 @@ class ChangedQueues:
     def between(cls, change: Change) -> Sequence[ChangedQueues]:
         """Return the queues before and after, as one item.
 
-        The result is empty if the update changes no ClusterQueue, Cohort or ResourceFlavor, or if mpigen cannot read
-        the queues of a tree.
+        The result is empty if the update changes no ClusterQueue, Cohort, ResourceFlavor, Topology or AdmissionCheck, or
+        if mpigen cannot read the queues of a tree.
         """
         return change.view(cls._read)
 
     @classmethod
     def _read(cls, change: Change) -> Sequence[ChangedQueues]:
         was, now = (
-            {item.identity: item.body for item in tree if item.group == KUEUE and item.kind in _QUOTA_KINDS}
+            {item.identity: item.body for item in tree if item.group == KUEUE and item.kind in _QUEUE_KINDS}
             for tree in (change.old, change.new)
         )
         if was == now:
