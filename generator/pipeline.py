@@ -107,11 +107,14 @@ class Synthesis:
             environments. If a finding has the severity of `--fail-on` or a higher one, none of them is written.
         outcome: the findings to report. Rendered files have the paths that they get on disk.
         texts: path → text of each rendered file, and of each file in a release that a new one replaces.
+        orphans: the names of platforms whose releases stay in the output folder, although the platform file no longer
+            writes them.
     """
 
     releases: Sequence[Rendered]
     outcome: Outcome
     texts: Mapping[str, str]
+    orphans: Sequence[str] = ()
 
     def text_of(self, file: str) -> str:
         """Return the text of a rendered file or of a file on disk; empty if unreadable."""
@@ -154,7 +157,16 @@ def synth(platform_file: Path, output: Path, choices: Choices) -> Synthesis:
         Rendered(draft.environment, draft.platform, result, files, draft.find_applied(files))
         for draft, result, files in zip(drafts, checked, written, strict=True)
     ]
-    return Synthesis(releases, outcome, texts)
+    return Synthesis(releases, outcome, texts, _find_orphans(platform_file, output))
+
+
+def _find_orphans(platform_file: Path, output: Path) -> list[str]:
+    """Return the names of platforms whose releases stay, although the platform file no longer writes them."""
+    from generator.config.load import find_names
+    from generator.release import find_orphans
+
+    base, names = find_names(platform_file)
+    return [lock.platform for lock in find_orphans(output, base, names, platform_file.name)]
 
 
 def _is_covered(check: str) -> bool:
@@ -343,6 +355,7 @@ def plan(source: Path, output: Path, against: str, today: dt.date | None = None)
         InputError: a file cannot be read.
     """
     from generator.checks.objects import Change
+    from generator.effects.renames import find_orphan_effects
     from generator.effects.topics import find_effects
     from generator.release import is_uncommitted, read_others, read_update
 
@@ -361,7 +374,9 @@ def plan(source: Path, output: Path, against: str, today: dt.date | None = None)
         old = [*replaced.manifests(draft.release, draft.tree), *replaced.other_manifests, replaced.lock.manifest]
     change = Change.of_trees(old, [*draft.tree, *read_others(draft.home), lock.manifest], lock.targets, today)
     before = draft.replaced.prefix.removeprefix("replaced:").rstrip("/") if draft.replaced else ""
-    return Planned(lock.platform, lock.version, before, find_effects(change))
+    orphans = [name for name in _find_orphans(source, output) if lock.platform.startswith(f"{name}-")]
+    effects = [*find_orphan_effects(orphans, output.as_posix(), source.name), *find_effects(change)]
+    return Planned(lock.platform, lock.version, before, effects)
 
 
 @dataclass(frozen=True, slots=True)
@@ -734,10 +749,13 @@ def validate(subject: Subject, engine: str, cache: Path) -> Validation:
     stdin = {} if subject.stdin is None else {STDIN: subject.stdin}
     changes, texts = None, stdin
     if subject.since:
+        from generator.effects.findings import judge_with_effects
+
         older = _find_older(subject.since, subject.paths)
         older = replace(older, search=replace(older.search, files=find_sources(older.search, renders=False).files))
         newer = find_sources(search, renders=False).files if subject.renders else sources.files
-        changes = compare_with_older(older, newer, stdin, subject.targets, subject.suite, subject.today)
+        judge = partial(judge_with_effects, suite=subject.suite)
+        changes = compare_with_older(older, newer, stdin, subject.targets, judge, subject.today)
         checked, texts = checked.with_findings(changes), {**stdin, **older.texts}
     return Validation(
         pass_missing_schemas(checked) if subject.ignore_missing else checked,

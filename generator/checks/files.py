@@ -9,12 +9,13 @@ import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
 from generator.checks.finding import Finding
 from generator.checks.registry import Suite
-from generator.checks.run import compare, number_documents, unreadable
+from generator.checks.run import Judge, compare, judge_update, number_documents, unreadable
 from generator.documents.files import (
     MAX_FILE,
     MAX_FILES,
@@ -320,7 +321,7 @@ def compare_with_older(
     new: Sequence[Path],
     stdin: Mapping[str, bytes],
     targets: Mapping[str, str],
-    suite: Suite,
+    judge: Judge,
     today: dt.date | None = None,
 ) -> list[Finding]:
     """Return the findings of an update from old releases to new files.
@@ -332,7 +333,7 @@ def compare_with_older(
         new: the new files.
         stdin: name → text of new files that are not on disk.
         targets: component → minor version; if empty, the versions of each new release, or the newest.
-        suite: the checks of the run.
+        judge: returns the breaches of the update of a release.
         today: the day of the check; without it no rule depends on the day.
 
     Raises:
@@ -355,7 +356,7 @@ def compare_with_older(
                 new_objects,
                 catalog.targets,
                 lambda file: texts.get(file) or read_file(Path(file)),
-                suite,
+                judge,
                 today,
             )
         except InputError as error:  # a file was deleted during the check
@@ -400,5 +401,10 @@ def compare_rendered(
     """
     numbered = list(number_documents(new))
     return compare(
-        old, numbered, targets, lambda file: texts[file] if file in texts else read_file(Path(file)), suite, today
+        old,
+        numbered,
+        targets,
+        lambda file: texts[file] if file in texts else read_file(Path(file)),
+        partial(judge_update, suite=suite),
+        today,
     )

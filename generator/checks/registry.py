@@ -78,7 +78,14 @@ _OF_OTHERS = frozenset(
 )
 """Modules of `_OF_TREES` whose rules never report a TrainJob."""
 _OF_JOBS = tuple(module for module in _OF_TREES if module not in _OF_OTHERS)
-_OF_CHANGES = ("change.immutable", "change.inactive", "change.nodes", "change.queues", "change.removals", "change.runtimes")
+_OF_CHANGES = (
+    "change.immutable",
+    "change.inactive",
+    "change.nodes",
+    "change.queues",
+    "change.removals",
+    "change.runtimes",
+)
 """Modules with the rules that compare two output trees, for `synth`, `plan` and `validate --since`."""
 _ENGINES = (
     *(
@@ -98,6 +105,7 @@ _ENGINES = (
     ".hazards.find",
     ".hazards.patched",
     ".adoption.waivers",
+    ".effects.findings",
 )
 """Modules that declare the checks of engines."""
 

@@ -297,7 +297,7 @@ def compare(
     new: Sequence[Manifest],
     targets: Mapping[str, str],
     text_of: Callable[[str], str | bytes],
-    suite: Suite = OURS,
+    judge: Judge | None = None,
     today: dt.date | None = None,
 ) -> list[Finding]:
     """Return the findings of an update that replaces an old output tree by a new one.
@@ -307,13 +307,17 @@ def compare(
         new: all manifests of the new tree, each with the number of its document in its file.
         targets: component → minor version.
         text_of: returns the text of a file of either tree. Called only for files with breaches.
-        suite: the checks of the run.
+        judge: returns the breaches of the update. Default: `judge_update`.
         today: the day of the check; without it no rule depends on the day.
 
     Raises:
         InputError: from `text_of`.
     """
-    return _place_by_file(judge_update(Change.of_trees(old, new, targets, today), suite), text_of)
+    return _place_by_file((judge or judge_update)(Change.of_trees(old, new, targets, today)), text_of)
+
+
+Judge = Callable[[Change], Iterable[Located]]
+"""A function that returns the breaches of an update."""
 
 
 def judge_change(

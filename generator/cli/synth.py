@@ -72,8 +72,19 @@ def _lines(done: Synthesis) -> Iterator[str]:
     one = count if len(done.releases) == 1 else ""
     for release in done.releases:
         yield from _lines_of(release, one)
+    for name in done.orphans:
+        yield from _lines_of_orphan(name, done.releases[0])
     if not one:
         yield f"{counted(len(done.releases), 'environment')}: {count}"
+
+
+def _lines_of_orphan(name: str, release: Rendered) -> Iterator[str]:
+    from generator.effects.renames import describe_orphan
+
+    gitops = release.platform.gitops
+    engine = f"{gitops.engine_name} keeps applying it" if gitops else "its objects stay"
+    yield f"{name}: the platform file does not write this release, but its folder stays, and {engine}"
+    yield from (f"  {line}" for line in describe_orphan(name))
 
 
 def _lines_of(release: Rendered, findings: str) -> Iterator[str]:

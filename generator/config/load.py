@@ -83,6 +83,23 @@ def load_environments(file: Path) -> dict[str, Platform]:
     return dict(zip(names, _validate(text, document, file, names), strict=True))
 
 
+def find_names(file: Path) -> tuple[str, frozenset[str]]:
+    """Return the field `platform` of a valid file, and the present and the earlier names of its platforms.
+
+    Args:
+        file: the platform file. A Python file has no names here, because it declares no environments.
+
+    Raises:
+        ConfigError: the file cannot be read.
+    """
+    if file.suffix == ".py":
+        return "", frozenset()
+    data = _only_document(_read_text(file), file).data
+    merged = [merge(data, environment).data for environment in find_environments(data) or ("",)]
+    names = (platform.get(key) for platform in merged for key in ("platform", "renamedFrom"))
+    return str(data.get("platform") or ""), frozenset(str(name) for name in names if name)
+
+
 def _line_of_environments(text: bytes, document: Document) -> int:
     return locate_all(text, document.index, [(ENVIRONMENTS,)])[ENVIRONMENTS,].key[0]
 

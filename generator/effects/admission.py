@@ -486,7 +486,10 @@ def _compare_expressions(subject: _Subject, old: Manifest, new: Manifest) -> Ite
             details += [f"{number} {noun}{'s' if number > 1 else ''} {'change' if number > 1 else 'changes'}"]
             details += _literals(gone[:number], came[:number])
     if details:
-        yield subject.finding("changes", "its expressions", Risk.MEDIUM, tuple(dict.fromkeys(details)))
+        lines = tuple(dict.fromkeys(details))
+        contents = [line for line in lines if " contains " in line]
+        rest = "accept or reject other requests than before"
+        yield subject.finding("can", f"{rest}: {join(contents or lines)}", Risk.MEDIUM, lines, rest)
     before, after = (
         [
             tuple(string(row.get(key)) for key in ("message", "messageExpression", "reason"))
@@ -510,15 +513,24 @@ def _constants(policy: Manifest) -> set[tuple[str, str]]:
 
 def _unmatched(rows: Sequence[Body], others: Sequence[Body]) -> list[Body]:
     """Return the rows whose expression `others` lacks. Each row of `others` matches at most one row."""
-    known = [string(row.get("expression")) for row in others]
+    known = [_without_comments(string(row.get("expression"))) for row in others]
     unmatched = []
     for row in rows:
-        text = string(row.get("expression"))
+        text = _without_comments(string(row.get("expression")))
         if text in known:
             known.remove(text)
         else:
             unmatched.append(row)
     return unmatched
+
+
+_TOKEN = re.compile(r"(?P<string>'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\")|//[^\n]*|\s+|[^\s'\"/]+|.", re.DOTALL)
+
+
+def _without_comments(expression: str) -> str:
+    """Return a CEL expression without comments and space, so that two expressions of one meaning are equal."""
+    tokens = (match[0] for match in _TOKEN.finditer(expression))
+    return "\0".join(token for token in tokens if not token.isspace() and not token.startswith("//"))
 
 
 def _removed_and_new(

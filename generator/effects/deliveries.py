@@ -184,7 +184,11 @@ class _Comparison:
         lost = [item for identity, item in old.items() if identity in self._kept - self._applied]
         if delivery.is_flux or not lost:
             return
-        by = "" if delivery.owner.kind == "Application" else f" because of the generators of ApplicationSet `{cause.name}`"
+        by = (
+            ""
+            if delivery.owner.kind == "Application"
+            else f" because of the generators of ApplicationSet `{cause.name}`"
+        )
         if _has_finalizer(delivery.owner):
             rest = f"deleted with all objects{by}"
         else:
@@ -201,7 +205,11 @@ class _Comparison:
         if not lost:
             return
         details = (f"the objects are {count_kinds(lost)}",)
-        by = "" if cause.identity == delivery.owner.identity else f", because {cause.kind} `{cause.name}` leaves them out"
+        by = (
+            ""
+            if cause.identity == delivery.owner.identity
+            else f", because {cause.kind} `{cause.name}` leaves them out"
+        )
         noun = "Kustomization" if delivery.is_flux else "Application"
         count = f"{len(lost)} {'object' if len(lost) == 1 else 'objects'}"
         if not new:
@@ -233,7 +241,8 @@ def _elsewhere(old: Delivery, new: Delivery, objects: Mapping[_Identity, Manifes
     noun = "Kustomization" if old.is_flux else "Application"
     lost = list(objects.values())
     rest = f"the folder `{new.folder}` instead of `{old.folder}`, and no file of the release is in that folder: "
-    rest += f"if the folder lacks the {len(lost)} objects, {_pruned(new, lost)}; without the folder, the engine applies nothing"
+    rest += f"if the folder lacks the {len(lost)} objects, {_pruned(new, lost)}"
+    rest += "; without the folder, the engine applies nothing"
     details = (f"the objects are {count_kinds(lost)}",)
     return Statement(noun, old.name, "applies", rest, Risk.HIGH, details, (cause,))
 

@@ -10,15 +10,16 @@ from typing import Any
 
 from generator.checks.objects import Change, ChangedObject
 from generator.documents.load import Path
-from generator.documents.messages import parse_path
 from generator.effects.effect import Effect
 from generator.effects.parameters import find_read_parameters
+from generator.effects.words import contains, overlaps, parse
 from generator.facts.table import read_rows
 from generator.manifests import Manifest
+from generator.quantities import amount_of
 
 Finder = Callable[[Change], Iterator[Effect]]
 _Identity = tuple[str, str, str, str]
-_ANY, _ALL = "*", "**"
+_ANY = "*"
 _NO_ITEM = (0, None)
 
 
@@ -38,11 +39,11 @@ class _Row:
 
     def reads(self, path: Path) -> bool:
         """Return True if the topic reads a field, a part of the field or its parent; False for a field in `without`."""
-        return _is_one_of(path, self.fields) and not any(_contains(_parse(text), path) for text in self.without)
+        return _is_one_of(path, self.fields) and not any(contains(parse(text), path) for text in self.without)
 
     def field_of(self, path: Path) -> str:
         """Return the first field of the table that contains a path that the topic reads."""
-        return next(text for text in self.fields if _overlaps(_parse(text), path))
+        return next(text for text in self.fields if overlaps(parse(text), path))
 
     def ignores(self, path: Path) -> bool:
         """Return True if the topic reads no part of a field."""
@@ -105,7 +106,7 @@ def find_unexplained(
 
         def is_explained(path: Path, identity: _Identity = identity, own: Iterable[Path] = own) -> bool:
             return any(row.reads(path) and (row.topic, identity, path) not in idle for row in rows[identity]) or any(
-                _overlaps(field, path) for field in own
+                overlaps(field, path) for field in own
             )
 
         if paths := _unexplained(item.old.body, item.new.body, (), is_explained):
@@ -190,7 +191,19 @@ def _unexplained(old: Any, new: Any, path: Path, is_explained: Callable[[Path], 
     if isinstance(old, list) and isinstance(new, list) and (pairs := _pair(old, new)):
         parts = [_unexplained(was, now, (*path, index), is_explained) for index, was, now in pairs]
         return list(dict.fromkeys(one for part in parts for one in part))
-    return [] if is_explained(path) else [path]
+    return [] if is_explained(path) or _is_same_amount(path, old, new) else [path]
+
+
+def _is_same_amount(path: Path, old: object, new: object) -> bool:
+    """Return True if a field has an equal quantity in another form, such as `1k` and `1000`."""
+    is_amount = path[-1] in _AMOUNTS or any(step in _AMOUNTS_OF for step in path[-2:-1])
+    amounts = [amount_of(value) for value in (old, new)] if is_amount and None not in (old, new) else [None]
+    return amounts[0] is not None and amounts[0] == amounts[-1]
+
+
+_AMOUNTS = frozenset({"nominalQuota", "borrowingLimit", "lendingLimit", "sizeLimit"})
+_AMOUNTS_OF = frozenset({"limits", "requests", "hard", "min", "max", "default", "defaultRequest", "capacity"})
+"""The fields with a quantity, and the fields with a quantity for each resource."""
 
 
 def _pair(old: Sequence[Any], new: Sequence[Any]) -> list[tuple[int, Any, Any]]:
@@ -220,30 +233,5 @@ def _by_name(items: Sequence[Any]) -> dict[str, tuple[int, Any]] | None:
     return named if len(named) == len(items) else None
 
 
-@cache
-def _parse(text: str) -> Path:
-    return parse_path(text)
-
-
 def _is_one_of(path: Path, patterns: Iterable[str]) -> bool:
-    return any(_overlaps(_parse(text), path) for text in patterns)
-
-
-def _overlaps(pattern: Path, path: Path) -> bool:
-    """Return True if a pattern names a field, its parent or a part of it."""
-    if not pattern or not path:
-        return True
-    if pattern[0] == _ALL:
-        return len(pattern) == 1 or any(_overlaps(pattern[1:], path[number:]) for number in range(len(path)))
-    return _is_step(pattern[0], path[0]) and _overlaps(pattern[1:], path[1:])
-
-
-def _contains(pattern: Path, path: Path) -> bool:
-    """Return True if a pattern names a field or its parent."""
-    return len(pattern) <= len(path) and _overlaps(pattern, path)
-
-
-def _is_step(pattern: str | int, step: str | int) -> bool:
-    if isinstance(pattern, str) and pattern.endswith(_ANY):
-        return str(step).startswith(pattern.removesuffix(_ANY))
-    return pattern == step
+    return any(overlaps(parse(text), path) for text in patterns)

@@ -1,4 +1,4 @@
-"""Changed settings of Applications, ApplicationSets, Kustomizations and sources: gitops_settings.yaml has their meanings."""
+"""Changed settings of GitOps objects: gitops_settings.yaml has the meanings of their values."""
 
 from __future__ import annotations
 

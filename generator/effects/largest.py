@@ -70,14 +70,19 @@ def format_sizes(old: Largest, new: Largest) -> str:
     sure = tuple(map(_format_sure, (old, new)))
     parts: list[str] = []
     if sure == tuple(map(_format_nodes, (old.idle, new.idle))):
-        return "" if sure[0] == sure[1] else f"{sure[1]} instead of {sure[0]} nodes"
-    if sure[0] != sure[1]:
+        is_same = sure[0].removeprefix(_AT_LEAST) == sure[1].removeprefix(_AT_LEAST)
+        return "" if is_same else f"{sure[1]} instead of {sure[0]} nodes"
+    if sure[0].removeprefix(_AT_LEAST) != sure[1].removeprefix(_AT_LEAST):
         parts.append(f"{sure[1]} instead of {sure[0]} nodes at any time")
     if old.idle != new.idle:
         noun = "" if parts else " nodes"
         text = f"{_format_nodes(new.idle)} instead of {_format_nodes(old.idle)}{noun} while other queues are idle"
         parts.append(text)
     return ", ".join(parts)
+
+
+_AT_LEAST = "at least "
+"""The beginning of a size of which only the lower bound is known."""
 
 
 def _format_sure(job: Largest) -> str:

@@ -11,14 +11,14 @@ from generator.documents.load import Path
 from generator.effects.effect import Effect, Risk
 from generator.effects.explained import Finder, find_unexplained, is_known
 from generator.effects.prune import is_applied_by
-from generator.effects.subjects import name_subjects, plural
+from generator.effects.subjects import name_subjects
 from generator.effects.values import format_field
+from generator.effects.words import find_risk, name_fields
 from generator.facts.names import FLUX_KUSTOMIZATIONS
 from generator.facts.table import read_rows
 from generator.manifests import Manifest
 
 _LOCK = ("mpigen.dev", "Release")
-_LISTED = 3  # fields in a sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +81,16 @@ def find_other_effects(change: Change, effects: Sequence[Effect], finders: Mappi
             rows = tuple(sorted(fields, key=lambda field: (field[1] is Risk.LOW, str(field))))
             changed.setdefault((item.kind, rows), []).append(item)
     for (kind, rows), objects in sorted(changed.items(), key=lambda pair: str(pair[0])):
-        names = [format_field(path) for path, _ in rows]
-        more = len(names) - _LISTED
-        text = ", ".join(names[:_LISTED]) + (f" and {more} more {plural('field', more)}" if more > 0 else "")
         verb = "changes" if len(objects) == 1 else "change"
-        yield _effect(kind, objects, f"{verb} in {text}", rows[0][1], tuple(names[_LISTED:]))
+        paths = [path for path, _ in rows]
+        details = tuple(map(format_field, paths))
+        yield _effect(kind, objects, f"{verb} {name_fields(kind, paths)}", rows[0][1], details)
 
 
 def _risk(item: Manifest, path: Path) -> Risk:
+    """Return the risk of a changed field: medium, unless words.yaml or explained.yaml has the field."""
+    if risk := find_risk(item.kind, path):
+        return Risk(risk)
     return Risk.LOW if path[0] == "metadata" or is_known(item, path) else Risk.MEDIUM
 
 

@@ -113,7 +113,7 @@ def _covers(pattern: _Entry, entry: _Entry) -> bool:
 
 
 def _matches(pattern: str, value: str) -> bool:
-    """Return True if a pattern matches a value, or the same value with wildcards. A value with `!` matches only itself."""
+    """Return True if a pattern matches a value or a pattern. A value with `!` matches only itself."""
     if pattern == value or "!" in (pattern[:1], value[:1]):
         return pattern == value
     expression = compile_glob(pattern)

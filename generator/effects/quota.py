@@ -184,6 +184,8 @@ class _Comparison:
         is_cause = bool(owned or limited or old.cohort != new.cohort)
         risk = Risk.MEDIUM if any(losses) and is_used else Risk.LOW
         rest = _join_clauses(clauses)
+        if is_used and (consequence := self._describe_consequence(old, new, owned, most)):
+            rest += f": {consequence}"
         verb, _, rest = rest.partition(" ")
         statement = Statement(
             noun,
@@ -197,6 +199,25 @@ class _Comparison:
             {"owned": _data(owned, 1), "most": _data(most, 1)},
         )
         return _Holder(self._root(name), name, is_cause, is_used, statement)
+
+    def _describe_consequence(self, old: ClusterQueue, new: ClusterQueue, owned: _Changes, most: _Changes) -> str:
+        """Return what follows for the running jobs of a queue that moves or loses quota; empty for other queues.
+
+        Kueue evicts no workload because of a lower quota or another cohort. Usage above the nominal quota counts as
+        borrowed (kueue v0.19.2 pkg/cache/scheduler/resource_node.go available, IsWithinNominalInResources).
+        """
+        less = {key for key, (before, after) in {**most, **owned}.items() if after < before}
+        if {key.flavor for key in less} - new.flavors:
+            return "running jobs continue, and do not get a lost flavor again after an eviction"
+        if old.cohort != new.cohort and new.cohort:
+            return "no running job stops, and usage above its own quota counts as borrowed from the new cohort"
+        if not less and old.cohort == new.cohort:
+            return ""
+        others = (queue for name, queue in self.after.tree.queues.items() if name != new.name)
+        is_reclaimed = any(queue.preemption.reclaim_within_cohort != "Never" for queue in others)
+        if new.cohort and is_reclaimed and any(after < before for before, after in owned.values()):
+            return "no running job stops, and other queues can reclaim the usage above the quota"
+        return "no running job stops, and jobs that need more stay pending"
 
     def _cohorts(self) -> Iterator[_Holder]:
         for name in sorted({*self.before.of("Cohort"), *self.after.of("Cohort")}):

@@ -15,7 +15,7 @@ the same objects in turn.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from generator.checks.change.removals import Departures
 from generator.checks.objects import Change
@@ -73,3 +73,26 @@ def find_platform_rename(change: Change) -> Iterator[Effect]:
     counts = ", ".join(f"{count} {plural(kind, count)}" for kind, count in sorted(kinds.items()))
     details.append(f"new names: {counts}")
     yield Effect("prune", Risk.HIGH, f"platform {earlier}", text, tuple(details), tuple(renamed), earlier, name)
+
+
+def find_orphan_effects(names: Iterable[str], output: str, source: str) -> Iterator[Effect]:
+    """Yield an effect for each release that stays, although the platform file no longer writes it.
+
+    Args:
+        names: the names of the platforms.
+        output: the folder of the releases.
+        source: the name of the platform file.
+    """
+    for name in names:
+        text = f"the release `{name}` stays in `{output}/{name}`, but `{source}` does not write it: the GitOps engine "
+        text += "keeps applying the release, and no later change of the platform file reaches its objects"
+        yield Effect("prune", Risk.HIGH, f"platform {name}", text, describe_orphan(name))
+
+
+def describe_orphan(name: str) -> tuple[str, ...]:
+    """Return sentences about the ways to continue, to rename or to remove a release that no platform file writes."""
+    return (
+        f"to continue the release as an environment, set `environments.ENVIRONMENT.platform: {name}`",
+        f"to rename it, set `environments.ENVIRONMENT.renamedFrom: {name}`: the page `Rename a platform` has the steps",
+        "if its cluster gets the release of an environment, both releases apply the same objects again and again",
+    )

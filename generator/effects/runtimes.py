@@ -22,12 +22,13 @@ from generator.checks.change.runtimes import (
 )
 from generator.checks.objects import Change, ChangedObject
 from generator.documents.load import Path
-from generator.documents.messages import escape_control, format_path
+from generator.documents.messages import escape_control
 from generator.effects.effect import Effect, Risk
 from generator.effects.largest import MOST_QUEUES, compute_largest, describe_left_out, format_sizes
 from generator.effects.subjects import Statement, Teams, merge, name_subjects, plural
 from generator.effects.trees import QueueTrees
 from generator.effects.values import differences
+from generator.effects.words import name_field
 from generator.facts.names import SUPPORT
 from generator.manifests import Manifest
 from generator.objects.fields import mapping, mappings, string
@@ -123,9 +124,9 @@ def _removed(change: Change) -> Iterator[Statement]:
         if item.namespace in namespaces:
             continue
         why = reasons.get(item.identity)
-        rest = "removed" if why else "removed after its deprecation"
-        details = (why,) if why else ("TrainJobs that still use the runtime never start, or hold their quota",)
-        yield Statement("runtime", _name(item), "is", rest, Risk.HIGH if why else Risk.MEDIUM, details, (item,))
+        rest = f"removed{'' if why else ' after its deprecation'}: {_consequence_of_removal(change)}"
+        risk = Risk.HIGH if why else Risk.MEDIUM
+        yield Statement("runtime", _name(item), "is", rest, risk, (why,) if why else (), (item,))
 
 
 def _changed(change: Change, item: ChangedObject, sizes: Iterable[str]) -> Iterator[Statement]:
@@ -153,6 +154,13 @@ def _changed(change: Change, item: ChangedObject, sizes: Iterable[str]) -> Itera
         tuple(filter(None, details)),
         (item.new,),
     )
+
+
+def _consequence_of_removal(change: Change) -> str:
+    """Describe what follows for the jobs of a removed runtime; the check `change/runtime-removed` has the sources."""
+    if change.targets.get("trainer") == _OLD_TRAINER:
+        return "Trainer deletes the runtime after its last job, and accepts new jobs until then"
+    return "pending jobs on the runtime never start, and running jobs hold their quota even after they end"
 
 
 def _consequence_in_use(change: Change) -> str:
@@ -236,7 +244,8 @@ def _describe(path: Path, old: Any, new: Any) -> tuple[str, str]:
         old, new = (_variable(value) for value in (old, new)) if len(inner) == 2 else (old, new)  # noqa: PLR2004
         name = inner[1] if len(inner) > 1 else "env"
         return f"variable `{name}`{_values(old, new)}", place
-    return f"`{format_path(inner) if inner else place}`{_values(old, new)}", place
+    words = name_field("runtime", tuple(inner)).removeprefix("the field ") if inner else f"`{place}`"
+    return f"{words}{_values(old, new)}", place
 
 
 def _amount(resource: str, value: Any) -> str | None:

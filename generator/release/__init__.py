@@ -16,6 +16,7 @@ from generator.release.exchange import report_os_errors
 from generator.release.history import (
     Tree,
     Update,
+    find_orphans,
     find_replaced,
     find_tagged,
     find_unraised,
@@ -40,6 +41,7 @@ __all__ = [
     "Update",
     "Written",
     "add_section",
+    "find_orphans",
     "find_replaced",
     "find_tagged",
     "find_unraised",

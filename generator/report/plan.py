@@ -37,7 +37,7 @@ def text(title: str, effects: Sequence[Effect], *, has_details: bool = False, ha
         yield topic
         for effect in items:
             risk = paint(f"{effect.risk:{_WIDTH}}", _COLORS[effect.risk])
-            yield f"  {risk}  {escape_control(effect.text)}"
+            yield f"  {risk}  {escape_control(_shorten_digests(effect.text))}"
             details = effect.details if has_details else ()
             yield from (f"  {'':{_WIDTH}}    {escape_control(detail)}" for detail in details)
     yield _count(effects)
@@ -67,7 +67,7 @@ def markdown(title: str, effects: Sequence[Effect]) -> str:
 
 def section(version: str, effects: Sequence[Effect]) -> str:
     """Return the section of a release in CHANGES.md: an item for each effect, by topic."""
-    lines = [f"- **{effect.risk}** {effect.topic}: {_escape(effect.text)}" for effect in effects]
+    lines = [f"- **{effect.risk}** {effect.topic}: {_escape(_shorten_digests(effect.text))}" for effect in effects]
     return "\n".join([f"## {version}", "", *lines, ""])
 
 
@@ -76,12 +76,21 @@ def _table(effects: Sequence[Effect]) -> Iterator[str]:
     yield "| --- | --- | --- |"
     for effect in effects:
         risk = f"**{effect.risk}**" if effect.risk is Risk.HIGH else effect.risk
-        yield f"| {risk} | {effect.topic} | {_escape(effect.text)} |"
+        yield f"| {risk} | {effect.topic} | {_escape(_shorten_digests(effect.text))} |"
+
+
+_DIGEST = re.compile(r"\b(sha(?:256|512):[0-9a-f]{8})[0-9a-f]{24,}")
+
+
+def _shorten_digests(line: str) -> str:
+    """Shorten the digests of images, unless two different digests of the line would be equal then."""
+    digests = {match[0]: match[1] for match in _DIGEST.finditer(line)}
+    return line if len({*digests.values()}) < len(digests) else _DIGEST.sub("\\1…", line)
 
 
 def _details(effect: Effect) -> Iterator[str]:
     if effect.details:
-        yield f"- {_escape(effect.text)}"
+        yield f"- {_escape(_shorten_digests(effect.text))}"
         yield from (f"  - {_escape(detail)}" for detail in effect.details)
 
 

@@ -15,7 +15,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import chdir
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -23,7 +23,8 @@ from typing import Any
 import yaml
 
 from generator.checks.finding import Finding
-from generator.checks.run import check_rendered, check_text, check_together, compare
+from generator.checks.run import OURS, check_rendered, check_text, check_together, compare
+from generator.effects.findings import judge_with_effects
 from generator.manifests import read
 from generator.report.text import plain
 from generator.schemas.catalog import Catalog
@@ -31,6 +32,7 @@ from generator.schemas.embedded import Engine
 
 FOLDER = Path(__file__).parent
 _OLD = "old.yaml"
+_OF_PLAN = "change/queue-effect"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,7 @@ class Case:
         """Return the findings in a text, from the engine that reports the check."""
         file = self.files.get("bad" if text == self.bad else "good", self.file)
         if self.family == "change":
-            return find_changes(text, self.base, self.targets, file, self.today)
+            return find_changes(text, self.base, self.targets, file, self.today, is_whole=self.check == _OF_PLAN)
         engine = ENGINES.get(self.check) or ENGINES.get(self.family)
         if engine is None:
             return find(text, file, self.targets, self.today)
@@ -110,11 +112,14 @@ def find_changes(
     targets: Mapping[str, str] | None = None,
     file: str = "new.yaml",
     today: dt.date | None = None,
+    *,
+    is_whole: bool = False,
 ) -> list[Finding]:
-    """Return the findings of applying one tree over another."""
+    """Return the findings of applying one tree over another; if `is_whole`, also of effects that a plan shows."""
     texts = {_OLD: old, file: new}
     before, after = (list(read(text, name)) for name, text in texts.items())
-    return sorted(compare(before, after, targets or {}, texts.__getitem__, today=today))
+    judge = partial(judge_with_effects, suite=OURS) if is_whole else None
+    return sorted(compare(before, after, targets or {}, texts.__getitem__, judge, today))
 
 
 def _find_in_release(_: Case, text: str, file: Path) -> Iterable[Finding]:

@@ -75,7 +75,7 @@ def test_fields_without_a_topic_stay_visible(base: str) -> None:
         if not is_unread or is_judged or {effect.topic for effect in named} == {"other"}:
             continue
         compared += 1
-        field = last.text.partition(" changes in ")[2]
+        field = last.details[0]
         words = [" ".join([effect.text, *effect.details]) for effect in plan(manifest, both) if effect.topic == "other"]
         if not any(field in text for text in words):
             lost.append(f"{manifest.resource}: {field} beside {format_path(path)}")

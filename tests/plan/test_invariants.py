@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -52,6 +53,26 @@ def test_moved_files_have_no_effect() -> None:
     tree = objects(release, release.files)
     moved: list[Manifest] = [replace(manifest, file=f"moved/{manifest.file}") for manifest in tree]
     assert find_effects(Change(tree, moved, dict(release.targets))) == []
+
+
+_EQUAL = re.compile(r"(?<![\w`.])(?:at least |at most )?(`?[^\s`]+`?) instead of (?:at least |at most )?\1(?![\w.])")
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_no_effect_has_equal_values_before_and_after(case: Case) -> None:
+    lines = [line for effect in case.effects for line in (effect.text, *effect.details)]
+    assert [line for line in lines if _EQUAL.search(line)] == []
+
+
+@pytest.mark.parametrize("line", ["at least 4 instead of 4 nodes", "the value `a` instead of `a`"])
+def test_equal_values_are_visible_in_a_line(line: str) -> None:
+    assert _EQUAL.search(line)
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_no_sentence_has_the_path_of_a_field(case: Case) -> None:
+    texts = [effect.text for effect in case.effects if effect.topic != "refused"]
+    assert [text for text in texts if re.search(r"\b(?:spec|metadata|data|rules)[.\[]\w", text)] == []
 
 
 def test_every_topic_has_cases() -> None:

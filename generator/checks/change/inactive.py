@@ -1,4 +1,4 @@
-"""change/queue-inactive: an update after which a ClusterQueue admits no job, because an object that it needs is missing.
+"""change/queue-inactive: an update after which a ClusterQueue admits no job, because it lacks an object.
 
 Kueue keeps a deleted ResourceFlavor or AdmissionCheck with a finalizer while a ClusterQueue names it, and a deleted
 Topology while a ResourceFlavor names it (kueue v0.19.2 pkg/controller/core/resourceflavor_controller.go Reconcile,
@@ -14,6 +14,7 @@ from generator.checks.finding import listed
 from generator.checks.quota.queues import Queues
 from generator.checks.registry import WARNING, Breach, check
 from generator.objects.queue import ClusterQueue
+
 
 @check("change/queue-inactive", severity=WARNING, needs=ChangedQueues)
 def queue_inactive(change: ChangedQueues) -> Iterator[Breach]:
@@ -41,8 +42,8 @@ def queue_inactive(change: ChangedQueues) -> Iterator[Breach]:
         yield Breach(
             ("metadata", "name"),
             f"{kind} `{name}` is removed in the next release, but {noun} {listed(queues)} {verb} it",
-            f"Kueue keeps the {kind} while it is in use, and deletes it later. From then on, and on a new cluster, Kueue "
-            f"admits no job of the {noun}, and running jobs continue",
+            f"Kueue keeps the {kind} while it is in use, and deletes it later. From then on, and on a new cluster, "
+            f"Kueue admits no job of the {noun}, and running jobs continue",
             f"keep the {kind}, or change all objects that name it in the same release",
             change.before.of(kind)[name],
             value=name,

@@ -27,9 +27,9 @@ def reboots(change: Change) -> Iterator[Breach]:
     RDMA mode), MachineConfigs and their role, MachineConfigPools and their selectors, KubeletConfigs,
     ContainerRuntimeConfigs, PerformanceProfiles, and the driver in a NicClusterPolicy or NicNodePolicy (`ofedDriver`).
     The annotation `mpigen.dev/reboots` of such an object describes which nodes restart, and how many at a time. Without
-    the annotation, and if an object moves to other nodes, the check reads the node selector of the object. If an update changes several objects with the same effect, the check reports them in one finding. The
-    removal of a SriovNetworkPoolConfig restarts no node. If mpigen can read no object of the old tree, the finding is
-    an info.
+    the annotation, and if an object moves to other nodes, the check reads the node selector of the object. If an update
+    changes several objects with the same effect, the check reports them in one finding. The removal of a
+    SriovNetworkPoolConfig restarts no node. If mpigen can read no object of the old tree, the finding is an info.
 
     Source: sriov-network-operator v1.6.0 pkg/daemon/daemon.go Reconcile, handleDrain, rebootNode;
     machine-config-operator pkg/controller/render/render_controller.go getPoolsForMachineConfig
@@ -83,7 +83,8 @@ def find_node_fields(manifest: Manifest) -> list[Path]:
     if row is None:
         return []
     label: list[Path] = [("metadata", "labels", row.label)] if row.label else []
-    return label + ([("spec", field) for field in row.fields] or [("spec",)])
+    fields: list[Path] = [("spec", field) for field in row.fields]
+    return [*label, *(fields or [("spec",)])]
 
 
 def _events(change: Change) -> Iterator[tuple[str, Manifest, Path, Manifest | None]]:

@@ -51,8 +51,8 @@ class ChangedQueues:
     def between(cls, change: Change) -> Sequence[ChangedQueues]:
         """Return the queues before and after, as one item.
 
-        The result is empty if the update changes no ClusterQueue, Cohort, ResourceFlavor, Topology or AdmissionCheck, or
-        if mpigen cannot read the queues of a tree.
+        The result is empty if the update changes no ClusterQueue, Cohort, ResourceFlavor, Topology or AdmissionCheck,
+        or if mpigen cannot read the queues of a tree.
         """
         return change.view(cls._read)
 

@@ -15,7 +15,7 @@ from generator.checks.objects import Change, ChangedObject
 from generator.checks.registry import WARNING, Breach, check
 from generator.documents.load import Path
 from generator.facts.names import STEP, SUPPORT
-from generator.objects.fields import indexed_mappings, mapping, string
+from generator.objects.fields import indexed_mappings, mapping
 from generator.objects.pods import JOB_SET
 
 _Steps = tuple[str, ...]
