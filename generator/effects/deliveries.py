@@ -156,7 +156,7 @@ class _Comparison:
                     continue
                 yield from self._gone(deliveries[0], old, cause)
             elif new is None:
-                yield _elsewhere(deliveries[0], self.after.deliveries[key][0], old, cause)
+                yield _describe_other_folder(deliveries[0], self.after.deliveries[key][0], old, cause)
             else:
                 yield from self._compare(self.after.deliveries[key][0], old, new, cause)
         for key, deliveries in self.after.deliveries.items():
@@ -236,7 +236,9 @@ class _Comparison:
             yield Statement(noun, deliveries[0].name, "applies", rest, Risk.MEDIUM, details, (cause,))
 
 
-def _elsewhere(old: Delivery, new: Delivery, objects: Mapping[_Identity, Manifest], cause: Manifest) -> Statement:
+def _describe_other_folder(
+    old: Delivery, new: Delivery, objects: Mapping[_Identity, Manifest], cause: Manifest
+) -> Statement:
     """Return the statement about a delivery of a folder that the release does not have."""
     noun = "Kustomization" if old.is_flux else "Application"
     lost = list(objects.values())

@@ -108,7 +108,7 @@ def _is_other_cluster(old: Collection[_Entry], new: Collection[_Entry]) -> bool:
 
 
 def _covers(pattern: _Entry, entry: _Entry) -> bool:
-    """Return True if an entry is another one, or if its patterns match all that the other one matches."""
+    """Return True if two entries are equal, or if the patterns of the first one match the second one."""
     return pattern == entry or all(map(_matches, pattern, entry))
 
 

@@ -1,4 +1,4 @@
-"""Words for the fields of objects: words.yaml has those of fields that no topic reads."""
+"""Words for the fields of objects: words.yaml lists fields that no topic reads."""
 
 from __future__ import annotations
 

@@ -201,3 +201,15 @@ def test_unreadable_files_of_the_old_tree_are_findings(file: Path, tmp_path: Pat
     change(file, RAISED)
     ran = mpigen("synth", file)
     assert (ran.returncode, "output/demo/cluster/runtimes/openmpi.yaml:1:5: " in ran.stderr) == (2, True)
+
+
+def test_queues_change_equally_in_a_plan_and_since_a_folder(file: Path, tmp_path: Path, mpigen: Run) -> None:
+    shutil.copytree(tmp_path / "output", tmp_path / "before")
+    queue = tmp_path / "output/demo/tenants/team-a/queue.yaml"
+    text = queue.read_text()
+    assert "queueingStrategy: BestEffortFIFO" in text
+    queue.write_text(text.replace("queueingStrategy: BestEffortFIFO", "queueingStrategy: StrictFIFO"))
+    sentence = "ClusterQueue `team-a` sets `queueingStrategy` to `StrictFIFO` instead of `BestEffortFIFO`"
+    assert sentence in mpigen("plan", "output/demo", "--against", "before/demo").stdout
+    ran = mpigen("validate", "output", "--since", "before")
+    assert f"change/queue-effect: ClusterQueue team-a: {sentence}" in " ".join(ran.stdout.split())

@@ -232,3 +232,22 @@ def test_other_changes_are_rendered_and_committed_before_a_promotion(repository:
     assert "run `mpigen synth platform.yaml`, and commit the result before you promote" in ran.stderr
     assert file.read_text() == text
     assert git(repository, "status", "--short") == " M platform.yaml\n"
+
+
+ORPHANED = "sim: the platform file does not write this release, but its folder stays, and Argo CD keeps applying it"
+
+
+def test_a_release_from_before_the_environments_is_reported(tmp_path: Path, mpigen: Run) -> None:
+    file = tmp_path / "platform.yaml"
+    file.write_text(PLATFORM[: PLATFORM.index("environments:")])
+    assert mpigen("synth", "platform.yaml").returncode == 0
+    file.write_text(PLATFORM)
+    assert ORPHANED in mpigen("synth", "platform.yaml").stdout
+    planned = mpigen("plan", "platform.yaml", "--environment", "stage")
+    assert "high    the release `sim` stays in `output/sim`, but `platform.yaml` does not write it" in planned.stdout
+    assert planned.returncode == 1
+    file.write_text(PLATFORM.replace("stage: {}", "stage: {platform: sim}"))
+    ran = mpigen("synth", "platform.yaml")
+    assert ORPHANED not in ran.stdout
+    assert "sim-stage: the platform file does not write this release" in ran.stdout
+    assert "does not write it" not in mpigen("plan", "platform.yaml", "--environment", "stage").stdout

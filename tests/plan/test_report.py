@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import jsonschema
 import pytest
 
 from generator.effects import quota
 from generator.effects.effect import Effect, Risk
+from generator.effects.largest import format_sizes
 from generator.effects.subjects import Statement, conjugate, merge, name_subjects, plural
 from generator.report import plan as report
+from generator.simulate.kueue.job_limits import Largest, Limit
 from tests.plan import CASES, GOLDEN, golden
 
 
@@ -109,3 +112,33 @@ def test_left_out_jobs_of_other_queues_have_a_detail(
     (effect,) = [effect for effect in case.effects if effect.topic == "quota"]
     assert not any("largest job on" in detail for detail in effect.details)
     assert effect.details[-1] == "to compare these jobs, run `mpigen queues` on both releases"
+
+
+FIRST, SECOND = ("sha256:" + digit * 64 for digit in "ab")
+
+
+@pytest.mark.parametrize(
+    ("text", "short"),
+    [
+        (f"from `a@{FIRST}` to `a@{SECOND}`", "from `a@sha256:aaaaaaaa…` to `a@sha256:bbbbbbbb…`"),
+        (f"from `a@{FIRST}` to `a@{FIRST[:-1]}b`", f"from `a@{FIRST}` to `a@{FIRST[:-1]}b`"),
+    ],
+)
+def test_reports_shorten_digests_that_stay_different(text: str, short: str) -> None:
+    effect = Effect("runtimes", Risk.HIGH, "runtime a", text)
+    assert short in "\n".join(report.text("prod", [effect]))
+    assert short in report.markdown("prod", [effect]).replace("\\", "")
+    assert report.facts("prod", "1.0.0", "", [effect])["effects"][0]["text"] == text
+
+
+@pytest.mark.parametrize(
+    ("reclaimable", "unknown", "words"),
+    [
+        (4, "", ""),
+        (None, "at least 4 nodes: other queues can change", ""),
+        (None, "at least 3 nodes: other queues can change", "at least 3 instead of 4 nodes at any time"),
+    ],
+)
+def test_a_size_with_an_equal_lower_bound_is_no_change(reclaimable: int | None, unknown: str, words: str) -> None:
+    old = Largest("q", "ns", "openmpi", "ClusterTrainingRuntime", 4, 4, 9, Limit.QUOTA, "")
+    assert format_sizes(old, replace(old, reclaimable=reclaimable, unknown=unknown)) == words
