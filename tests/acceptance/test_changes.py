@@ -203,7 +203,8 @@ def test_unreadable_files_of_the_old_tree_are_findings(file: Path, tmp_path: Pat
     assert (ran.returncode, "output/demo/cluster/runtimes/openmpi.yaml:1:5: " in ran.stderr) == (2, True)
 
 
-def test_queues_change_equally_in_a_plan_and_since_a_folder(file: Path, tmp_path: Path, mpigen: Run) -> None:
+@pytest.mark.usefixtures("file")
+def test_queues_change_equally_in_a_plan_and_since_a_folder(tmp_path: Path, mpigen: Run) -> None:
     shutil.copytree(tmp_path / "output", tmp_path / "before")
     queue = tmp_path / "output/demo/tenants/team-a/queue.yaml"
     text = queue.read_text()
