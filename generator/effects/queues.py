@@ -18,7 +18,7 @@ from generator.documents.messages import format_path
 from generator.effects.effect import Effect, Risk
 from generator.effects.subjects import Statement, Teams, merge
 from generator.effects.trees import QueueTrees
-from generator.effects.values import differences, format_change, format_field
+from generator.effects.values import differences, format_change, name_path
 from generator.errors import DocumentError
 from generator.facts.names import METADATA_NAME
 from generator.facts.queue_settings import QUEUE_SETTINGS, QueueSetting
@@ -174,7 +174,7 @@ def _compare_flavors(_: Change, item: ChangedObject) -> Iterator[Statement]:
         risk = Risk.MEDIUM if breaches else Risk.LOW
         field = str(breach.path[-1])
         was, now = (mapping(manifest.body, "spec").get(field) for manifest in (item.old, item.new))
-        changes = [f"{format_field((field, *path))} {format_change(*pair)}" for path, *pair in differences(was, now, 1)]
+        changes = [f"{name_path((field, *path))} {format_change(*pair)}" for path, *pair in differences(was, now, 1)]
         rest = " and ".join(changes)
         yield Statement("flavor", item.new.name, "changes", rest, risk, (breach.why,), (item.new,), was, now)
 
@@ -183,7 +183,7 @@ def _compare_admission_checks(_: Change, item: ChangedObject) -> Iterator[Statem
     before, after = (mapping(manifest.body, "spec") for manifest in (item.old, item.new))
     for path, was, now in differences(before, after, _DEPTH):
         if path != ("controllerName",):  # immutable
-            rest = f"{format_field(path)} {format_change(was, now)}"
+            rest = f"{name_path(path)} {format_change(was, now)}"
             yield Statement("AdmissionCheck", item.new.name, "changes", rest, Risk.MEDIUM, (), (item.new,), was, now)
 
 
@@ -286,7 +286,7 @@ def _compare_configurations(item: ChangedObject) -> Iterator[Statement]:
                 "enables fair sharing" if was is None else "disables fair sharing, so weights have no effect"
             )
         else:
-            clauses.append(f"changes {format_field(path)} {format_change(was, now)}")
+            clauses.append(f"changes {name_path(path)} {format_change(was, now)}")
     if clauses:
         verb, _, rest = ", ".join(clauses).partition(" ")
         old, new = ({format_path(path): pair[side] for path, *pair in values} for side in (0, 1))

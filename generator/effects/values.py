@@ -7,7 +7,7 @@ from typing import Any
 
 from generator.checks.change.immutable import written
 from generator.documents.load import Path
-from generator.documents.messages import format_path
+from generator.documents.messages import escape_control, format_path
 
 _LISTED = 3  # items of a list in a sentence
 
@@ -27,6 +27,11 @@ def differences(old: Any, new: Any, depth: int, path: Path = ()) -> Iterator[tup
 def format_field(path: Path) -> str:
     """Return the path of a field for a sentence, in backticks."""
     return f"`{format_path(path)}`"
+
+
+def name_path(path: Path) -> str:
+    """Return a field below a well-known one in words: `qps` of `clientConnection`."""
+    return " of ".join(f"`{escape_control(str(step))}`" for step in reversed(path))
 
 
 def format_change(old: object, new: object) -> str:

@@ -25,7 +25,12 @@ def test_a_table_matches_its_schema(name: str) -> None:
     [
         ("AppProject", "spec.description", "its description", "low"),
         ("PriorityClass", "description", "its description", "low"),
-        ("CustomResourceDefinition", "spec.versions[0].schema.properties.a.description", "descriptions of fields", "low"),
+        (
+            "CustomResourceDefinition",
+            "spec.versions[0].schema.properties.a.description",
+            "descriptions of fields",
+            "low",
+        ),
         ("ConfigMap", 'metadata.annotations["example.com/a"]', "the annotation `example.com/a`", ""),
         ("ConfigMap", 'data["a.yaml"]', "the text of `a.yaml`", ""),
         ("Widget", "spec.size", "the field `size`", ""),
