@@ -301,8 +301,8 @@ class OwnAdmission:
                     denial = self._find_denial_of_all(policy, request, self._users(policy, manifest))
                     if denial:
                         user, decision = denial
-                        asked = replace(request, user_info=user)
-                        place = self._find_image(policy, asked) or find_place(policy, decision, asked, self.cluster)
+                        by_user = replace(request, user_info=user)
+                        place = self._find_image(policy, by_user) or find_place(policy, decision, by_user, self.cluster)
                         yield decision, place or _NAME
 
     def _find_denial_of_all(

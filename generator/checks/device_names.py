@@ -1,4 +1,4 @@
-"""object/misspelt-device: an extended resource whose name is a misspelling of another one."""
+"""object/misspelt-device: an extended resource whose name looks like a misspelling."""
 
 from __future__ import annotations
 

@@ -22,8 +22,9 @@ from typing import Any
 
 import yaml
 
+from generator.checks.alone import OURS
 from generator.checks.finding import Finding
-from generator.checks.run import OURS, check_rendered, check_text, check_together, compare
+from generator.checks.run import check_rendered, check_text, check_together, compare
 from generator.effects.findings import judge_with_effects
 from generator.manifests import read
 from generator.report.text import plain

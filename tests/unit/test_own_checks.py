@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from generator.adoption.adoption import Adoption, Run
 from generator.adoption.settings import Settings, load_settings, load_suite
 from generator.checks.finding import Finding
 from generator.checks.registry import Suite, checks
-from generator.checks.run import check_rendered, check_text, check_together, compare
+from generator.checks.run import check_rendered, check_text, check_together, compare, judge_update
 from generator.checks.validation import Part, check_files
 from generator.errors import ConfigError
 from generator.manifests import Manifest, read, write
@@ -105,7 +106,9 @@ def job(job):
     yield Breach(("kind",), "a job", "w", "f")
 '''
     suite = Suite(load(tmp_path, HEAD + text).own)
-    found = compare(list(read(CONFIG_MAP, "old.yaml")), [], {}, lambda _: CONFIG_MAP, suite)
+    found = compare(
+        list(read(CONFIG_MAP, "old.yaml")), [], {}, lambda _: CONFIG_MAP, partial(judge_update, suite=suite)
+    )
     assert [finding.check for finding in found] == ["acme/removed"]
     train_job = "apiVersion: trainer.kubeflow.org/v1alpha1\nkind: TrainJob\nmetadata: {name: a}\n"
     assert "acme/job" in {finding.check for finding in judge(train_job, suite)}

@@ -16,7 +16,9 @@ def rule(name: str, action: str = "deny") -> list[Manifest]:
     return [manifest for manifest in pack if manifest.file == f"cluster/admission/{name}.yaml"]
 
 
-@pytest.mark.parametrize(("name", "operations"), [("owner", ["CREATE", "UPDATE"]), ("own-jobs", ["CREATE", "UPDATE", "DELETE"])])
+@pytest.mark.parametrize(
+    ("name", "operations"), [("owner", ["CREATE", "UPDATE"]), ("own-jobs", ["CREATE", "UPDATE", "DELETE"])]
+)
 def test_owner_policies_apply_to_creation_update_and_deletion_of_jobs(name: str, operations: list[str]) -> None:
     policy, binding = rule(name)
     (looked_at,) = policy.body["spec"]["matchConstraints"]["resourceRules"]

@@ -46,8 +46,8 @@ def _find_mistakes(text: str) -> Iterator[tuple[str, str]]:
     if not isinstance(body, dict):
         yield f"the configuration is {format_value(body)}, not an object", f"write a {CONFIGURATION} of Kueue"
     elif body.get("kind") != CONFIGURATION or body.get("apiVersion") not in known:
-        shown = f"`kind` {format_value(body.get('kind'))} of `apiVersion` {format_value(body.get('apiVersion'))}"
-        yield f"the configuration has {shown}", f"write `kind: {CONFIGURATION}` and `apiVersion: {GROUP}/v1beta2`"
+        header = f"`kind` {format_value(body.get('kind'))} of `apiVersion` {format_value(body.get('apiVersion'))}"
+        yield f"the configuration has {header}", f"write `kind: {CONFIGURATION}` and `apiVersion: {GROUP}/v1beta2`"
     else:
         for violation in find_violations(known[body["apiVersion"]], body):
             place = f"`{format_path(violation.path)}`: " if violation.path else ""

@@ -215,7 +215,7 @@ def _is_for_others(row: _Row, queues: Queues) -> bool:
 
 
 def _is_of_another_pool(row: _Row, queues: Queues, everywhere: AbstractSet[FlavorResource]) -> bool:
-    """Return True if a queue has quota, but only on other nodes or for other devices than those of a runtime."""
+    """Return True if a queue has quota, but none on the nodes or for the devices of a runtime."""
     job = queues.job(row.runtime, row.namespace)
     if job is None or row.queue.name not in queues.nodes:
         return False
@@ -225,8 +225,8 @@ def _is_of_another_pool(row: _Row, queues: Queues, everywhere: AbstractSet[Flavo
         {key for key in everywhere if key.flavor in job.common},
         {key for key in everywhere if key.resource in devices},
     )
-    is_elsewhere = bool(job.common) and job.common.isdisjoint(key.flavor for key in own)
-    return (bool(own) and is_elsewhere) or any(keys and own.isdisjoint(keys) for keys in offers)
+    is_on_other_nodes = bool(job.common) and job.common.isdisjoint(key.flavor for key in own)
+    return (bool(own) and is_on_other_nodes) or any(keys and own.isdisjoint(keys) for keys in offers)
 
 
 def _reported(graph: Graph, rule: str) -> Iterator[Reference]:
