@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -58,12 +58,19 @@ class Catalog:
     def bundled(cls, targets: Mapping[str, str] | None = None) -> Self:
         """Return the catalog of the schemas that come with mpigen, in the package or in a source checkout.
 
+        Equal targets give the same catalog, which reads its index once.
+
         Raises:
             EngineError: the schemas are missing.
         """
+        return cls._bundled(frozenset((targets or {}).items()))
+
+    @classmethod
+    @cache
+    def _bundled(cls, targets: frozenset[tuple[str, str]]) -> Self:
         for folder in (_PACKAGE / "data", _PACKAGE.parent.parent / "schemas"):
             if (folder / FILE).is_file():
-                return cls(folder, targets)
+                return cls(folder, dict(targets))
         raise EngineError((Problem("the bundled schemas are missing", "run `mpigen schemas compile`"),))
 
     def with_local(self, local: LocalSchemas | None) -> Self:

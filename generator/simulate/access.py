@@ -93,11 +93,14 @@ def defined_kinds(definition: Manifest) -> Iterator[Kind]:
             )
 
 
-def catalog_kinds(catalog: Catalog) -> Iterator[Kind]:
-    """Yield the kinds with a schema in the target versions of a catalog, once for each of their API versions."""
+@cache
+def catalog_kinds(catalog: Catalog) -> tuple[Kind, ...]:
+    """Return the kinds with a schema in the target versions of a catalog, once for each of their API versions."""
+    kinds = []
     for entry in catalog.entries.values():
         group, _, version = entry.api_version.rpartition("/")
-        yield Kind(group, version, entry.kind, entry.plural, entry.scope == "Namespaced")
+        kinds.append(Kind(group, version, entry.kind, entry.plural, entry.scope == "Namespaced"))
+    return tuple(kinds)
 
 
 _REQUESTS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
