@@ -68,13 +68,21 @@ def test_team_roles_cannot_read_secrets_enter_pods_or_change_limits() -> None:
         if resource.startswith("pods/") and resource not in ("pods/log", "pods/status")
     }
     written = {resource for _, resource, verb in admin if verb not in access.READ}
-    assert written == {"trainjobs", "persistentvolumeclaims", "rolebindings", "clusterroles"}
+    assert written == {
+        "trainjobs", "configmaps", "persistentvolumeclaims", "workloads", "rolebindings", "clusterroles",
+    }  # fmt: skip
 
 
-def test_submitters_can_only_create_and_delete_jobs() -> None:
+def test_submitters_can_only_write_jobs_and_config_maps_and_hold_jobs() -> None:
     assert granted("mpigen-submit") - granted("mpigen-view") == {
+        ("", "configmaps", "create"),
+        ("", "configmaps", "delete"),
+        ("", "configmaps", "get"),
+        ("", "configmaps", "patch"),
+        ("kueue.x-k8s.io", "workloads", "patch"),
         ("trainer.kubeflow.org", "trainjobs", "create"),
         ("trainer.kubeflow.org", "trainjobs", "delete"),
+        ("trainer.kubeflow.org", "trainjobs", "patch"),
     }
 
 
