@@ -97,12 +97,15 @@ def missing_namespace(everything: AllKinds) -> Iterator[Breach]:
     objects = everything.objects
     namespaces = objects.of("", "Namespace")
     created = {namespace.name for namespace in namespaces}
-    folders = {PurePath(namespace.file).parent for namespace in namespaces if objects.is_complete}
+    folders = {PurePath(namespace.file).parent for namespace in namespaces if objects.is_complete} - {PurePath()}
     reported = {"", *created, *_INSTALLED}
     misspelt: dict[str, list[str]] = {}
+    catalog = Catalog.bundled(objects.targets)
     for manifest in objects.manifests if created else ():
         name = manifest.namespace
-        if name in reported or any(fnmatchcase(name, pattern) for pattern in _GIVEN):
+        if name in reported or catalog.scope(manifest.api_version, manifest.kind) == "Cluster":
+            continue
+        if any(fnmatchcase(name, pattern) for pattern in _GIVEN):
             continue
         if name not in misspelt:
             misspelt[name] = [one for one in sorted({*created, *_INSTALLED}) if is_typo(name, one)]
