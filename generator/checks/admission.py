@@ -301,8 +301,8 @@ class OwnAdmission:
                     denial = self._find_denial_of_all(policy, request, self._users(policy, manifest))
                     if denial:
                         user, decision = denial
-                        by_user = replace(request, user_info=user)
-                        place = self._find_image(policy, by_user) or find_place(policy, decision, by_user, self.cluster)
+                        of_user = replace(request, user_info=user)
+                        place = self._find_image(policy, of_user) or find_place(policy, decision, of_user, self.cluster)
                         yield decision, place or _NAME
 
     def _find_denial_of_all(

@@ -48,7 +48,7 @@ _NEAR = 3
 
 
 def without_consequences(findings: Iterable[Finding]) -> list[Finding]:
-    """Return the findings, except the effects of an error among them.
+    """Return the findings without the effects of an error among them.
 
     Args:
         findings: the findings of one run.
@@ -123,7 +123,7 @@ _STEP = re.compile(r"[.\[]")
 
 
 def _is_below(path: str, above: str) -> bool:
-    """Return True if a JSON path is equal to a path, or below it."""
+    """Return True if a JSON path equals `above`, or is below it."""
     return path.startswith(above) and (len(path) == len(above) or path[len(above)] in ".[")
 
 

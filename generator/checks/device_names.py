@@ -1,4 +1,4 @@
-"""object/misspelt-device: an extended resource whose name looks like a misspelling."""
+"""object/misspelt-device: an extended resource with a misspelt name."""
 
 from __future__ import annotations
 

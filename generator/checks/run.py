@@ -132,17 +132,21 @@ def check_rendered(
     """
     engine = Engine(catalog)
     numbered = list(number_documents(manifests))
-    alone = [located for manifest in numbered for located in judge_alone(manifest, engine, suite)]
+    alone: list[Located] = []
+    corrected: list[Manifest] = []
+    marked = {file for file, text in texts.items() if MARK.decode() in text}
+    for manifest in numbered:
+        mistakes, read_by_others = _judge_filled(manifest, engine, suite, {} if manifest.file in marked else None)
+        alone += mistakes
+        corrected.append(read_by_others)
     in_release = (complete(breach) for breach in release_breaches(numbered, catalog))
-    broken = {(manifest.file, manifest.index) for manifest, _ in alone}
-    corrected = [correct(item, engine) if (item.file, item.index) in broken else item for item in numbered]
     with_lock = [*corrected, lock] if lock else corrected
     tree = Tree(corrected, texts.keys())
     together = judge_together(with_lock, catalog.targets, today, files=texts.keys(), suite=suite, tree=tree)
     return Checked(
         files=len(texts),
         kinds=Counter(manifest.kind for manifest in numbered),
-        findings=_place_by_file((*alone, *in_release, *together), texts.__getitem__),
+        findings=_place_by_file((*alone, *in_release, *filter(_is_certain, together)), texts.__getitem__),
         waiving=[manifest for manifest in numbered if waivers_of(manifest)],
     )
 
@@ -177,16 +181,32 @@ def check_text(
             kinds[manifest.kind] += 1
             if waivers_of(manifest):
                 waiving.append(manifest)
-            filled, unknown = fill(manifest, engine, values or {}) if MARK in text else (manifest, [])
-            mistakes = list(judge_alone(filled, engine, suite))
-            if unknown:
-                mistakes = [item for item in mistakes if not depends_on(item[1], unknown)]
-                breaches.append(complete(note(manifest, unknown), manifest))
+            mistakes, read_by_others = _judge_filled(manifest, engine, suite, (values or {}) if MARK in text else None)
             breaches += mistakes
-            related.append(correct(filled, engine) if mistakes else filled)
+            related.append(read_by_others)
     except DocumentError as error:
         findings += unreadable(*error.problems).findings
     return Checked(1, kinds, [*findings, *place_findings(breaches, text)], related, waiving)
+
+
+def _judge_filled(
+    manifest: Manifest, engine: Engine, suite: Suite, values: Mapping[str, str] | None
+) -> tuple[list[Located], Manifest]:
+    """Return the breaches of the rules that read a single object, and the object as the other rules read it.
+
+    Args:
+        manifest: the object.
+        engine: the schemas of the target versions.
+        suite: the checks of the run.
+        values: variable → its value in place of `${VARIABLE}`; None if the file has no placeholder.
+    """
+    filled, unknown = (manifest, []) if values is None else fill(manifest, engine, values)
+    mistakes = list(judge_alone(filled, engine, suite))
+    corrected = correct(filled, engine) if mistakes else filled
+    if unknown:
+        mistakes = [item for item in mistakes if not depends_on(item[1], unknown)]
+        mistakes.append(complete(note(manifest, unknown), manifest))
+    return mistakes, corrected
 
 
 def is_read_together(manifest: Manifest) -> bool:
@@ -221,7 +241,7 @@ def check_together(  # noqa: PLR0913 - one argument for each fact about the file
     """
     findings = []
     located = judge_together(manifests, targets, today, files=files, suite=suite, tree=tree)
-    everything = (item for item in located if not names_placeholder(item[1].message))
+    everything = filter(_is_certain, located)
     for file, breaches in _by_file(everything).items():
         text = text_of(file)
         bodies = {}
@@ -233,6 +253,11 @@ def check_together(  # noqa: PLR0913 - one argument for each fact about the file
             problem = Problem("the file changed during the check", "run the check again", file)
             findings += unreadable(problem).findings
     return findings
+
+
+def _is_certain(located: Located) -> bool:
+    """Return False for a breach that depends on the value of a placeholder."""
+    return not names_placeholder(located[1].message)
 
 
 def judge_together(  # noqa: PLR0913 - one argument for each fact about the files

@@ -100,13 +100,13 @@ def _named_paths(message: str, body: Mapping[str, Any]) -> Iterator[Path]:
 
 def _find_named(message: str, leaves: Mapping[Path, Any]) -> Path:
     """Return the field whose key, such as a label, or whose value a message contains; the longest text wins."""
-    places: dict[str, list[Path]] = {}
+    by_text: dict[str, list[Path]] = {}
     for path, value in leaves.items():
         key = path[-1] if isinstance(path[-1], str) and "/" in path[-1] else ""
         for text in (key, value):
             if isinstance(text, str) and len(text) >= _SHORTEST and _contains(message, text):
-                places.setdefault(text, []).append(path)
-    return _common(places[max(places, key=len)]) if places else ()
+                by_text.setdefault(text, []).append(path)
+    return _common(by_text[max(by_text, key=len)]) if by_text else ()
 
 
 def _common(paths: list[Path]) -> Path:
