@@ -259,8 +259,10 @@ def _is_explained(violation: Violation, others: Iterable[Violation]) -> bool:
             and similar(str(other.path[-1]), other.candidates) == violation.expected
             for other in others
         )
-    return violation.keyword == "type" and any(
-        other.path == violation.path and other.keyword in ("const", "enum") for other in others
+    return (
+        violation.keyword == "type"
+        and violation.value is not None
+        and any(other.path == violation.path and other.keyword in ("const", "enum") for other in others)
     )
 
 

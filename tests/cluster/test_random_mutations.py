@@ -26,7 +26,9 @@ from tests.cluster.test_kueue_configuration import said
 from tests.cluster.training import Training, trainings
 from tests.random_mutations import CLASSES, TREES, Mutation, judge, random_mutation
 
-_MUTATIONS = 200
+_SEEDS = range(5000, 5200)
+_SOUND = _SEEDS.stop
+"""The number of the jobs on the release without a change."""
 _EXPLAINED = Path(__file__).with_name("random_mutations.yaml")
 _JUDGED = {
     *("ClusterQueue", "Cohort", "LocalQueue", "ResourceFlavor", "Topology", "WorkloadPriorityClass", "PriorityClass"),
@@ -44,12 +46,12 @@ _PATIENCE = 15
 
 @cache
 def mutations() -> Sequence[Mutation]:
-    return [random_mutation(seed) for seed in range(_MUTATIONS)]
+    return [random_mutation(seed) for seed in _SEEDS]
 
 
 @cache
 def findings_of(seed: int) -> Sequence[Finding]:
-    return judge(mutations()[seed])
+    return judge(random_mutation(seed))
 
 
 def explained() -> Mapping[str, str]:
@@ -199,12 +201,14 @@ def answers(
     """Return seed → the rejection or the failures; empty if the control plane accepts the object and all jobs run."""
     if cluster.versions.name != "default":
         pytest.skip("mpigen judges releases for the default versions")
+    for seed in _SEEDS:
+        findings_of(seed)  # an error of mpigen ends the test before it takes half an hour
     answers: dict[int, str] = {}
     for name in TREES:
         live = _Live(cluster, name, on_the_cluster, tmp_path_factory.mktemp(name))
         live.deploy()
-        assert [*live.failures(_MUTATIONS)] == []
-        live._forget(_MUTATIONS)
+        assert [*live.failures(_SOUND)] == []
+        live._forget(_SOUND)
         answers |= {each.seed: live.answer(each) for each in mutations() if each.tree == name}
     trees.remove_all(cluster.admin, on_the_cluster)
     return answers
@@ -218,7 +222,7 @@ def test_no_random_mutation_gets_a_wrong_answer(answers: Mapping[int, str]) -> N
     lines = [_describe(mutation, answers[mutation.seed], verdict) for mutation, verdict in rows.items()]
     if any(verdict.startswith("FALSE") for verdict in rows.values()):
         pytest.fail("\n".join(sorted(lines, key=lambda line: not line.startswith("FALSE"))), pytrace=False)
-    assert sum(map(bool, answers.values())) > _MUTATIONS / 3
+    assert sum(map(bool, answers.values())) > len(_SEEDS) / 3
 
 
 def _verdict(answer: str, findings: Sequence[Finding]) -> str:

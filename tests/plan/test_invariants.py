@@ -55,7 +55,11 @@ def test_moved_files_have_no_effect() -> None:
     assert find_effects(Change(tree, moved, dict(release.targets))) == []
 
 
-_EQUAL = re.compile(r"(?<![\w`.])(?:at least |at most )?(`?[^\s`]+`?) instead of (?:at least |at most )?\1(?![\w.])")
+_EQUAL = re.compile(
+    r"(?<![\w`.])(?<!and )(?<!, )(?:at least |at most )?(`?[^\s`]+`?) instead of (?:at least |at most )?\1(?![\w.])"
+)
+    r"(?<![\w`.])(?<!and )(?<!, )(?:at least |at most )?(`?[^\s`]+`?) instead of (?:at least |at most )?\1(?![\w.])"
+)
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)

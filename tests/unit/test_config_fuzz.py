@@ -102,7 +102,8 @@ def outcome(content: bytes) -> Platform | ConfigError:
 
 def assert_well_told(error: ConfigError, content: bytes) -> None:
     """Assert that every problem has a location in the file and a one-line message without pydantic terms."""
-    lines = content.decode(errors="replace").count("\n") + 1
+    text = content.decode(errors="replace")
+    lines = text.count("\n") + text.count("\r") + 1
     assert error.problems
     for problem in error.problems:
         assert 1 <= problem.line <= lines

@@ -68,8 +68,9 @@ def no_job(objects: Objects) -> Iterator[Breach]:
     other queues have quota for its devices. Without the annotation, it reports a runtime if no queue in the files
     admits a job on it, and ignores queues without quota for the devices of the runtime.
 
-    The finding is a warning outside of a complete release of mpigen, because other files can have further objects. The
-    check leaves out queues with a `stopPolicy`, and jobs whose cause another check of this family reports.
+    The finding is a warning outside of a complete release of mpigen, because other files can have further objects. It
+    is also a warning if the quota is too small, because a team can get its quota later. The check leaves out queues
+    with a `stopPolicy`, and jobs whose cause another check of this family reports.
 
     Source: kueue v0.19.2 pkg/scheduler/flavorassigner/flavorassigner.go assignFlavors, checkFlavorForPodSets;
     pkg/cache/scheduler/clusterqueue.go inactiveReason
@@ -108,7 +109,7 @@ def _explain(rows: Sequence[tuple[_Row, Largest]], queues: Queues, objects: Obje
         _WHY,
         fix,
         manifest,
-        ERROR if objects.is_complete else WARNING,
+        ERROR if objects.is_complete and largest.limit is not Limit.QUOTA else WARNING,
         at_key=True,
     )
 
@@ -226,7 +227,7 @@ def _is_of_another_pool(row: _Row, queues: Queues, everywhere: AbstractSet[Flavo
         {key for key in everywhere if key.resource in devices},
     )
     is_on_other_nodes = bool(job.common) and job.common.isdisjoint(key.flavor for key in own)
-    return (bool(own) and is_on_other_nodes) or any(keys and own.isdisjoint(keys) for keys in offers)
+    return (bool(everywhere) and is_on_other_nodes) or any(keys and own.isdisjoint(keys) for keys in offers)
 
 
 def _reported(graph: Graph, rule: str) -> Iterator[Reference]:
