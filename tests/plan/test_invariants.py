@@ -58,8 +58,6 @@ def test_moved_files_have_no_effect() -> None:
 _EQUAL = re.compile(
     r"(?<![\w`.])(?<!and )(?<!, )(?:at least |at most )?(`?[^\s`]+`?) instead of (?:at least |at most )?\1(?![\w.])"
 )
-    r"(?<![\w`.])(?<!and )(?<!, )(?:at least |at most )?(`?[^\s`]+`?) instead of (?:at least |at most )?\1(?![\w.])"
-)
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
