@@ -33,6 +33,7 @@ class Manifest:
         inside: for an item of a `List` object, its path in the document, such as `("items", 2)`; else empty.
         instead: a description of a document that is not an object, such as `a list` or its value; else empty.
         written: the body as the file has it, if `body` is a corrected copy; else None.
+        is_partial: True if `body` lacks fields whose values no file has, so that only the schema judges the rest.
     """
 
     body: Body
@@ -41,6 +42,7 @@ class Manifest:
     inside: Path = ()
     instead: str = ""
     written: Body | None = field(default=None, compare=False)
+    is_partial: bool = field(default=False, compare=False)
 
     @cached_property
     def api_version(self) -> str:

@@ -884,7 +884,7 @@ def check_jobs(texts: Mapping[str, bytes], destination: Destination, suite: Suit
         if isinstance(runtime, manifests.Manifest) and submission.is_of_known_namespace:
             complete = destination.is_complete
             breaches += judge_runtime(job, runtime, located, engine.targets, is_complete=complete)
-    breaches = [item for item in breaches if not names_placeholder(item[1].message)]
+    breaches = [item for item in breaches if not (item[0].is_partial or names_placeholder(item[1].message))]
     findings = [
         finding
         for file, text in texts.items()

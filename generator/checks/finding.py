@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Any
 
 from generator.documents.load import Path
 from generator.documents.locate import Place, locate_everywhere
 from generator.documents.messages import format_path
+from generator.documents.written import explain_null, find_number, find_swallowed, keep_form
 from generator.facts.names import WAIVERS
 from generator.manifests import Manifest
 
@@ -133,7 +135,27 @@ def place_findings(breaches: Sequence[Located], text: str | bytes) -> list[Findi
         return []
     where = [(manifest.index, (*manifest.inside, *breach.path)) for manifest, breach in breaches]
     places = locate_everywhere(text, where)
-    return [_finding(*located, places[key]) for located, key in zip(breaches, where, strict=True)]
+    lines = (text.decode(errors="replace") if isinstance(text, bytes) else text).splitlines()
+    return [
+        _finding(manifest, _as_written(manifest, breach, places[key], lines), places[key])
+        for (manifest, breach), key in zip(breaches, where, strict=True)
+    ]
+
+
+def _as_written(manifest: Manifest, breach: Breach, place: Place, lines: Sequence[str]) -> Breach:
+    """Return a breach whose message has the value as the file has it."""
+    value: Any = manifest.written if manifest.written is not None else manifest.body
+    for step in breach.path:
+        try:
+            value = value[step]
+        except (LookupError, TypeError):
+            return breach
+    if value is None and not breach.at_key and (swallowed := find_swallowed(lines, *place.key)):
+        reason, fix = explain_null(swallowed)
+        return replace(breach, message=f"{breach.message}: {reason}", fix=fix)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return replace(breach, message=keep_form(breach.message, value, find_number(lines, *place.node)))
+    return breach
 
 
 def _finding(manifest: Manifest, breach: Breach, place: Place) -> Finding:

@@ -1,7 +1,8 @@
 """object/placeholder: values such as `${NODES}`, which envsubst or Flux replaces before the API server gets the object.
 
 A placeholder with a default, such as `${NODES:=2}`, gets its default, unless the Kustomizations of Flux in the files
-set the variable. Without a value, the rules read the object without the field, or with a name in its place.
+set the variable. Without a value, the rules read the object with a name in its place. If the field is no string, only
+the schema judges the object, because most rules about its pods depend on the number.
 """
 
 from __future__ import annotations
@@ -64,12 +65,14 @@ def fill(manifest: Manifest, engine: Engine, values: Mapping[str, str]) -> tuple
             unknown.append(path)
             filled = _PLACEHOLDER.sub(lambda match: STAND_IN + match[1].lower().replace("_", "-"), filled)
         _set(body, path, filled)
+    is_partial = False
     for violation in engine.violations(body) or ():
         if violation.path in unknown and isinstance(violation.path[-1], str):
+            is_partial = True
             _set(body, violation.path)
         elif violation.path in places and isinstance(violation.value, str):
             _set(body, violation.path, resolve(violation.value))
-    return replace(manifest, body=body, written=manifest.body), unknown
+    return replace(manifest, body=body, written=manifest.body, is_partial=is_partial), unknown
 
 
 def _find(node: Any, path: Path) -> Iterator[tuple[Path, str]]:
@@ -117,7 +120,12 @@ def note(manifest: Manifest, unknown: Iterable[Path]) -> Breach:
 
 
 def depends_on(breach: Breach, unknown: Iterable[Path]) -> bool:
-    """Return True if a breach is about a placeholder without a value: at its place, next to it, or with its name."""
+    """Return True if a breach is about a placeholder without a value: at its place, next to it, or with its name.
+
+    Args:
+        breach: the breach.
+        unknown: the paths of the placeholders without a value.
+    """
     at_place = any(breach.path in (path, path[:-1]) for path in unknown)
     return at_place or names_placeholder(breach.message)
 
@@ -140,7 +148,8 @@ declare(
 
     envsubst and Flux (`postBuild`) replace such placeholders. mpigen uses the default in `${NODES:=2}` or
     `${NODES:-2}`, or the value in `postBuild.substitute` of a Kustomization among the files if all of these agree.
-    Without a value, mpigen reports nothing about the field. It does not read placeholders in commands, arguments,
+    Without a value, mpigen reports nothing about the field; if the field is a number, it checks only the schema of the
+    object. It does not read placeholders in commands, arguments,
     values of environment variables, and data of ConfigMaps, because a shell or a program may read them.
 
     Source: fluxcd/pkg kustomize v1.24.0 kustomize_varsub.go SubstituteVariables; fluxcd/pkg envsubst v1.5.0

@@ -205,6 +205,8 @@ def _judge_filled(
     corrected = correct(filled, engine) if mistakes else filled
     if unknown:
         mistakes = [item for item in mistakes if not depends_on(item[1], unknown)]
+        if filled.is_partial:
+            mistakes = [item for item in mistakes if item[1].check.startswith("schema/")]
         mistakes.append(complete(note(manifest, unknown), manifest))
     return mistakes, corrected
 
@@ -257,7 +259,8 @@ def check_together(  # noqa: PLR0913 - one argument for each fact about the file
 
 def _is_certain(located: Located) -> bool:
     """Return False for a breach that depends on the value of a placeholder."""
-    return not names_placeholder(located[1].message)
+    manifest, breach = located
+    return not (manifest.is_partial or names_placeholder(breach.message))
 
 
 def judge_together(  # noqa: PLR0913 - one argument for each fact about the files

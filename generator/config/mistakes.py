@@ -15,6 +15,7 @@ from pydantic_core import ErrorDetails
 from generator.documents.load import Document
 from generator.documents.locate import locate_all
 from generator.documents.messages import format_path, format_value
+from generator.documents.written import explain_null, find_number, find_swallowed, keep_form
 from generator.errors import Problem, suggest
 
 Steps = tuple[str | int, ...]
@@ -59,12 +60,30 @@ class Mistake:
 def place_mistakes(mistakes: Collection[Mistake], text: bytes, document: Document, file: Path) -> tuple[Problem, ...]:
     """Return the mistakes as problems with line and column, in the order of the file."""
     places = locate_all(text, document.index, [mistake.path for mistake in mistakes])
+    lines = text.decode(errors="replace").splitlines()
     problems = []
     for mistake in mistakes:
         place = places[mistake.path]
         line, column = place.key if mistake.is_of_key else place.node
-        problems.append(Problem(mistake.message, mistake.fix, str(file), line, column, format_path(mistake.path)))
+        message, fix = mistake.message, mistake.fix
+        value = _value_at(document.data, mistake.path)
+        if value is None and not mistake.is_of_key and (swallowed := find_swallowed(lines, *place.key)):
+            reason, fix = explain_null(swallowed)
+            message = f"{message}: {reason}"
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            message = keep_form(message, value, find_number(lines, *place.node))
+        problems.append(Problem(message, fix, str(file), line, column, format_path(mistake.path)))
     return tuple(sorted(problems, key=lambda problem: (problem.line, problem.column)))
+
+
+def _value_at(data: Any, path: Steps) -> Any:
+    """Return the value at a path; the empty text if there is none."""
+    for step in path:
+        try:
+            data = data[step]
+        except (LookupError, TypeError):
+            return ""
+    return data
 
 
 def mistakes_in(

@@ -172,3 +172,10 @@ spec: {postBuild: {substitute: {NODES: zero, GPU: h100}}}
     text = mutate(JOB, "numNodes: 2", "numNodes: ${NODES}").encode()
     checked = check_text(text, "job.yaml", Engine(Catalog.bundled()), values=values)
     assert [(finding.check, finding.line) for finding in checked.findings] == [("schema/wrong-type", 11)]
+
+
+def test_an_unknown_number_of_devices_has_no_follow_up() -> None:
+    text = mutate(RUNTIME.read_text(), 'openshift.io/ib: "8"', 'openshift.io/ib: "${NICS}"').encode()
+    checked = check_text(text, str(RUNTIME), Engine(Catalog.bundled()))
+    together = check_together(checked.related, Catalog.bundled().targets, lambda _: text)
+    assert {finding.check for finding in (*checked.findings, *together)} == {"object/placeholder"}

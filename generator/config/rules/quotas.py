@@ -102,7 +102,16 @@ def _check_share_of_supply(path: Steps, share: Any, pool: Supply, *, is_local: b
             yield Mistake((*path, resource), message, fix, is_of_key=True)
     if isinstance(share, int) and share > pool.nodes and is_local:
         message = f"`{share}` is a number of nodes, and pool `{pool.name}` has only {pool.nodes}"
-        yield Mistake(path, message, f"write at most {pool.nodes}")
+        yield Mistake(path, message, f"write at most {pool.nodes}{_propose_devices(share, pool)}")
+
+
+def _propose_devices(share: int, pool: Supply) -> str:
+    """Return the fix for a number of devices in place of a number of nodes; empty if the pool has fewer devices."""
+    devices = pool.offered.get(pool.accelerator)
+    per_node = int(devices.value) if devices else 0
+    if not per_node or share > per_node * pool.nodes:
+        return ""
+    return f"; for {share} devices, write `{pool.name}: {{{pool.accelerator}: {share}}}`"
 
 
 def _check_share_of_resource(
