@@ -211,7 +211,7 @@ def record(answers: Mapping[str, Answer]) -> None:
 def _stable(reason: str) -> str:
     """Return a reason without repetitions, times, and names that the API server generates."""
     reason = re.sub(r"\d{4}-\d\d-\d\dT[\d:]+Z|0x[0-9a-f]+", "", reason)
-    return "; ".join(dict.fromkeys(re.sub(r'(pods "[^"]*)-\w{5}"', r'\1"', reason).split("; ")))
+    return "; ".join(dict.fromkeys(re.sub(r'([Pp]ods? "[^"]*)-\w{5}"', r'\1"', reason).split("; ")))
 
 
 @cache

@@ -30,7 +30,7 @@ def test_the_cases_cover_every_verdict_and_every_policy_of_the_release() -> None
     policies = {item.name for item in verdicts.release if item.kind == "ValidatingAdmissionPolicy"}
     reasons = " ".join(answer.reason for answer in answers.values())
     others = {"claims", "generated", "keys", "kinds", "local-queues", "reserved", "subjects", "tokens", "workloads"}
-    others |= {"lifecycle"}  # about metadata; tests/fixtures/policy-cases/pack covers it
+    others |= {"config-maps", "lifecycle"}  # tests/fixtures/policy-cases/pack covers them
     assert {name for name in policies if f"'{name}'" not in reasons} == {f"verdicts-{name}" for name in others}
 
 
