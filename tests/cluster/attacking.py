@@ -24,6 +24,7 @@ from tests.cluster.trees import Deployed
 VICTIM = "victim"
 _HOSTS = 2
 _PATIENCE = 4  # seconds in which a job that no controller stops gets pods; the control plane takes one
+_KNOWN = 1.0  # seconds until the authorizer knows a new binding
 _STOPPED_WITHIN = 30  # seconds in which Kueue stops the 65 pods of a job that a user resumed
 _MEGABYTE = "x" * 1_000_000
 _RULE = re.compile(r"ValidatingAdmissionPolicy '([^']*)'")
@@ -236,6 +237,8 @@ def _named(name: str, namespace: str) -> Body:
 def attempt(stage: Stage, attack: Attack, values: dict[str, Any]) -> Result:
     """Make an attack, remove what it created, and return what stopped it."""
     created = [_create(stage.admin, fill(body, values)) for body in attack.given]
+    if created:
+        time.sleep(_KNOWN)
     try:
         for step in attack.steps:
             result = _result(stage, step, values, created)
