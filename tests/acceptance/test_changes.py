@@ -213,4 +213,4 @@ def test_queues_change_equally_in_a_plan_and_since_a_folder(tmp_path: Path, mpig
     sentence = "ClusterQueue `team-a` sets `queueingStrategy` to `StrictFIFO` instead of `BestEffortFIFO`"
     assert sentence in mpigen("plan", "output/demo", "--against", "before/demo").stdout
     ran = mpigen("validate", "output", "--since", "before")
-    assert f"change/queue-effect: ClusterQueue team-a: {sentence}" in " ".join(ran.stdout.split())
+    assert f"change/queue-effect: ClusterQueue team-a $.spec: {sentence}" in " ".join(ran.stdout.split())

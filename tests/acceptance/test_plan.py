@@ -14,7 +14,8 @@ from tests.conftest import EXAMPLES, Run
 
 __all__ = ["repository"]
 LINE = (
-    "  medium  team `robotics` owns 4 instead of 5 nodes of flavor `cpu` (24 instead of 25 with borrowed quota); "
+    "  medium  team `robotics` owns 4 instead of 5 nodes of flavor `cpu` (24 instead of 25 with borrowed quota): "
+    "no running job stops, and other queues can reclaim the usage above the quota; "
     "largest job on `openmpi-cpu` and `openmpi-cpu-hybrid`: 4 instead of 5 nodes at any time"
 )
 
