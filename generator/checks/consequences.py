@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from generator.checks.finding import Finding, Severity
 
@@ -54,16 +55,16 @@ def without_consequences(findings: Iterable[Finding]) -> list[Finding]:
         findings: the findings of one run.
     """
     everything = [(finding, *_place(finding)) for finding in findings]
-    errors: dict[tuple[str, str], list[tuple[str, str]]] = {}
+    errors: dict[tuple[str, str], _Errors] = {}
     for finding, file, path in everything:
         if finding.severity is Severity.ERROR:
-            errors.setdefault((file, finding.resource), []).append((finding.check, path))
+            errors.setdefault((file, finding.resource), _Errors()).add(finding.check, path)
     broken = {_namespace(finding) for finding, *_ in everything if _is_broken_policy(finding)}
     misspelt = [finding for finding, *_ in everything if _is_misspelt(finding)]
     return [
         finding
         for finding, file, path in everything
-        if not any(_is_cause(*error, finding.check, path) for error in errors.get((file, finding.resource), ()))
+        if not ((of_object := errors.get((file, finding.resource))) and of_object.cause(finding.check, path))
         and not any(_names_device(finding, error) for error in misspelt)
         and not (finding.check.startswith("network/") and _namespace(finding) in broken)
     ]
@@ -89,24 +90,54 @@ def _is_misspelt(finding: Finding) -> bool:
     return finding.check == _MISSPELT and finding.severity is Severity.ERROR
 
 
-def _is_cause(error: str, place: str, check: str, path: str) -> bool:
-    """Return True if an error causes a finding about the same object.
+@dataclass(slots=True)
+class _Errors:
+    """The errors of one object.
 
-    Args:
-        error: the rule of the error.
-        place: the path of the error.
-        check: the rule of the finding.
-        path: the path of the finding.
+    Attributes:
+        checks: their rules.
+        at: path of an error → the lowest rank of its rules.
+        below: path → (rank, levels) of each error at the path, with 0 levels, or below it.
     """
-    if error in _CAUSES.get(check, ()):
-        return True
-    rank = _rank(error)
-    if rank >= _rank(check):
-        return False
-    if _is_below(place, path):
-        levels = len(_STEP.findall(place[len(path) :]))
-        return levels <= 1 or (path != "$" and (rank == 0 or levels <= _NEAR))
-    return (rank == 0 or check in _VERDICTS) and place != "$" and _is_below(path, place)
+
+    checks: set[str] = field(default_factory=set)
+    at: dict[str, int] = field(default_factory=dict)
+    below: dict[str, set[tuple[int, int]]] = field(default_factory=dict)
+
+    def add(self, check: str, path: str) -> None:
+        """Add an error.
+
+        Args:
+            check: its rule.
+            path: its path.
+        """
+        rank = _rank(check)
+        self.checks.add(check)
+        self.at[path] = min(rank, self.at.get(path, rank))
+        for levels, above in enumerate(reversed(_parts(path))):
+            self.below.setdefault(above, set()).add((rank, levels))
+
+    def cause(self, check: str, path: str) -> bool:
+        """Return True if an error causes a finding about the same object.
+
+        Args:
+            check: the rule of the finding.
+            path: the path of the finding.
+        """
+        if not self.checks.isdisjoint(_CAUSES.get(check, ())):
+            return True
+        rank = _rank(check)
+        for of_error, levels in self.below.get(path, ()):
+            is_near = levels <= 1 or (path != "$" and (of_error == 0 or levels <= _NEAR))
+            if of_error < rank and is_near:
+                return True
+        ranks = (self.at.get(above, rank) for above in _parts(path)[:-1] if above != "$")
+        return any(of_error < rank and (of_error == 0 or check in _VERDICTS) for of_error in ranks)
+
+
+def _parts(path: str) -> list[str]:
+    """Return the paths above a JSON path, from `$` on, and the path itself."""
+    return [*(path[: step.start()] for step in _STEP.finditer(path)), path]
 
 
 def _rank(check: str) -> int:
@@ -120,11 +151,6 @@ def _rank(check: str) -> int:
 
 
 _STEP = re.compile(r"[.\[]")
-
-
-def _is_below(path: str, above: str) -> bool:
-    """Return True if a JSON path equals `above`, or is below it."""
-    return path.startswith(above) and (len(path) == len(above) or path[len(above)] in ".[")
 
 
 def _names_device(finding: Finding, error: Finding) -> bool:

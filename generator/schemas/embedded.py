@@ -247,23 +247,25 @@ def explain(
             # The engine reports a field that must not be null twice: for its place and for its shared definition.
             key = (violation.path, violation.keyword, violation.expected if violation.keyword == "required" else None)
             violations.setdefault(key, violation)
-    return [violation for violation in violations.values() if not _is_explained(violation, violations.values())]
+    return _without_effects([*violations.values()])
 
 
-def _is_explained(violation: Violation, others: Iterable[Violation]) -> bool:
-    """Return True for an effect of another violation: a value that is not listed, or a misspelt name of the field."""
-    if violation.keyword == "required":
-        return any(
-            other.keyword == "additionalProperties"
-            and other.path[:-1] == violation.path
-            and similar(str(other.path[-1]), other.candidates) == violation.expected
-            for other in others
-        )
-    return (
-        violation.keyword == "type"
-        and violation.value is not None
-        and any(other.path == violation.path and other.keyword in ("const", "enum") for other in others)
-    )
+def _without_effects(violations: Sequence[Violation]) -> list[Violation]:
+    """Leave out the effects of other violations: of a value that is not listed, or of a misspelt name of a field."""
+    listed = {item.path for item in violations if item.keyword in ("const", "enum")}
+    lacking = {item.path for item in violations if item.keyword == "required"}
+    misspelt = {
+        (item.path[:-1], similar(str(item.path[-1]), item.candidates))
+        for item in violations
+        if item.keyword == "additionalProperties" and item.path[:-1] in lacking
+    }
+
+    def is_effect(item: Violation) -> bool:
+        if item.keyword == "required":
+            return (item.path, item.expected) in misspelt
+        return item.keyword == "type" and item.value is not None and item.path in listed
+
+    return [item for item in violations if not is_effect(item)]
 
 
 def _violations(

@@ -38,7 +38,7 @@ def test_findings_have_lines_and_exit_code_1(tmp_path: Path, mpigen: Run) -> Non
     assert ran.stdout.splitlines()[-5:] == [
         "RULE                  ACCEPTED  REJECTED  UNKNOWN",
         "cpu-kubernetes-kinds  0         1         0",
-        "3 objects, 23 policies with a binding",
+        "3 objects, 24 policies with a binding",
         "  2 judged as new objects of a member of the team",
         "  1 exempt, because the policies are about users: 1 of Kubernetes or the release",
     ]

@@ -71,7 +71,7 @@ def test_can_i_lists_bindings_and_rules_of_a_group(mpigen: Run) -> None:
         ["group:nlp-students", "everywhere"],
         ["group:nlp-students", "team-nlp"],
     ]
-    assert "get,list,watch,create,delete  trainjobs.trainer.kubeflow.org\n" in rules
+    assert "get,list,watch,create,patch,delete  trainjobs.trainer.kubeflow.org\n" in rules
     assert ran.returncode == 0
 
 
