@@ -49,9 +49,9 @@ _IS_HOLD = (
     "&& ['labels', 'annotations', 'finalizers', 'ownerReferences'].all(key,\n"
     "  (key in dyn(object.metadata)) == (key in dyn(oldObject.metadata))\n"
     "  && (!(key in dyn(object.metadata)) || dyn(object.metadata)[key] == dyn(oldObject.metadata)[key]))\n"
-    "&& dyn(object.spec).all(key,\n"
-    "  key == 'active' || (key in dyn(oldObject.spec) && dyn(object.spec)[key] == dyn(oldObject.spec)[key]))\n"
-    "&& dyn(oldObject.spec).all(key, key == 'active' || key in dyn(object.spec)))"
+    "&& dyn(object).spec.all(key,\n"
+    "  key == 'active' || (key in dyn(oldObject).spec && dyn(object).spec[key] == dyn(oldObject).spec[key]))\n"
+    "&& dyn(oldObject).spec.all(key, key == 'active' || key in dyn(object).spec))"
 )
 """CEL that is true if a request changes only `active` of a Workload, which holds or resumes its job.
 
