@@ -45,7 +45,7 @@ _VERDICTS = {
 _OF_ONE_OBJECT = frozenset({"object/metadata", "object/unnamed", "pod/field", "quota/label", "quota/limit"})
 _REFERENCES = re.compile(r"reference/|[a-z]+/missing-|trainjob/runtime-kind")
 _NEAR = 3
-"""The levels between a finding and a mistake below it, unless a schema reports the mistake."""
+"""The most levels between a finding and a mistake below it. A deeper mistake is independent."""
 
 
 def without_consequences(findings: Iterable[Finding]) -> list[Finding]:
@@ -128,7 +128,7 @@ class _Errors:
             return True
         rank = _rank(check)
         for of_error, levels in self.below.get(path, ()):
-            is_near = levels <= 1 or (path != "$" and (of_error == 0 or levels <= _NEAR))
+            is_near = levels <= 1 or (path != "$" and levels <= _NEAR)
             if of_error < rank and is_near:
                 return True
         ranks = (self.at.get(above, rank) for above in _parts(path)[:-1] if above != "$")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 _SWALLOWED = re.compile(r"^[^#]*:[ \t]+(#[^\s#]\S*)")
-_NUMBER = re.compile(r"[-+]?[0-9][0-9A-Za-z_.]*")
+_NUMBER = re.compile(r"([-+]?[0-9][0-9A-Za-z_.]*)")
 
 
 def find_swallowed(lines: Sequence[str], line: int, column: int) -> str:
@@ -19,8 +19,7 @@ def find_swallowed(lines: Sequence[str], line: int, column: int) -> str:
         line: the 1-based line of the key.
         column: the 1-based column of the key.
     """
-    match = _SWALLOWED.match(lines[line - 1][column - 1 :]) if 0 < line <= len(lines) else None
-    return match[1] if match else ""
+    return _match(_SWALLOWED, lines, line, column)
 
 
 def find_number(lines: Sequence[str], line: int, column: int) -> str:
@@ -31,8 +30,12 @@ def find_number(lines: Sequence[str], line: int, column: int) -> str:
         line: the 1-based line of the value.
         column: the 1-based column of the value.
     """
-    match = _NUMBER.match(lines[line - 1][column - 1 :]) if 0 < line <= len(lines) else None
-    return match[0] if match else ""
+    return _match(_NUMBER, lines, line, column)
+
+
+def _match(pattern: re.Pattern[str], lines: Sequence[str], line: int, column: int) -> str:
+    match = pattern.match(lines[line - 1][column - 1 :]) if 0 < line <= len(lines) else None
+    return match[1] if match else ""
 
 
 def explain_null(text: str) -> tuple[str, str]:

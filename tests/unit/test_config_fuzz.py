@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 import string
 import tempfile
 from pathlib import Path
@@ -102,8 +103,7 @@ def outcome(content: bytes) -> Platform | ConfigError:
 
 def assert_well_told(error: ConfigError, content: bytes) -> None:
     """Assert that every problem has a location in the file and a one-line message without pydantic terms."""
-    text = content.decode(errors="replace")
-    lines = text.count("\n") + text.count("\r") + 1
+    lines = len(re.findall(r"\r\n|\r|\n", content.decode(errors="replace"))) + 1  # the line breaks of YAML
     assert error.problems
     for problem in error.problems:
         assert 1 <= problem.line <= lines

@@ -179,3 +179,13 @@ def test_an_unknown_number_of_devices_has_no_follow_up() -> None:
     checked = check_text(text, str(RUNTIME), Engine(Catalog.bundled()))
     together = check_together(checked.related, Catalog.bundled().targets, lambda _: text)
     assert {finding.check for finding in (*checked.findings, *together)} == {"object/placeholder"}
+
+
+def test_a_mistake_deep_in_a_container_hides_no_mistake_of_the_runtime() -> None:
+    jobs = "$.spec.template.spec.replicatedJobs"
+    container = f"{jobs}[0].template.spec.template.spec.containers[0]"
+    deep, runtime = (
+        Finding("a.yaml", line, 1, path, check, "ClusterTrainingRuntime a", "", "", "", Severity.ERROR)
+        for line, path, check in ((3, jobs, "mpi/jobs"), (9, f"{container}.imagee", "schema/unknown-field"))
+    )
+    assert without_consequences([deep, runtime]) == [deep, runtime]

@@ -32,7 +32,7 @@ def reboots(change: Change) -> Iterator[Breach]:
     SriovNetworkPoolConfig restarts no node. If mpigen can read no object of the old tree, the finding is an info.
 
     Source: sriov-network-operator v1.6.0 pkg/daemon/daemon.go Reconcile, handleDrain, rebootNode;
-    machine-config-operator pkg/controller/render/render_controller.go getPoolsForMachineConfig
+    machine-config-operator 00e02dd pkg/controller/render/render_controller.go getPoolsForMachineConfig
     """
     for restart in find_restarts(change):
         first, path = restart.places[0]

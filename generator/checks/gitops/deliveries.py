@@ -215,7 +215,7 @@ _NEAR = 4
 def is_changed(manifest: Manifest, tree: Tree) -> bool:
     """Return True if a kustomization that changes its objects, for example by patches, has the file of a manifest.
 
-    Such an object is a base. Its paths in the file may not be the paths that a client applies.
+    A patch of the kustomization can change the paths in such an object, so the file does not show the applied paths.
     """
     parents = [*tree.parents_of(tree.folder_of(manifest))]
     if tree.is_rendered or not any(find_kustomization(folder, tree) for folder in parents[:_NEAR]):
