@@ -693,7 +693,7 @@ class Validation:
     Attributes:
         checked: the number of objects of each kind, and all findings.
         names: the names of the checked files, and of standard input.
-        by_engine: `embedded` or `kubeconform` → the number of its findings.
+        by_engine: `embedded` or `kubeconform` → the number of its findings, without consequences of other findings.
         of_files: the number of findings about kustomizations that cannot be rendered, and about edited releases.
         since: the number of findings about changes since the older manifests; None without older manifests.
         texts: name → text of standard input, and of the files of a Git revision.
@@ -730,6 +730,7 @@ def validate(subject: Subject, engine: str, cache: Path) -> Validation:
             the new releases do not match by platform.
         EngineError: kubeconform cannot be built or run, or neither kubectl nor kustomize can render.
     """
+    from generator.checks.consequences import without_consequences
     from generator.checks.foreign import describe_skipped
     from generator.checks.sources import find_sources
     from generator.checks.validation import STDIN, combine_engines, pass_missing_schemas
@@ -760,7 +761,7 @@ def validate(subject: Subject, engine: str, cache: Path) -> Validation:
     return Validation(
         pass_missing_schemas(checked) if subject.ignore_missing else checked,
         names=[*map(str, search.files), *stdin],
-        by_engine={name: len(result.findings) for name, result in results.items()},
+        by_engine={name: len(without_consequences(result.findings)) for name, result in results.items()},
         of_files=len(of_files),
         since=None if changes is None else len(changes),
         texts={name: text.decode(errors="replace") for name, text in texts.items()},

@@ -9,6 +9,7 @@ finding about the same object in one of these ways:
 - `_CAUSES` names the rule.
 - A schema reports a NetworkPolicy, and the finding is about connections of the same namespace.
 - The mistake is a misspelt name of a device, and the finding names the device. This finding can be in another object.
+- An object has no kind, API version or name, and the finding is about a reference to this object.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ _VERDICTS = {
 }
 """A rule that reports a result of other mistakes → its rank."""
 _OF_ONE_OBJECT = frozenset({"object/metadata", "object/unnamed", "pod/field", "quota/label", "quota/limit"})
+_WITHOUT_IDENTITY = frozenset({"object/unnamed", "schema/not-an-object"})
 _REFERENCES = re.compile(r"reference/|[a-z]+/missing-|trainjob/runtime-kind")
 _NEAR = 3
 """The most levels between a finding and a mistake below it. A deeper mistake is independent."""
@@ -61,12 +63,14 @@ def without_consequences(findings: Iterable[Finding]) -> list[Finding]:
             errors.setdefault((file, finding.resource), _Errors()).add(finding.check, path)
     broken = {_namespace(finding) for finding, *_ in everything if _is_broken_policy(finding)}
     misspelt = [finding for finding, *_ in everything if _is_misspelt(finding)]
+    unknown = {finding.resource for finding, *_ in everything if finding.check in _WITHOUT_IDENTITY}
     return [
         finding
         for finding, file, path in everything
         if not ((of_object := errors.get((file, finding.resource))) and of_object.cause(finding.check, path))
         and not any(_names_device(finding, error) for error in misspelt)
         and not (finding.check.startswith("network/") and _namespace(finding) in broken)
+        and not (_REFERENCES.match(finding.check) and any(_names_object(finding, resource) for resource in unknown))
     ]
 
 
@@ -74,6 +78,22 @@ def _place(finding: Finding) -> tuple[str, str]:
     """Return the file and the path of a finding in the manifests."""
     place = finding.generated or finding
     return place.file, place.path
+
+
+def _names_object(finding: Finding, resource: str) -> bool:
+    """Return True if a finding about a reference can mean an object of which the kind or the name is unknown.
+
+    Args:
+        finding: the finding.
+        resource: the known kind and name of the object, such as `object team-a/b` or `ClusterQueue`.
+    """
+    kind, _, place = resource.partition(" ")
+    name = place.rpartition("/")[2]
+    known = [
+        *([rf"\b{re.escape(kind)}\b"] if kind != "object" else []),
+        *([rf"[/`]{re.escape(name)}`"] if name else []),
+    ]
+    return bool(known) and all(re.search(pattern, finding.message) for pattern in known)
 
 
 def _is_broken_policy(finding: Finding) -> bool:

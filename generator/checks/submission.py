@@ -310,7 +310,8 @@ def submit(jobs: Sequence[Manifest], destination: Destination, engine: Engine) -
         if not (submission.is_invalid or is_absent):  # the API server evaluates policies after the schema
             request = _request(submission.job, cluster, tree, destination.requester)
             try:
-                submission.breaches += _find_denials(request, cluster, destination.requester)
+                is_forbidden = any(breach.check == "trainjob/forbidden" for breach in submission.breaches)
+                submission.breaches += _find_denials(request, cluster, destination.requester, is_forbidden=is_forbidden)
             except SimulationError as error:
                 submission.breaches.append(_unknown("if the admission policies accept this TrainJob", _DRY_RUN, error))
                 submission.is_clear = False
@@ -422,16 +423,20 @@ def _refused(refusal: Refusal, subject: str, why: str) -> Breach:
     return Breach(path, f"a ResourceQuota rejects {subject}: {refusal.message}", why, fix, check="trainjob/rejected")
 
 
-def _find_denials(request: Request, cluster: PolicyCluster, requester: Requester | None) -> Iterator[Breach]:
+def _find_denials(
+    request: Request, cluster: PolicyCluster, requester: Requester | None, *, is_forbidden: bool
+) -> Iterator[Breach]:
     """Yield a breach for each admission policy that rejects the request of a user, or warns about the request.
 
-    If no user is named and the decision depends on the user, the breach is a question that mpigen cannot answer.
+    If no user is named and the decision depends on the user, the breach is a question that mpigen cannot answer. If
+    RBAC forbids the request (`is_forbidden`), no breach is about a policy that reads the user: the answer of the policy
+    changes with the user who may submit the TrainJob.
 
     Raises:
         SimulationError: the files do not have all that the policies read.
     """
-    decisions = judge(request, cluster)
-    policies = {policy.name: policy for policy in cluster.policies}
+    policies = {policy.name: policy for policy in cluster.policies if not (is_forbidden and policy.reads_user)}
+    decisions = judge(request, cluster, [*policies.values()])
     by_user = {} if requester else {name: policy for name, policy in policies.items() if policy.reads_user}
     for decision in decisions:
         is_rejected = not decision.holds and "Deny" in decision.actions

@@ -127,7 +127,8 @@ class Matching:
                 return _find_subresource(plural, subresource)
         for group in groups:
             if group not in self.kinds:
-                similar = difflib.get_close_matches(group, [one for one in self.kinds if one], 1, 0.9)
+                cutoff = 0.9 if "." in group else 0.7  # only groups of Kubernetes itself have no dot
+                similar = difflib.get_close_matches(group, [one for one in self.kinds if one], 1, cutoff)
                 if similar and plural in self.kinds[similar[0]]:
                     return f"the API group `{group}` is unknown", f"write `{similar[0]}`"
         if not all(group in self.kinds for group in groups):

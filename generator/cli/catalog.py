@@ -248,7 +248,7 @@ def _server_row(facts: Mapping[str, Any]) -> Sequence[str]:
     \b
     Example:
       mpigen queues platform.yaml
-      mpigen queues output/university
+      mpigen queues --details output/university
       kubectl get clusterqueues,cohorts,resourceflavors,topologies,localqueues -A -o yaml | mpigen queues -
     """
 )
@@ -257,18 +257,29 @@ def _server_row(facts: Mapping[str, Any]) -> Sequence[str]:
 @kustomize_option
 @environment_option
 @no_python_option
+@click.option(
+    "--details",
+    "has_details",
+    is_flag=True,
+    help="Show all resources in the columns NOMINAL to NODES, and why no larger job fits.",
+)
 @format_option
-def queues(paths: tuple[Path, ...], *, targets: dict[str, str], renders: bool, form: str) -> None:
+def queues(paths: tuple[Path, ...], *, targets: dict[str, str], renders: bool, has_details: bool, form: str) -> None:
     """Show the quota of each ClusterQueue, and the largest job on each runtime.
 
     PATHS is a platform file, or YAML or JSON files, folders of them, or - for standard input, with
     the queues of one cluster. mpigen contacts no cluster. If PATHS has Nodes, and Kueue assigns pods
     to nodes by topology, the largest job fits on these Nodes.
 
-    The columns OWNED, RECLAIMABLE and IDLE show how much a ClusterQueue without running jobs can get:
-    OWNED without preemption, at any usage of the other queues; RECLAIMABLE with the preemption that
-    its policy allows; IDLE while the other queues use nothing.
+    `A to B` is a range: of a quota, from the nominal quota to the quota while the other queues use
+    nothing; of a job, from the size that Kueue always admits, if necessary by preemption, to the size
+    that it admits while the other queues use nothing.
+
+    With --details, the columns OWNED, RECLAIMABLE and IDLE show how much a ClusterQueue without
+    running jobs can get: OWNED without preemption, at any usage of the other queues; RECLAIMABLE with
+    the preemption that its policy allows; IDLE while the other queues use nothing.
     """
+    from generator.report import queue_summary
     from generator.report import queues as report
     from generator.simulate.kueue.largest import largest_jobs
     from generator.simulate.kueue.queues import read_queue_tree
@@ -277,4 +288,5 @@ def queues(paths: tuple[Path, ...], *, targets: dict[str, str], renders: bool, f
         manifests, made_for = read_cluster(paths, renders=renders)
         tree = read_queue_tree(manifests, {**made_for, **targets}.get("kueue", ""))
         largest = list(largest_jobs(tree, manifests))
-    show(form, report.facts(tree, largest), report.text(tree, largest, table_width()))
+    text = report.text if has_details else queue_summary.text
+    show(form, report.facts(tree, largest), text(tree, largest, table_width()))

@@ -184,7 +184,7 @@ def _size(value: str, absent: str) -> float:
     text = value or absent
     if text == "true":
         return 1
-    if text in ("unlimited", "any number of"):
+    if text == "any number of":
         return float("inf")
     try:
         amount = amount_of(text)

@@ -1,4 +1,4 @@
-"""The quota of all queues and the largest jobs, as text and as JSON data."""
+"""The quota of all queues and the largest jobs, as tables and as JSON data."""
 
 from __future__ import annotations
 
@@ -19,13 +19,17 @@ _HEADER = ("QUEUE", "FLAVOR", "RESOURCE", "NOMINAL", "MAY BORROW", "LENDS", "OWN
 _OPTIONAL = ("LENDS", "MAY BORROW", "NODES", "NOMINAL")
 """The columns that a narrow terminal hides, in this order."""
 _JOBS = ("QUEUE", "NAMESPACE", "RUNTIME", "OWNED", "RECLAIMABLE", "IDLE", "WHY NOT MORE")
+NO_QUEUE = "these files hold no ClusterQueue, so no namespace has quota"
 _Row = tuple[str, ...]
 
 
 def text(tree: QueueTree, largest: Sequence[Largest], width: int | None = None) -> Iterator[str]:
-    """Yield the tree of cohorts and queues, then the largest jobs. In the columns of limits, `all` means no limit."""
+    """Yield a row per queue and resource, then a row per queue, namespace and runtime with the largest job, then notes.
+
+    In the columns of limits, `all` means no limit.
+    """
     if not tree.queues and not tree.cohorts:
-        yield "these files hold no ClusterQueue, so no namespace has quota"
+        yield NO_QUEUE
         yield from _unreachable(tree)
         return
     nodes = build_quota_tree(tree)
@@ -53,9 +57,7 @@ def text(tree: QueueTree, largest: Sequence[Largest], width: int | None = None) 
 
 def _unreachable(tree: QueueTree) -> Iterator[str]:
     closed = [queue for name, queue in sorted(tree.queues.items()) if not tree.local_queues_of(name)]
-    dangling = sorted(
-        f"{local.namespace}/{local.name}" for local in tree.local_queues if local.queue not in tree.queues
-    )
+    dangling = list(dangling_queues(tree))
     if closed or dangling:
         yield ""
     for queue in closed:
@@ -68,8 +70,15 @@ def _unreachable(tree: QueueTree) -> Iterator[str]:
             else ""
         )
         yield f"ClusterQueue `{queue.name}` receives no jobs: {why}.{lent}"
-    for name in dangling:
-        yield f"LocalQueue `{name}` references a ClusterQueue that these files do not define."
+    yield from dangling
+
+
+def dangling_queues(tree: QueueTree) -> Iterator[str]:
+    """Yield a sentence about each LocalQueue without a ClusterQueue."""
+    for local in sorted(tree.local_queues, key=lambda local: (local.namespace, local.name)):
+        if local.queue not in tree.queues:
+            name = f"{local.namespace}/{local.name}"
+            yield f"LocalQueue `{name}` references a ClusterQueue that these files do not define."
 
 
 def _unknown(tree: QueueTree, nodes: Mapping[str, Node], largest: Iterable[Largest]) -> Iterator[str]:
@@ -104,43 +113,35 @@ def _largest(jobs: Sequence[Largest], width: int | None) -> Iterator[str]:
 
 
 def _job(job: Largest) -> _Row:
-    owned, reclaimable, idle = map(_format_nodes, (job.owned, job.reclaimable, job.idle))
+    owned, reclaimable, idle = map(format_nodes, (job.owned, job.reclaimable, job.idle))
     return job.queue, job.namespace, job.runtime, owned, reclaimable, idle, job.reason
 
 
-def _format_nodes(nodes: int | None) -> str:
+def format_nodes(nodes: int | None) -> str:
+    """Return a number of nodes: `no limit` for `NO_LIMIT`, and `unknown` for None."""
     if nodes is None:
         return "unknown"
     return "no limit" if nodes == NO_LIMIT else str(nodes)
 
 
 def _rows(tree: QueueTree, nodes: Mapping[str, Node]) -> Iterator[_Row]:
-    """Yield the rows of the table: each cohort, then its queues and child cohorts. A row of one cell is a text line.
-
-    Cohorts that form a cycle follow in the order of the cycle.
-    """
-    for queue in tree.queues_of(""):
-        yield from _queue(tree, nodes, queue, 0)
-    todo = [(root, 0) for root in reversed(list(tree.roots()))]
-    while todo:
-        cohort, depth = todo.pop()
-        circle = list(tree.ancestors(cohort.name)) if tree.is_cyclic(cohort.name) else []
-        for member in circle or [cohort]:
-            yield from _cohort(tree, nodes, member, depth)
-        todo += [] if circle else [(child, depth + 1) for child in reversed(tree.child_cohorts(cohort.name))]
+    """Yield the rows of the table: each cohort, then its queues and child cohorts. A row of one cell is a text line."""
+    for depth, member in tree.walk():
+        if isinstance(member, Cohort):
+            yield from _cohort(tree, member, depth)
+        else:
+            yield from _queue(tree, nodes, member, depth)
 
 
-def _cohort(tree: QueueTree, nodes: Mapping[str, Node], cohort: Cohort, depth: int) -> Iterator[_Row]:
-    """Yield a cohort and the queues directly below it."""
-    yield (f"{'  ' * depth}{cohort.name}{_note(tree, cohort)}",)
+def _cohort(tree: QueueTree, cohort: Cohort, depth: int) -> Iterator[_Row]:
+    yield (f"{'  ' * depth}{cohort.name}{note_of(tree, cohort)}",)
     for key, quota in cohort.quotas.items():
         own = Capacity(quota.nominal, quota.borrowing, quota.lending, 0, 0, 0)
         yield (*_amounts(tree, f"{'  ' * (depth + 1)}(its own)", key, own)[:6], "", "", "", "")
-    for queue in tree.queues_of(cohort.name):
-        yield from _queue(tree, nodes, queue, depth + 1)
 
 
-def _note(tree: QueueTree, cohort: Cohort) -> str:
+def note_of(tree: QueueTree, cohort: Cohort) -> str:
+    """Return what is wrong with a cohort, in parentheses; empty if nothing is."""
     notes = [] if cohort.is_declared else ["no Cohort object has this name, so the cohort has no quota of its own"]
     if tree.is_cyclic(cohort.name):
         notes.append(
@@ -176,11 +177,11 @@ def _amounts(tree: QueueTree, name: str, key: FlavorResource, own: Capacity, *, 
     sizes = (own.owned, own.reclaimable, own.idle)
     amounts = ("unknown" if size is None else format_amount(key.resource, size) for size in sizes)
     cells = (format_amount(key.resource, own.nominal), *limits, *amounts)
-    nodes = _in_nodes(tree, key, own, is_multi_kueue=is_multi_kueue)
+    nodes = in_nodes(tree, key, own, is_multi_kueue=is_multi_kueue)
     return name, key.flavor, key.resource, *cells, nodes
 
 
-def _in_nodes(tree: QueueTree, key: FlavorResource, own: Capacity, *, is_multi_kueue: bool) -> str:
+def in_nodes(tree: QueueTree, key: FlavorResource, own: Capacity, *, is_multi_kueue: bool) -> str:
     """Return a quota in nodes, such as `1 to 5 of 12`; empty if the size of a node is unknown.
 
     The first number is the nominal quota, the second the quota while the other queues are idle, and the third the

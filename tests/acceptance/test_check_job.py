@@ -74,7 +74,7 @@ def test_a_job_waits_for_the_jobs_before_it(verdicts: Verdicts) -> None:
 
 
 def test_a_policy_of_the_release_rejects_a_job_of_another_owner(verdicts: Verdicts) -> None:
-    report = verdicts(train_job("stolen", owner="eve"), "--as", "user:ada")
+    report = verdicts(train_job("stolen", owner="eve"), "--as", "user:ada", "--group", "cv")
     assert report["verdicts"] == {"stolen": "rejected"}
     assert "trainjob/denied" in report["checks"]
 
@@ -83,6 +83,13 @@ def test_a_policy_of_the_release_rejects_a_job_of_another_owner(verdicts: Verdic
 def test_rbac_decides_by_the_groups_of_the_user(group: str, checks: list[str], verdicts: Verdicts) -> None:
     report = verdicts(train_job("fine"), "--as", "user:ada", "--group", group)
     assert report["checks"] == checks
+
+
+def test_rbac_comes_before_the_owner_of_a_job(verdicts: Verdicts) -> None:
+    """The annotation of the owner cannot help a user whom RBAC lets create no TrainJob."""
+    assert verdicts(train_job("far", owner="eve"), "--as", "user:ada", "--group", "ml-all")["checks"] == [
+        "trainjob/forbidden"
+    ]
 
 
 def test_a_job_that_is_too_large_never_starts(verdicts: Verdicts) -> None:

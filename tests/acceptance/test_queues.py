@@ -60,7 +60,7 @@ def test_queues_help_has_an_example(mpigen: Run) -> None:
 
 
 def test_queues_renders_a_platform_and_computes_its_quotas(mpigen: Run) -> None:
-    ran = mpigen("queues", EXAMPLES["cpu-kubernetes"])
+    ran = mpigen("queues", "--details", EXAMPLES["cpu-kubernetes"])
     assert (ran.returncode, ran.stderr) == (0, "")
     assert ran.stdout == (
         "QUEUE       FLAVOR  RESOURCE  NOMINAL  MAY BORROW  LENDS  OWNED  RECLAIMABLE  IDLE   NODES\n"
@@ -77,8 +77,29 @@ def test_queues_renders_a_platform_and_computes_its_quotas(mpigen: Run) -> None:
     )
 
 
+def test_each_queue_has_one_row_in_nodes_and_devices(mpigen: Run) -> None:
+    ran = mpigen("queues", EXAMPLES["openshift-h100"])
+    assert ran.stdout == (
+        "QUEUE           QUOTA\n"
+        "openshift-h100  -\n"
+        "  team-cv       h100 6 to 14 of 16 nodes (48 to 112 nvidia.com/gpu); cpu 10 of 40 nodes\n"
+        "  team-nlp      h100 8 to 14 of 16 nodes (64 to 112 nvidia.com/gpu); cpu 10 of 40 nodes\n"
+        "  team-weather  h100 2 of 16 nodes (16 nvidia.com/gpu); cpu 20 to 40 of 40 nodes\n"
+        "\n"
+        "The largest TrainJob on each runtime, in nodes (`numNodes`):\n"
+        "QUEUE         RUNTIMES\n"
+        "team-cv       openmpi-cpu 11; openmpi-h100 6 to 14\n"
+        "team-nlp      openmpi-cpu 11; openmpi-h100 8 to 14\n"
+        "team-weather  openmpi-cpu 22 to 40; openmpi-h100 2\n"
+        "\n"
+        "`A to B` of a quota: A is the nominal quota, and B is available while the other queues use nothing.\n"
+        "`A to B` of a job: Kueue always admits A nodes, and admits B nodes while the other queues use nothing.\n"
+        "`--details` shows all resources, the effect of preemption, and why no larger job fits.\n"
+    )
+
+
 def test_queues_of_manifests_are_printed_in_devices_and_nodes(mpigen: Run) -> None:
-    ran = mpigen("queues", "-", stdin=QUEUES.replace("NAMED", "all") + FLAVOR)
+    ran = mpigen("queues", "--details", "-", stdin=QUEUES.replace("NAMED", "all") + FLAVOR)
     assert (ran.returncode, ran.stderr) == (0, "")
     assert ran.stdout == (
         "QUEUE   FLAVOR  RESOURCE   NOMINAL  MAY BORROW  LENDS  OWNED  RECLAIMABLE  IDLE  NODES\n"
@@ -94,13 +115,14 @@ def test_multikueue_queues_have_nodes_in_other_clusters(mpigen: Run) -> None:
     check = "---\napiVersion: kueue.x-k8s.io/v1beta2\nkind: AdmissionCheck\nmetadata: {name: others}\n"
     check += "spec: {controllerName: kueue.x-k8s.io/multikueue}\n"
     text = QUEUES.replace("  namespaceSelector", away).replace("nominalQuota: 12", "nominalQuota: 96") + FLAVOR + check
-    ran = mpigen("queues", "-", stdin=text)
+    ran = mpigen("queues", "--details", "-", stdin=text)
     assert ran.stdout.splitlines()[2].endswith("  12 elsewhere")
+    assert "gpus 12 nodes elsewhere (96 a.com/gpu)" in mpigen("queues", "-", stdin=text).stdout
     assert json.loads(mpigen("queues", "-", "--format", "json", stdin=text).stdout)["summary"]["queues"][0]["elsewhere"]
 
 
 def test_many_teams_fit_on_a_screen(mpigen: Run) -> None:
-    ran = mpigen("queues", ROOT / "output" / "university")
+    ran = mpigen("queues", "--details", ROOT / "output" / "university")
     assert (ran.returncode, ran.stderr) == (0, "")
     tree, _, jobs = ran.stdout.partition("\n\n")
     assert max(map(len, tree.splitlines())) < 120
@@ -133,9 +155,11 @@ def test_missing_flavors_queues_and_cohort_cycles_are_reported(
     text: str, told: str, mpigen: Run, tmp_path: Path
 ) -> None:
     (tmp_path / "queues.yaml").write_text(text)
-    ran = mpigen("queues", "queues.yaml")
+    ran = mpigen("queues", "--details", "queues.yaml")
     assert (ran.returncode, ran.stderr) == (0, "")
     assert told in ran.stdout
+    short = told.partition(" Other queues")[0].removeprefix("here (").removeprefix("ClusterQueue ").strip("`\n).")
+    assert short.replace("here` ", "") in mpigen("queues", "queues.yaml").stdout
 
 
 def test_json_output_has_every_amount(mpigen: Run) -> None:

@@ -39,7 +39,7 @@ def _files(name: str) -> dict[str, bytes]:
 @cache
 def _release(name: str = "openshift-h100") -> tuple[Manifest, ...]:
     texts = {
-        file: text.replace(b"mpigen.dev/storage: unlimited", b"mpigen.dev/storage: 2Ti")
+        file: text.replace(b"mpigen.dev/storage: none", b"mpigen.dev/storage: 2Ti")
         for file, text in _files(name).items()
     }
     return tuple(item for file, text in texts.items() for item in read(text, file))

@@ -76,6 +76,7 @@ def judge_release(file: Path, old: str, new: str) -> list[Finding]:
         ("nvidia.com/gpu: 8, openshift.io/ib: 8}\n      limits", "nvidia.com/gpu: 8x}\n      limits", None, 15),
         ("openshift.io/ib: 8", "openshift.io/ibs: 8", "object/misspelt-device", 15),
         ("memory: 64Gi", "memory: -64Gi", "pod/field", 15),
+        ("nvidia.com/gpu: 8", "nvidia.com/gpu: -8", "pod/field", 15),
         ("requests: {cpu: 8", "requests: {cpus: 8", "pod/field", 15),
         ("requests:", "requestss:", "schema/unknown-field", 15),
         ("runtimeRef: {name: openmpi-h100}", "runtimeRef: {names: openmpi-h100}", "schema/unknown-field", 9),
@@ -189,3 +190,14 @@ def test_a_mistake_deep_in_a_container_hides_no_mistake_of_the_runtime() -> None
         for line, path, check in ((3, jobs, "mpi/jobs"), (9, f"{container}.imagee", "schema/unknown-field"))
     )
     assert without_consequences([deep, runtime]) == [deep, runtime]
+
+
+@pytest.mark.parametrize("resource", ["object team-a/high", "WorkloadPriorityClass", "WorkloadPriorityClass high"])
+def test_an_object_without_kind_or_name_hides_the_references_to_it(resource: str) -> None:
+    message = "the WorkloadPriorityClass `high` is in no file"
+    named, other = (
+        Finding("b.yaml", 3, 1, "$.spec", "quota/missing-priority", "TrainJob team-a/b", text, "", "", Severity.WARNING)
+        for text in (message, "the LocalQueue `low` is in no file")
+    )
+    lost = Finding("a.yaml", 1, 1, "$", "schema/not-an-object", resource, "", "", "", Severity.ERROR)
+    assert without_consequences([lost, named, other]) == [lost, other]

@@ -156,7 +156,7 @@ def _count_job(runtime: Manifest, namespace: str, around: Sequence[Manifest], tr
         tree: the flavors, and Kueue's configuration.
 
     Returns:
-        None if an amount is not a quantity, or if a toleration compares numbers.
+        None if an amount is negative or not a quantity, or if a toleration compares numbers.
     """
     flavors = tree.flavors
     try:
@@ -166,6 +166,8 @@ def _count_job(runtime: Manifest, namespace: str, around: Sequence[Manifest], tr
             frozenset(name for name in flavors if not explain_flavor_mismatch(pods, flavors[name])) for pods in sets
         )
     except SimulationError:
+        return None
+    if any(amount < 0 for pods in sets for amount in pods.counted.values()):
         return None
     common = frozenset(flavors).intersection(*usable)
     roomy = frozenset(name for name in common if not find_missing_room(flavors[name], sets))

@@ -34,7 +34,7 @@ _FIXES = {
     Limit.NODE: "create a runtime whose pods request less: no node is large enough, whatever the quota",
     Limit.NODES: "create a runtime whose pods request less, or add nodes",
     Limit.PLACE: "compare the tolerations, the node selector and the topology request of the runtime with the taints, "
-    "the labels and the Topology of the ResourceFlavor",
+    "the labels and the Topology of the ResourceFlavor, and its resources with `coveredResources` of the queue",
     Limit.LIMIT_RANGE: "change the bound of the LimitRange, or create a runtime whose pods keep it",
     Limit.POLICY: "raise the annotation `mpigen.dev/hosts-per-job` of the Namespace",
 }

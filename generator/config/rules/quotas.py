@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -225,7 +225,8 @@ def overcommitted_pools(platform: PartialPlatform) -> Iterator[Mistake]:
 
     Also report pools of which `queues` excludes all resources, so that no quota limits their jobs.
     """
-    promised = _promised_amounts(platform)
+    shares = _promised_shares(platform)
+    promised = sum_amounts(*(amounts for _, amounts in shares))
     for index, pool in platform.supplies.items():
         if not pool.offered:
             message = f"`queues` excludes every resource of pool `{pool.name}`, so no quota limits jobs on this pool"
@@ -243,26 +244,49 @@ def overcommitted_pools(platform: PartialPlatform) -> Iterator[Mistake]:
             is_whole = nodes.denominator == 1
             taken = f"{nodes} nodes" if is_whole else f"{per_node[scarcest] * nodes} {scarcest}"
             available = str(pool.nodes if is_whole else per_node[scarcest] * pool.nodes)
-            message = f"the quotas need {taken} of pool `{pool.name}`, which has {available}"
+            parts = _format_shares(shares, pool.name, scarcest, per_node[scarcest] if is_whole else None)
+            message = f"the quotas need {taken} of pool `{pool.name}`, which has {available}: {parts}"
             yield Mistake(("pools", index, "nodes"), message, "lower a quota and set `borrow` instead, or add nodes")
 
 
-def _promised_amounts(platform: PartialPlatform) -> Amounts:
-    """Return pool → resource → the sum of all valid quotas of tenants and cohorts on this cluster."""
+def _promised_shares(platform: PartialPlatform) -> list[tuple[str, Amounts]]:
+    """Return (holder, amounts) of each valid quota on this cluster: of a tenant, a reservation or a cohort."""
     remote = remote_cohorts(platform.tenants.values(), platform.cohorts.values())
+    pools = list(platform.supply_by_name.values())
     quotas = [
-        quota
+        (f"`{tenant.name}`", quota)
         for index, tenant in platform.tenants.items()
         if not tenant.multi_kueue and not any(_check_tenant(("tenants", index), tenant, platform))
         for quota in tenant.quotas
     ]
     quotas += [
-        cohort.quota
+        (f"cohort `{cohort.name}`", cohort.quota)
         for index, cohort in platform.cohorts.items()
         if cohort.name not in remote and not any(_check_cohort(("cohorts", index), cohort, platform, is_local=True))
     ]
-    pools = list(platform.supply_by_name.values())
-    return sum_amounts(*(quota_amounts(quota, pools) for quota in quotas if _is_unambiguous(quota, platform)))
+    return [(holder, quota_amounts(quota, pools)) for holder, quota in quotas if _is_unambiguous(quota, platform)]
+
+
+_LISTED = 5
+"""The holders of quota in a message."""
+
+
+def _format_shares(shares: Iterable[tuple[str, Amounts]], pool: str, resource: str, per_node: Quantity | None) -> str:
+    """Return the largest holders of a resource of a pool, such as "`team-a` 8, cohort `b` 2, and 3 more".
+
+    Args:
+        shares: (holder, amounts).
+        pool: the name of the pool.
+        resource: the resource.
+        per_node: the amount of a node, to print nodes; None to print amounts.
+    """
+    held: dict[str, Quantity] = {}
+    for holder, amounts in shares:
+        held[holder] = amounts.get(pool, {}).get(resource, ZERO) + held.get(holder, ZERO)
+    largest = sorted((name for name in held if held[name].value), key=lambda name: (-held[name].value, name))
+    sizes = {name: f"{float(held[name].value / per_node.value):.4g}" if per_node else held[name] for name in largest}
+    parts = [f"{name} {sizes[name]}" for name in largest[:_LISTED]]
+    return ", ".join([*parts, *([f"and {len(largest) - _LISTED} more"] if len(largest) > _LISTED else [])])
 
 
 @rule

@@ -104,7 +104,7 @@ def _rules(platform: Platform) -> Iterator[Rule]:
         is_argocd = platform.gitops and not platform.gitops.is_flux
         engine = {"APPLICATION": platform.platform if is_argocd else "", "ENGINE_KEYS": _engine_keys(platform)}
         yield read_rule("reserved", constants={**operators, **engine})
-    settings = ["unlimited"] if any(limit.storage is None for limit in limits) else []
+    settings = ["no-storage"] if any(limit.storage is None for limit in limits) else []
     has_debug = any(tenant.access.sessions.debug and not tenant.retired for tenant in platform.tenants)
     for name in _ABOUT_CALLERS:
         if name != "debug" or has_debug:

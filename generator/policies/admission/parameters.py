@@ -171,7 +171,7 @@ def namespace_parameters(home: Tenant, team: str, platform: Platform) -> dict[st
         "hosts-per-job": str(limits.hosts_per_job or ""),
         "devices-per-host": ",".join(devices),
         "seconds-per-job": str(to_seconds(limits.time_per_job)) if limits.time_per_job else "",
-        "storage": "unlimited" if limits.storage is None else str(limits.storage),
+        "storage": "none" if limits.storage is None else str(limits.storage),
         "subjects": "\n".join(_grantable(home)),
         "sessions": "\n".join(_sessions(home)),
         "workload-kinds": ",".join(sorted({*policies.workloads.kinds, *home.workloads.kinds})),

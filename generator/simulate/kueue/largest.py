@@ -265,12 +265,19 @@ class Search:
         """Return the sort key of a shortage: flavors in use first, then devices, then the largest relative shortage."""
         return short.key.flavor not in used, "/" not in short.key.resource, -short.has / short.takes
 
-    @staticmethod
-    def _explain(nodes: int, short: Shortage) -> str:
+    def _explain(self, nodes: int, short: Shortage) -> str:
         flavor, resource = short.key
+        taking = [pods for pods in self._job(nodes) if pods.counted.get(resource)]
+        amounts = {pods.name: pods.count * pods.counted[resource] for pods in taking}
+        parts = ""
+        if sum(pods.count for pods in taking) != nodes and sum(amounts.values()) == short.takes:
+            shares = (f"`{name}` {format_amount(resource, amount)}" for name, amount in amounts.items())
+            parts = f" ({', '.join(shares)})"
         take = "nodes take" if nodes > 1 else "node takes"
-        amount = f"{nodes} {take} {format_amount(resource, short.takes)} {resource} of flavor `{flavor}`"
-        return f"{amount}, and `{short.queue}` never gets more than {format_amount(resource, short.has)}"
+        return (
+            f"{nodes} {take} {format_amount(resource, short.takes)} {resource} of flavor `{flavor}`{parts}, "
+            f"and `{short.queue}` never gets more than {format_amount(resource, short.has)}"
+        )
 
     def _job(self, nodes: int) -> tuple[PodSet, ...]:
         return with_nodes(self._runtime, self._pods, nodes)

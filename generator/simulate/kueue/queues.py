@@ -98,6 +98,21 @@ class QueueTree:
         """Return the ClusterQueues of a cohort, by name; if `cohort` is empty, the ClusterQueues without a cohort."""
         return [queue for _, queue in sorted(self.queues.items()) if queue.cohort == cohort]
 
+    def walk(self) -> Iterator[tuple[int, Cohort | ClusterQueue]]:
+        """Yield (depth, member): the queues without a cohort, then each cohort, its queues and its child cohorts.
+
+        Cohorts that form a cycle follow in the order of the cycle.
+        """
+        yield from ((0, queue) for queue in self.queues_of(""))
+        todo = [(root, 0) for root in reversed(list(self.roots()))]
+        while todo:
+            cohort, depth = todo.pop()
+            circle = list(self.ancestors(cohort.name)) if self.is_cyclic(cohort.name) else []
+            for member in circle or [cohort]:
+                yield depth, member
+                yield from ((depth + 1, queue) for queue in self.queues_of(member.name))
+            todo += [] if circle else [(child, depth + 1) for child in reversed(self.child_cohorts(cohort.name))]
+
     def flavors_of(self, queue: ClusterQueue) -> Mapping[str, Flavor]:
         """Return all flavors by name; for a queue of MultiKueue, without nodes, because its jobs run elsewhere."""
         if not queue.is_multi_kueue:

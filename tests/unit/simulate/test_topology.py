@@ -122,7 +122,7 @@ def by_rack(name: str = "f", **metadata: Any) -> Manifest:
 def test_a_job_on_a_pool_with_a_topology_is_as_large_as_its_quota() -> None:
     found = largest(RACKS, by_rack(), queue("q", {"f/cpu": "9"}), grouped("preferred"))
     assert (found.reclaimable, found.idle) == (3, 3)
-    assert found.reason == "4 nodes take 10 cpu of flavor `f`, and `q` never gets more than 9"
+    assert found.reason == "4 nodes take 10 cpu of flavor `f` (`node` 8, `launcher` 2), and `q` never gets more than 9"
 
 
 def test_a_size_without_nodes_notes_the_required_rack() -> None:
@@ -178,7 +178,10 @@ def test_the_largest_rack_limits_a_job_if_nodes_are_given(how: str, most: int, r
 
 def test_quota_limits_a_job_even_if_nodes_are_given() -> None:
     found = largest(RACKS, by_rack(), queue("q", {"f/cpu": "5"}), grouped(), *racks(2, 3, cpu=9))
-    assert (found.idle, found.reason) == (1, "2 nodes take 6 cpu of flavor `f`, and `q` never gets more than 5")
+    assert (found.idle, found.reason) == (
+        1,
+        "2 nodes take 6 cpu of flavor `f` (`node` 4, `launcher` 2), and `q` never gets more than 5",
+    )
 
 
 def test_nodes_outside_the_flavor_do_not_count() -> None:

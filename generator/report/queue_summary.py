@@ -1,0 +1,95 @@
+"""The quota and the largest jobs of each queue in one row, in nodes and devices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+
+from generator.objects.queue import ClusterQueue, Cohort, FlavorResource, format_amount
+from generator.report import table
+from generator.report.queues import NO_QUEUE, dangling_queues, format_nodes, in_nodes, note_of, visible_quotas
+from generator.simulate.kueue.capacity import Capacity, compute_capacity
+from generator.simulate.kueue.job_limits import Largest
+from generator.simulate.kueue.queues import Node, QueueTree, build_quota_tree
+
+_Row = tuple[str, str]
+
+
+def text(tree: QueueTree, largest: Sequence[Largest], width: int | None = None) -> Iterator[str]:
+    """Yield a row per cohort and queue with its quota, then a row per queue with the largest job on each runtime."""
+    if not tree.queues and not tree.cohorts:
+        yield NO_QUEUE
+        yield from dangling_queues(tree)
+        return
+    nodes = build_quota_tree(tree)
+    rows = [
+        (f"{'  ' * depth}{member.name}", "; ".join(_describe(tree, member, nodes))) for depth, member in tree.walk()
+    ]
+    yield from table.table(("QUEUE", "QUOTA"), rows, width)
+    if largest:
+        yield ""
+        yield "The largest TrainJob on each runtime, in nodes (`numNodes`):"
+        yield from table.table(("QUEUE", "RUNTIMES"), _sizes(largest), width)
+    yield ""
+    if dangling := list(dangling_queues(tree)):
+        yield from (*dangling, "")
+    yield "`A to B` of a quota: A is the nominal quota, and B is available while the other queues use nothing."
+    yield "`A to B` of a job: Kueue always admits A nodes, and admits B nodes while the other queues use nothing."
+    yield "`--details` shows all resources, the effect of preemption, and why no larger job fits."
+
+
+def _describe(tree: QueueTree, member: Cohort | ClusterQueue, nodes: Mapping[str, Node]) -> Iterator[str]:
+    """Yield why a queue or cohort admits nothing, then its quota for each flavor; flavors with devices are first."""
+    if isinstance(member, Cohort):
+        yield from filter(None, [note_of(tree, member).strip(" ()")])
+        quotas = {
+            key: Capacity(quota.nominal, quota.borrowing, quota.lending, 0, 0, 0)
+            for key, quota in member.quotas.items()
+        }
+        is_elsewhere = False
+    else:
+        if reason := tree.inactive_reason(member):
+            yield f"admits nothing: {reason}"
+        if member.namespaces is not None and not tree.local_queues_of(member.name):
+            yield "receives no jobs: no LocalQueue references it"
+        node = nodes.get(member.name)
+        quotas = {key: compute_capacity(node, key) for key in visible_quotas(member)} if node else {}
+        is_elsewhere = member.is_multi_kueue
+    for key in _first_of_each_flavor(key for key, own in quotas.items() if own.nominal or own.idle):
+        yield _format(tree, key, quotas[key], is_elsewhere=is_elsewhere)
+
+
+def _first_of_each_flavor(keys: Iterable[FlavorResource]) -> list[FlavorResource]:
+    """Return one resource of each flavor: a device, else the first resource. Flavors with devices are first."""
+    devices_first = sorted(keys, key=lambda key: "/" not in key.resource)
+    return [*{key.flavor: key for key in reversed(devices_first)}.values()][::-1]
+
+
+def _format(tree: QueueTree, key: FlavorResource, own: Capacity, *, is_elsewhere: bool) -> str:
+    """Return a quota, such as `h100 6 to 14 of 16 nodes (48 to 112 nvidia.com/gpu)`; without nodes if unknown."""
+    most = max(own.nominal, own.idle)
+    least, idle = (format_amount(key.resource, amount) for amount in (own.nominal, most))
+    amount = f"{least if own.nominal == most else f'{least} to {idle}'} {key.resource}"
+    nodes = in_nodes(tree, key, own, is_multi_kueue=is_elsewhere)
+    if not nodes:
+        return f"{key.flavor} {amount}"
+    size = nodes.replace(" elsewhere", " nodes elsewhere") if is_elsewhere else f"{nodes} nodes"
+    return f"{key.flavor} {size}{f' ({amount})' if '/' in key.resource else ''}"
+
+
+def _sizes(largest: Sequence[Largest]) -> Iterator[_Row]:
+    """Yield (queue, sizes). Namespaces of a queue have one row if their jobs have the same sizes."""
+    for queue, jobs in groupby(largest, key=lambda job: job.queue):
+        rows: dict[str, list[str]] = {}
+        for namespace, of_namespace in groupby(jobs, key=lambda job: job.namespace):
+            sizes = "; ".join(f"{job.runtime} {_format_size(job)}" for job in of_namespace)
+            rows.setdefault(sizes, []).append(namespace)
+        for sizes, namespaces in rows.items():
+            yield (queue if len(rows) == 1 else f"{queue} ({', '.join(namespaces)})"), sizes
+
+
+def _format_size(job: Largest) -> str:
+    idle = format_nodes(job.idle)
+    if job.reclaimable == job.idle:
+        return idle
+    return f"at most {idle}" if job.reclaimable is None else f"{job.reclaimable} to {idle}"
