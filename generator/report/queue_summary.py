@@ -46,7 +46,7 @@ def _describe(tree: QueueTree, member: Cohort | ClusterQueue, nodes: Mapping[str
             key: Capacity(quota.nominal, quota.borrowing, quota.lending, 0, 0, 0)
             for key, quota in member.quotas.items()
         }
-        is_elsewhere = False
+        is_remote = False
     else:
         if reason := tree.inactive_reason(member):
             yield f"admits nothing: {reason}"
@@ -54,26 +54,26 @@ def _describe(tree: QueueTree, member: Cohort | ClusterQueue, nodes: Mapping[str
             yield "receives no jobs: no LocalQueue references it"
         node = nodes.get(member.name)
         quotas = {key: compute_capacity(node, key) for key in visible_quotas(member)} if node else {}
-        is_elsewhere = member.is_multi_kueue
-    for key in _first_of_each_flavor(key for key, own in quotas.items() if own.nominal or own.idle):
-        yield _format(tree, key, quotas[key], is_elsewhere=is_elsewhere)
+        is_remote = member.is_multi_kueue
+    for key in _pick_resources(key for key, own in quotas.items() if own.nominal or own.idle):
+        yield _format(tree, key, quotas[key], is_remote=is_remote)
 
 
-def _first_of_each_flavor(keys: Iterable[FlavorResource]) -> list[FlavorResource]:
+def _pick_resources(keys: Iterable[FlavorResource]) -> list[FlavorResource]:
     """Return one resource of each flavor: a device, else the first resource. Flavors with devices are first."""
     devices_first = sorted(keys, key=lambda key: "/" not in key.resource)
     return [*{key.flavor: key for key in reversed(devices_first)}.values()][::-1]
 
 
-def _format(tree: QueueTree, key: FlavorResource, own: Capacity, *, is_elsewhere: bool) -> str:
+def _format(tree: QueueTree, key: FlavorResource, own: Capacity, *, is_remote: bool) -> str:
     """Return a quota, such as `h100 6 to 14 of 16 nodes (48 to 112 nvidia.com/gpu)`; without nodes if unknown."""
     most = max(own.nominal, own.idle)
     least, idle = (format_amount(key.resource, amount) for amount in (own.nominal, most))
     amount = f"{least if own.nominal == most else f'{least} to {idle}'} {key.resource}"
-    nodes = in_nodes(tree, key, own, is_multi_kueue=is_elsewhere)
+    nodes = in_nodes(tree, key, own, is_multi_kueue=is_remote)
     if not nodes:
         return f"{key.flavor} {amount}"
-    size = nodes.replace(" elsewhere", " nodes elsewhere") if is_elsewhere else f"{nodes} nodes"
+    size = nodes.replace(" elsewhere", " nodes elsewhere") if is_remote else f"{nodes} nodes"
     return f"{key.flavor} {size}{f' ({amount})' if '/' in key.resource else ''}"
 
 

@@ -77,7 +77,7 @@ def test_queues_renders_a_platform_and_computes_its_quotas(mpigen: Run) -> None:
     )
 
 
-def test_each_queue_has_one_row_in_nodes_and_devices(mpigen: Run) -> None:
+def test_a_queue_has_one_row_in_nodes_and_devices(mpigen: Run) -> None:
     ran = mpigen("queues", EXAMPLES["openshift-h100"])
     assert ran.stdout == (
         "QUEUE           QUOTA\n"
