@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -345,7 +346,8 @@ def open_egress(objects: Objects) -> Iterator[Breach]:
 
     NetworkPolicies only add: one rule without `to` and `ports` allows every connection, whatever other policies list.
     The check reads namespaces with the label `mpigen.dev/tenant`, and namespaces with a NetworkPolicy that selects all
-    pods and allows no egress. It reports egress to every address, and to every namespace, on all ports.
+    pods and allows no egress. It reports egress to every address, also in parts such as `0.0.0.0/1` and `128.0.0.0/1`,
+    and to every namespace, on all ports or on all TCP ports.
 
     Source: kubernetes v1.34.2 staging/src/k8s.io/api/networking/v1/types.go NetworkPolicyEgressRule
     """
@@ -356,10 +358,11 @@ def open_egress(objects: Objects) -> Iterator[Breach]:
     }
     for policy in policies:
         for number, rule in indexed_mappings(mapping(policy.body, "spec").get("egress")):
-            if policy.namespace in closed and not rule.get("ports") and (reach := _reach(rule)):
+            ports = _describe_all_ports(rule)
+            if policy.namespace in closed and ports and (reach := _reach(rule)):
                 yield Breach(
                     ("spec", "egress", number),
-                    f"this rule allows connections to {reach}, on all ports",
+                    f"this rule allows connections to {reach}, on {ports}",
                     f"the pods can send data there, although namespace `{policy.namespace}` denies egress by default",
                     "list the networks and ports that the pods need",
                     policy,
@@ -371,14 +374,34 @@ def _denies_egress(spec: Mapping[str, Any]) -> bool:
     return spec.get("podSelector") == {} and "Egress" in strings(spec.get("policyTypes")) and not spec.get("egress")
 
 
+def _describe_all_ports(rule: Mapping[str, Any]) -> str:
+    """Return `all ports` or `all TCP ports` if an egress rule allows them; else an empty string."""
+    if not rule.get("ports"):
+        return "all ports"
+    for port in mappings(rule.get("ports")):
+        is_whole = port.get("port") in (None, 0, 1) and ("port" not in port or port.get("endPort") == _LAST_PORT)
+        if port.get("protocol", "TCP") == "TCP" and is_whole:
+            return "all TCP ports"
+    return ""
+
+
+_LAST_PORT = 65535
+
+
 def _reach(rule: Mapping[str, Any]) -> str:
     """Return the destinations of an egress rule if it has no limit; else an empty string."""
     if not rule.get("to"):
         return "every address"
+    networks = []
     for peer in mappings(rule.get("to")):
         block = mapping(peer, "ipBlock")
-        if str(block.get("cidr")).endswith("/0") and not block.get("except"):
-            return f"every address (`{block.get('cidr')}`)"
         if peer.get("namespaceSelector") == {} and not peer.get("podSelector"):
             return "the pods of every namespace"
-    return ""
+        if not block.get("except"):
+            with suppress(ValueError):  # a schema rejects the text
+                networks.append(ipaddress.ip_network(str(block.get("cidr")), strict=False))
+    whole: list[ipaddress.IPv4Network | ipaddress.IPv6Network] = [
+        *ipaddress.collapse_addresses(item for item in networks if isinstance(item, ipaddress.IPv4Network)),
+        *ipaddress.collapse_addresses(item for item in networks if isinstance(item, ipaddress.IPv6Network)),
+    ]
+    return next((f"every address (`{network}`)" for network in whole if not network.prefixlen), "")
