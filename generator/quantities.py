@@ -99,6 +99,16 @@ def parse(text: str) -> Quantity:
     return quantity
 
 
+def is_too_large(value: object) -> bool:
+    """Return True if a string or a number is a quantity of 8Ei or more."""
+    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+        return False
+    try:
+        return abs(_parse_any(str(value).strip(" ")).value) > _MOST
+    except ValueError:
+        return False
+
+
 def _parse_any(text: str) -> Quantity:
     """Parse a quantity of any size.
 

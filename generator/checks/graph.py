@@ -319,7 +319,8 @@ class Graph:
         kind = Kind(manifest.group, manifest.kind)
         if fields := fields_of(kind):
             for field in find(fields, manifest.body):
-                yield from self._references_at(manifest, field, {manifest.namespace} - {""})
+                namespace = manifest.name if kind == _NAMESPACE else manifest.namespace
+                yield from self._references_at(manifest, field, {namespace} - {""})
         for pods in pod_templates(manifest) if manifest.kind in KINDS else ():
             for field in find(fields_of_pods(), pods.body):
                 below = field._replace(path=(*pods.path, *field.path))
@@ -345,10 +346,12 @@ class Graph:
             for request in dict.fromkeys(parse_networks(field.value).requests):
                 within = {request.namespace} if request.namespace else namespaces
                 yield self._reference(manifest, field, request.name, target, within)
-        else:
-            namespace = string(siblings.get("namespace"))
-            within = {namespace} if namespace else namespaces
-            yield self._reference(manifest, field, field.value, target, within)
+            return
+        namespace = string(siblings.get("namespace"))
+        within = {namespace} if namespace else namespaces
+        for kind, name in link.names(field.value):
+            if listed_target := link.targets.get(kind) if kind else target:
+                yield self._reference(manifest, field, name, listed_target, within)
 
     def _kind_of_parameters(self, binding: Manifest) -> Kind | None:
         """Return the kind of the parameters of a bound admission policy; None if no file has the policy."""

@@ -56,7 +56,18 @@ Breach = finding.Breach
 ERROR, WARNING, INFO = Severity.ERROR, Severity.WARNING, Severity.INFO
 
 _OF_TREES = (
-    *("schema", "metadata", "workload", "services", "secret", "runtime", "mpi.jobs", "mpi.pods", "mpi.ranks"),
+    *(
+        "schema",
+        "metadata",
+        "amounts",
+        "workload",
+        "services",
+        "secret",
+        "runtime",
+        "mpi.jobs",
+        "mpi.pods",
+        "mpi.ranks",
+    ),
     *("ranks", "trainjob", "relaxations", "protections", "reference", "access", "identity", "unmatched"),
     "device_names",
     *("quota.amounts", "quota.canonical", "quota.definitions", "quota.capacity", "quota.jobs", "quota.namespaces"),

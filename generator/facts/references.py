@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache, cached_property
@@ -82,6 +82,7 @@ class Link:
         fields: the paths of the fields.
         why: the effect of an absent object.
         most: the highest severity; empty for no limit.
+        listed: True if a value is a list of names, or of entries `KIND/NAME`, with commas between them.
         source: the upstream source.
     """
 
@@ -91,6 +92,16 @@ class Link:
     why: str
     source: str
     most: str = ""
+    listed: bool = False
+
+    def names(self, value: str) -> Iterator[tuple[str, str]]:
+        """Yield (kind, name) of each name in a value of the field; the kind is empty if the value does not have it."""
+        for entry in value.split(",") if self.listed else ():
+            kind, _, name = entry.rpartition("/")
+            if name:
+                yield kind, name
+        if not self.listed:
+            yield "", value
 
     @cached_property
     def targets(self) -> Mapping[str, Target]:

@@ -38,6 +38,8 @@ _JUDGED = {
 }
 """The kinds that decide about jobs, or whose status a controller of the control plane sets."""
 _CREATE = {"dryRun": "All", "fieldValidation": "Strict"}
+_ON_PURPOSE = ("Can't admit new workloads: is stopped",)
+"""Answers to settings that only a person who stops jobs writes: `stopPolicy` of a ClusterQueue."""
 _NOTICED = 3.0
 """Seconds until the API server and the controllers use a changed object: policies are read once a second."""
 _PATIENCE = 15
@@ -116,7 +118,7 @@ class _Live:
     def _refuse(self, mutation: Mutation) -> str:
         """Return the answer to a dry run of a creation. An object of the name exists, which is checked at last."""
         body = mutation.body
-        if is_configuration(mutation.original):
+        if mutation.original.kind == "ConfigMap" and is_configuration(mutation.original):
             text = (body.get("data") or {}).get(KEY)
             lines = said(self.cluster.versions["kueue"], text, self.folder) if isinstance(text, str) else []
             if not lines or lines[-1]["msg"] != "Initializing":
@@ -174,9 +176,17 @@ class _Live:
         yield from (f"{item['fieldRef']}: {item['warning']}" for item in checks.get("expressionWarnings", ()))
 
     def _jobs(self, number: int) -> list[Training]:
-        """Return a job of each tenant on each runtime; names differ, because pods of earlier jobs end late."""
-        platform = self.on_the_cluster[-1].platform
-        return [replace(job, number=number + 1) for job in trainings(platform)]
+        """Return a job of each tenant on each runtime, also if no platform file has the runtime.
+
+        Names differ, because pods of earlier jobs end late.
+        """
+        deployed = self.on_the_cluster[-1]
+        jobs = [*trainings(deployed.platform)]
+        known = {job.runtime.name for job in jobs}
+        for item in deployed.stored:
+            if item.kind == "ClusterTrainingRuntime" and item.name not in known:
+                jobs += [replace(job, runtime=job.runtime.model_copy(update={"name": item.name})) for job in jobs[:1]]
+        return [replace(job, number=number + 1) for job in jobs]
 
     def _forget(self, number: int) -> None:
         """Delete the jobs, and wait until their pods are gone."""
@@ -227,7 +237,7 @@ def test_no_random_mutation_gets_a_wrong_answer(answers: Mapping[int, str]) -> N
 def _verdict(answer: str, findings: Sequence[Finding]) -> str:
     errors = {finding.check for finding in findings if finding.severity == Severity.ERROR}
     if answer:
-        return "both reject" if findings else "FALSE YES"
+        return "both reject" if findings or any(text in answer for text in _ON_PURPOSE) else "FALSE YES"
     if unexplained := errors - explained().keys():
         return f"FALSE NO without a reason for {', '.join(sorted(unexplained))}"
     return f"explained: {', '.join(sorted(errors))}" if errors else "both accept"

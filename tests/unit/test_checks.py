@@ -40,6 +40,7 @@ TWO_KEYS = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata: {a: b}\n
 KEPT = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x, finalizers: [keep]}\n"
 OWNER = "{apiVersion: v1, kind: X, name: x, uid: u}"
 # check → how to spoil the good one, and where the finding belongs
+LARGE = "apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: a, namespace: b}\nspec: {hard: {pods: 9Ei}}\n"
 NAMED = """\
 apiVersion: apiregistration.k8s.io/v1
 kind: APIService
@@ -63,6 +64,7 @@ BAD = {
     "object/data": ((GOOD, TWO_KEYS), (4, 8)),
     "object/metadata": ((GOOD, KEPT), (3, 34)),
     "object/required-name": ((GOOD, NAMED), (3, 18)),
+    "object/too-large-amount": ((GOOD, LARGE), (4, 21)),
     "object/unnamed": (("  name: default\n", ""), (3, 1)),
 }
 ONLY_IN_A_RELEASE = {"object/duplicate", "object/no-namespace", "object/not-namespaced"}

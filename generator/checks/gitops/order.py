@@ -194,7 +194,8 @@ def _find_needs(
             yield item, late, "the API server does not serve the kind yet, so the sync fails", ERROR
     by_identity = {item.identity: item for item in manifests}
     for reference in references(Objects(tuple(manifests), objects.targets)):
-        if reference.state is State.PRESENT and not reference.is_optional:
+        is_parameter = reference.manifest.kind == "Namespace"  # policies read it when a user submits a TrainJob
+        if reference.state is State.PRESENT and not (reference.is_optional or is_parameter):
             for identity in reference.identities:
                 if (late := by_identity.get(identity)) and late is not reference.manifest:
                     yield reference.manifest, late, *_effect(reference)
