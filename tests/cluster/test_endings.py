@@ -82,7 +82,7 @@ def test_a_collection_of_jobs_is_not_deleted_without_its_pods(running: Body, bro
 @pytest.mark.parametrize(
     ("path", "body"),
     [
-        ("/api/v1/namespaces/access-a/configmaps", {"apiVersion": "v1", "kind": "ConfigMap"}),
+        ("/api/v1/namespaces/access-a/limitranges", {"apiVersion": "v1", "kind": "LimitRange"}),
         ("/api/v1/namespaces/access-a/secrets", {"apiVersion": "v1", "kind": "Secret"}),
         (
             "/api/v1/namespaces/access-a/serviceaccounts/mpi/token",
