@@ -92,7 +92,8 @@ class Attack:
         remains: why it succeeds; empty if it is stopped.
         control: what would stop it.
         is_offline: False if a webhook changes the request before the rules judge it.
-        since: the first minor version of Kubernetes that serves the API of the request; empty for all versions.
+        since: the first minor version of Kubernetes in a set of versions that has the object of the request; empty for
+            all versions.
     """
 
     kind: str
