@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import shutil
 import subprocess
 import tempfile
@@ -37,11 +38,16 @@ def find_go() -> Path:
 def run_go(arguments: list[str], folder: Path) -> str:
     """Run `go <arguments>` in `folder`, and return its output.
 
+    Go downloads a newer toolchain if a module needs one, unless the variable `GOTOOLCHAIN` forbids it.
+
     Raises:
         EngineError: Go is not installed, or it failed; the message contains its error.
     """
     command = [str(find_go()), *arguments]
-    result = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)  # noqa: S603
+    environment = {"GOTOOLCHAIN": "auto", **os.environ}  # noqa: TID251 - Go also gets all other variables
+    result = subprocess.run(  # noqa: S603
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
     if result.returncode:
         output = (result.stderr or result.stdout).strip()
         raise EngineError((Problem(f"`go {' '.join(arguments)}` failed: {output}", "fix the error that Go reports"),))
@@ -55,10 +61,24 @@ def fetch_modules(components: Iterable[Component]) -> dict[Component, Path]:
         EngineError: Go is not installed, a module is unavailable, or its hash differs from its pin.
     """
     names = {component: f"{component.module}@{component.version}" for component in components}
-    with tempfile.TemporaryDirectory() as outside_any_module:
-        printed = run_go(["mod", "download", "-json", *dict.fromkeys(names.values())], Path(outside_any_module))
-    modules = {f"{module['Path']}@{module['Version']}": module for module in _objects(printed)}
+    modules = _download(dict.fromkeys(names.values()))
     return {component: _checked(modules[name], component) for component, name in names.items()}
+
+
+def fetch_module(module: str, version: str) -> Path:
+    """Return the folder of a Go module without a pin, such as version `v0.37.2` of `k8s.io/api`.
+
+    Raises:
+        EngineError: Go is not installed, or the module is unavailable.
+    """
+    name = f"{module}@{version}"
+    return Path(_download([name])[name]["Dir"])
+
+
+def _download(names: Iterable[str]) -> dict[str, dict[str, str]]:
+    with tempfile.TemporaryDirectory() as outside_any_module:
+        printed = run_go(["mod", "download", "-json", *names], Path(outside_any_module))
+    return {f"{module['Path']}@{module['Version']}": module for module in _objects(printed)}
 
 
 def _objects(text: str) -> Iterable[dict[str, str]]:

@@ -1,0 +1,1 @@
+"""Find the statements of mpigen that a new version of an upstream module may change."""

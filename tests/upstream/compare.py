@@ -1,0 +1,142 @@
+"""Compare what mpigen cites in two versions of a release, and find the statements to read again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import yaml
+
+from generator.errors import EngineError
+from tests.upstream.citations import Citation, Place
+from tests.upstream.source import Source, normalize
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The result of reading a change: its effect for mpigen, empty for none, and the rules that it concerns."""
+
+    effect: str = ""
+    rules: tuple[str, ...] = ()
+
+
+def read_readings(release: str, old: str, new: str) -> Mapping[tuple[str, str], Reading]:
+    """Return (file, declaration) → the reading of its change between two versions."""
+    rows = yaml.safe_load(Path(__file__).with_name("readings.yaml").read_bytes())
+    return {
+        (item["path"], name): Reading(item.get("effect", ""), tuple(item.get("rules", ())))
+        for row in rows
+        if (row["release"], row["from"], row["to"]) == (release, old, new)
+        for item in row["read"]
+        for name in item["names"]
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change of something that mpigen cites.
+
+    Attributes:
+        module: the Go module.
+        path: the file.
+        name: the declaration; empty for the whole file.
+        what: `changed`, or the reason why the newer version does not have it.
+        places: the citations, each at its line.
+        reading: the row of readings.yaml about the change; None if the change was not read.
+    """
+
+    module: str
+    path: str
+    name: str
+    what: str
+    places: tuple[Place, ...]
+    reading: Reading | None = None
+
+    def __str__(self) -> str:
+        return f"{self.module} {self.path} {self.name}".rstrip()
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The result of a comparison.
+
+    Attributes:
+        changes: the changes, by module, file and name.
+        same: the number of cited declarations and files without a change.
+        unread: the citations whose file the older version does not have.
+    """
+
+    changes: tuple[Change, ...]
+    same: int
+    unread: tuple[Citation, ...]
+
+
+@cache
+def _fetch(module: str, version: str) -> Source | None:
+    try:
+        return Source.fetch(module, version)
+    except EngineError:
+        return None
+
+
+def compare(citations: Iterable[Citation], release: str, old: str, new: str) -> Comparison:
+    """Compare the cited code of a release, such as kubernetes, in two versions, such as 1.34.2 and 1.37.2.
+
+    Citations of other versions of the release are compared as if they cited the older one.
+    """
+    places: dict[tuple[str, str, str], list[Place]] = {}
+    unread = []
+    for citation in citations:
+        if citation.release != release:
+            continue
+        source = _of(citation.module, old)
+        text = source.read(citation.path) if source else None
+        if source is None or text is None:
+            unread.append(citation)
+            continue
+        names = [word for word in sorted(citation.words) if source.declaration(citation.path, word)]
+        for name in names or [""]:
+            places.setdefault((citation.module, citation.path, name), []).append(citation.place)
+    known = read_readings(release, old, new)
+    changes = [
+        Change(module, path, name, what, tuple(found), known.get((path, name)))
+        for (module, path, name), found in sorted(places.items())
+        if (what := _differ(module, path, name, old, new))
+    ]
+    return Comparison(tuple(changes), len(places) - len(changes), tuple(unread))
+
+
+def _of(module: str, version: str) -> Source | None:
+    is_staging = module.startswith("k8s.io/") and module != "k8s.io/kubernetes"
+    return _fetch(module, version.replace("1.", "0.", 1) if is_staging else version)
+
+
+def _differ(module: str, path: str, name: str, old: str, new: str) -> str:
+    """Return how a declaration changed; empty if it did not."""
+    before, after = _of(module, old), _of(module, new)
+    if before is None or after is None:
+        return "the module is unavailable"
+    text = after.read(path)
+    if text is None:
+        return "the file is gone"
+    if not name:
+        return "" if normalize(before.read(path) or "") == normalize(text) else "changed"
+    was, now = before.declaration(path, name), after.declaration(path, name)
+    if now is None:
+        return "gone from the file"
+    return "" if normalize(was or "") == normalize(now) else "changed"
+
+
+def lines_of(change: Change, old: str, new: str) -> Iterator[str]:
+    """Yield the unified difference of a change."""
+    from difflib import unified_diff
+
+    before, after = _of(change.module, old), _of(change.module, new)
+    if before and after:
+        pair = [
+            (source.declaration(change.path, change.name) if change.name else source.read(change.path)) or ""
+            for source in (before, after)
+        ]
+        yield from unified_diff(pair[0].splitlines(), pair[1].splitlines(), old, new, lineterm="", n=2)
