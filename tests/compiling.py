@@ -244,9 +244,9 @@ def _without_empty(value: Any) -> Any:
 
 @cache
 def _schema(api_version: str, kind: str, name: str) -> Any:
-    file = Catalog.bundled(TARGETS[name]).find(api_version, kind)
-    assert file is not None, kind
-    return json.loads(file.read_bytes())
+    schema = Catalog.bundled(TARGETS[name]).schema(api_version, kind)
+    assert schema is not None, kind
+    return schema
 
 
 def without_shared_service(ours: Objects, real: Objects) -> Objects:

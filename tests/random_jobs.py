@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -56,9 +55,8 @@ _DEEPEST = 14
 
 @cache
 def _schema() -> Mapping[str, Any]:
-    file = Catalog.bundled().find(TRAINER, "TrainJob")
-    assert file
-    schema: Mapping[str, Any] = json.loads(file.read_bytes())
+    schema = Catalog.bundled().schema(TRAINER, "TrainJob")
+    assert schema
     return schema
 
 

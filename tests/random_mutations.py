@@ -100,9 +100,8 @@ def _values(tree: str) -> Mapping[str, Sequence[Any]]:
 
 @cache
 def _schema(api_version: str, kind: str) -> dict[str, Any]:
-    file = Catalog.bundled().find(api_version, kind)
-    assert file, f"{kind} has no schema"
-    schema: dict[str, Any] = json.loads(file.read_bytes())
+    schema = Catalog.bundled().schema(api_version, kind)
+    assert schema, f"{kind} has no schema"
     return schema
 
 

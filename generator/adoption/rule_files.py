@@ -276,19 +276,13 @@ def _undefined_field(fields: Steps, kinds: list[str]) -> Iterator[tuple[str, str
         if not entries:
             return
         for entry in entries:
-            undefined = _find_undefined(_schema_of(entry), fields)
+            undefined = _find_undefined(Catalog.bundled().load(entry), fields)
             if undefined is None:
                 return
             undefined_by_kind[kind] = undefined
     path = ".".join(("object", *map(str, fields)))
     kind, (depth, known) = next(iter(undefined_by_kind.items()))
     yield f"`{path}`: {format_names(kinds)} has no field `{fields[depth]}` there", suggest(str(fields[depth]), known)
-
-
-@cache
-def _schema_of(entry: Entry) -> Schema:
-    schema: Schema = json.loads((Catalog.bundled().folder / entry.path).read_bytes())
-    return schema
 
 
 def _find_undefined(schema: Schema, fields: Steps) -> tuple[int, tuple[str, ...]] | None:

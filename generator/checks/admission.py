@@ -7,14 +7,12 @@ runtime/security-context-constraints and runtime/unset-amount.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
-from pathlib import Path as FilePath
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from generator.checks.fabric.fabrics import likely_namespaces, namespaces_of
@@ -30,7 +28,6 @@ from generator.objects.namespace import is_namespace, is_openshift
 from generator.objects.pods import RUNTIMES, PodTemplate, pod_templates
 from generator.objects.training import DEFAULT_QUEUE, GROUP, KUEUE
 from generator.schemas.catalog import Catalog
-from generator.schemas.json_schema import Schema
 from generator.schemas.updates import normalize_built_in, normalize_custom
 from generator.simulate.access import SUPERUSERS, Kind
 from generator.simulate.admission.pod_security import Level, Violation, find_violations, read_level
@@ -481,10 +478,9 @@ class OwnAdmission:
 
     def _with_defaults(self, manifest: Manifest) -> Body:
         catalog = self.cluster.catalog
-        file = catalog.find(manifest.api_version, manifest.kind)
-        if file is None:
+        schema = catalog.schema(manifest.api_version, manifest.kind)
+        if schema is None:
             return manifest.body
-        schema = _schema(file)
         if catalog.is_custom(manifest.api_version, manifest.kind):
             return dict(normalize_custom(manifest.body, schema, schema))
         return dict(normalize_built_in(manifest.body, schema))
@@ -551,12 +547,6 @@ def _is_of_user(reading: Reading) -> bool:
     if reading.root == "request":
         return reading.fields[:1] in (("userInfo",), ("operation",), ("kind",), ("resource",), ("subResource",))
     return reading.fields == _DELETED if reading.root == "object" else reading.root not in _OF_OBJECTS
-
-
-@cache
-def _schema(file: FilePath) -> Schema:
-    schema: Schema = json.loads(file.read_bytes())
-    return schema
 
 
 @check("policy/rejects-own-object", severity=ERROR, needs=OwnAdmission)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, Self
 
@@ -27,11 +26,9 @@ class TooLarge(NamedTuple):
         """Return the quantities of a manifest; None without one."""
         if not _has_candidate(manifest.body):
             return None
-        catalog = Catalog.bundled(targets)
-        file = catalog.find(manifest.api_version, manifest.kind)
-        if file is None:
+        schema = Catalog.bundled(targets).schema(manifest.api_version, manifest.kind)
+        if schema is None:
             return None
-        schema = json.loads(file.read_bytes())
         amounts = (item for item in find_quantities(manifest.body, schema, schema) if quantities.is_too_large(item[1]))
         return cls(tuple(amounts))
 

@@ -63,7 +63,7 @@ def check_by_kubeconform(parts: Sequence[Part], refused: Sequence[Problem], cach
             else:
                 readable[file] = text
         with TemporaryDirectory() as folder:
-            locations = (*_write_local_schemas(part, readable, File(folder)), *part.catalog.locations())
+            locations = (*_write_local_schemas(part, readable, File(folder)), *part.catalog.locations(cache))
             results += _run(Kubeconform(ensure_kubeconform(cache), locations), readable, part)
         texts |= readable
     rejected: dict[str, list[Result]] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -249,8 +250,9 @@ def list_schemas(form: str) -> None:
 def locations() -> None:
     """Print the options by which kubeconform uses the schemas of mpigen."""
     from generator.schemas.catalog import Catalog
+    from generator.schemas.kubeconform import cache_folder
 
-    places = Catalog.bundled().locations()
+    places = Catalog.bundled().locations(cache_folder(os.environ, Path.home()))
     with printing():
         for place in places:
             click.echo(f"-schema-location {place}")

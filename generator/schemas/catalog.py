@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from generator.errors import EngineError, Problem
+from generator.schemas.difference import restore
+from generator.schemas.json_schema import Schema, write_schema
 
 if TYPE_CHECKING:
-    from generator.schemas.json_schema import Schema
     from generator.schemas.local import LocalSchemas
 
 FILE = "catalog.json"
+_TEMPLATE = "{{.Group}}/{{.ResourceKind}}_{{.ResourceAPIVersion}}.json"
+"""The path of a schema in the words of kubeconform."""
 _NOT_CUSTOM = ("kubernetes", "mpigen")
 _PACKAGE = Path(__file__).parent
 
@@ -29,6 +35,7 @@ class Entry:
         scope: `Namespaced` or `Cluster`.
         path: the file of its schema, relative to the catalog.
         sha256: the digest of this file.
+        base: the path of the entry from which the file has the difference; empty if the file has the whole schema.
     """
 
     api_version: str
@@ -37,6 +44,7 @@ class Entry:
     scope: str
     path: str
     sha256: str
+    base: str = ""
 
 
 class Catalog:
@@ -53,6 +61,7 @@ class Catalog:
         self.folder = folder
         self._targets = targets or {}
         self._local: LocalSchemas | None = None
+        self._loaded: dict[str, Schema] = {}
 
     @classmethod
     def bundled(cls, targets: Mapping[str, str] | None = None) -> Self:
@@ -76,7 +85,7 @@ class Catalog:
     def with_local(self, local: LocalSchemas | None) -> Self:
         """Return this catalog with the schemas of a repository, which take precedence."""
         catalog = type(self)(self.folder, self._targets)
-        catalog._local = local  # noqa: SLF001 - the same class
+        catalog._local, catalog._loaded = local, self._loaded  # noqa: SLF001 - the same class
         return catalog
 
     def read_local_schemas(self, texts: Mapping[str, bytes], locations: Sequence[str]) -> LocalSchemas | None:
@@ -99,8 +108,7 @@ class Catalog:
 
     def _built_ins(self) -> Schema:
         """Return the definitions of the built-in types that all objects share, such as ObjectMeta."""
-        file = self.find("v1", "ConfigMap")
-        definitions: Schema = json.loads(file.read_bytes())["definitions"] if file else {}
+        definitions: Schema = (self.schema("v1", "ConfigMap") or {}).get("definitions", {})
         return definitions
 
     def has(self, api_version: str, kind: str) -> bool:
@@ -114,8 +122,8 @@ class Catalog:
             EngineError: a schema of the repository is no JSON Schema.
         """
         local = self.read_local(api_version, kind)
-        file = self.find(api_version, kind)
-        return file.read_text("utf-8") if file and local is None else local
+        entry = self.entries.get((api_version, kind))
+        return self.text(entry) if entry and local is None else local
 
     def read_local(self, api_version: str, kind: str) -> str | None:
         """Return the JSON Schema of a kind from the repository of the user; None if it has none."""
@@ -131,17 +139,38 @@ class Catalog:
     @cached_property
     def entries(self) -> Mapping[tuple[str, str], Entry]:
         """The kinds of the target versions: (apiVersion, kind) → entry."""
-        chosen = {f"{name}/{minor}" for name, minor in self.targets.items()}
-        entries = (entry for entry in self.everything if "/".join(entry.path.split("/")[:2]) in chosen)
-        return {(entry.api_version, entry.kind): entry for entry in entries}
+        chosen = {f"{name}/{minor}" for name, minor in self.versions.items()}
+        removed = {
+            api_version
+            for row in self._read.get("announced", ())
+            if self.targets.get(row["name"]) == row["minor"]
+            for api_version in row["removes"]
+        }
+        return {
+            (entry.api_version, entry.kind): entry
+            for entry in self.everything
+            if "/".join(entry.path.split("/")[:2]) in chosen and entry.api_version not in removed
+        }
 
     @cached_property
     def everything(self) -> tuple[Entry, ...]:
         """The kinds of all versions."""
         return tuple(
-            Entry(kind["apiVersion"], kind["kind"], kind["plural"], kind["scope"], kind["path"], kind["sha256"])
+            Entry(
+                kind["apiVersion"],
+                kind["kind"],
+                kind["plural"],
+                kind["scope"],
+                kind["path"],
+                kind["sha256"],
+                kind.get("base", ""),
+            )
             for kind in self._read["kinds"]
         )
+
+    @cached_property
+    def _by_path(self) -> Mapping[str, Entry]:
+        return {entry.path: entry for entry in self.everything}
 
     @property
     def modules(self) -> Sequence[Mapping[str, str]]:
@@ -150,19 +179,44 @@ class Catalog:
 
     @cached_property
     def targets(self) -> Mapping[str, str]:
+        """Component → minor version, which can be an announced one."""
+        return {
+            name: self._targets[name] if (name, self._targets.get(name)) in self._announced else minor
+            for name, minor in self.versions.items()
+        }
+
+    @cached_property
+    def _announced(self) -> Mapping[tuple[str, str], str]:
+        """The announced versions: (component, minor version) → the version whose schemas hold."""
+        return {(row["name"], row["minor"]): row["after"] for row in self._read.get("announced", ())}
+
+    @cached_property
+    def versions(self) -> Mapping[str, str]:
         """Component → minor version of the schemas."""
         known: dict[str, list[str]] = {}
         for component in self._read["components"]:
             known.setdefault(component["name"], []).append(component["minor"])
-        return {
-            name: self._targets[name] if self._targets.get(name) in minors else minors[0]
-            for name, minors in known.items()
-        }
+        followed = {name: self._announced.get((name, minor), minor) for name, minor in self._targets.items()}
+        return {name: followed[name] if followed.get(name) in minors else minors[0] for name, minors in known.items()}
 
-    def find(self, api_version: str, kind: str) -> Path | None:
-        """Return the file of the bundled schema of a kind; None if mpigen has no schema of the kind."""
+    def schema(self, api_version: str, kind: str) -> Schema | None:
+        """Return the bundled schema of a kind; None if mpigen has no schema of the kind. Do not change the result."""
         entry = self.entries.get((api_version, kind))
-        return self.folder / entry.path if entry else None
+        return self.load(entry) if entry else None
+
+    def load(self, entry: Entry) -> Schema:
+        """Return the schema of an entry, which is read once. Do not change the result."""
+        if entry.path not in self._loaded:
+            part: Schema = json.loads((self.folder / entry.path).read_bytes())
+            base = self.load(self._by_path[entry.base]) if entry.base else None
+            self._loaded[entry.path] = part if base is None else restore(base, part)
+        return self._loaded[entry.path]
+
+    def text(self, entry: Entry) -> str:
+        """Return the whole schema of an entry as JSON."""
+        if entry.base:
+            return write_schema(self.load(entry))
+        return (self.folder / entry.path).read_text("utf-8")
 
     def scope(self, api_version: str, kind: str) -> str | None:
         """Return `Namespaced` or `Cluster`; None for a kind without a bundled schema."""
@@ -176,12 +230,35 @@ class Catalog:
         entry = self.entries.get((api_version, kind))
         return entry is not None and entry.path.partition("/")[0] not in _NOT_CUSTOM
 
-    def locations(self) -> tuple[str, ...]:
-        """Return a template per component for the option `-schema-location` of kubeconform."""
-        return tuple(
-            f"{self.folder}/{name}/{minor}/{{{{.Group}}}}/{{{{.ResourceKind}}}}_{{{{.ResourceAPIVersion}}}}.json"
-            for name, minor in self.targets.items()
-        )
+    def locations(self, cache: Path) -> tuple[str, ...]:
+        """Return a template per component for the option `-schema-location` of kubeconform, which reads whole schemas.
+
+        Args:
+            cache: a folder for the schemas of older versions, which the catalog has as differences.
+
+        Raises:
+            OSError: the folder cannot be written.
+        """
+        folders = (self._whole(f"{name}/{minor}", cache) for name, minor in self.versions.items())
+        return tuple(f"{folder}/{_TEMPLATE}" for folder in folders)
+
+    def _whole(self, component: str, cache: Path) -> Path:
+        """Return the folder with the whole schemas of a component, such as `trainer/2.2`."""
+        entries = [entry for entry in self.everything if entry.path.startswith(f"{component}/")]
+        if not any(entry.base for entry in entries):
+            return self.folder / component
+        digests = hashlib.sha256("".join(entry.sha256 for entry in self.everything).encode()).hexdigest()
+        folder = cache / f"schemas-{digests[:16]}" / component
+        if not folder.is_dir():
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".schemas-") as scratch:
+                for entry in entries:
+                    file = Path(scratch) / "whole" / entry.path.removeprefix(f"{component}/")
+                    file.parent.mkdir(parents=True, exist_ok=True)
+                    file.write_text(self.text(entry), "utf-8")
+                with suppress(OSError):  # another process wrote the same schemas
+                    (Path(scratch) / "whole").rename(folder)
+        return folder
 
     @cached_property
     def _read(self) -> dict[str, list[dict[str, str]]]:

@@ -20,11 +20,12 @@ from dataclasses import asdict
 from pathlib import Path
 
 from generator.errors import EngineError, OutputError, Problem
-from generator.facts.versions import SUPPORTED, Component
+from generator.facts.versions import ANNOUNCED, SUPPORTED, Component
 from generator.schemas.catalog import FILE, Catalog
 from generator.schemas.crd import custom_kinds
+from generator.schemas.difference import differ
 from generator.schemas.go_tool import fetch_modules
-from generator.schemas.json_schema import Kind, Schema, object_schema, reference, write_schema
+from generator.schemas.json_schema import Kind, Schema, object_schema, reference, write_difference, write_schema
 from generator.schemas.openapi import BuiltIns
 
 _NAMED = 3  # foreign files in a message
@@ -40,11 +41,12 @@ def operator_files(name: str, minor: str) -> list[Path]:
 def compile_schemas(destination: Path, components: Sequence[Component] = SUPPORTED) -> int:
     """Write the schemas of all kinds of `components` to `destination`, and replace its old content.
 
-    The layout is `<component>/<minor>/<group>/<kind>_<version>.json`, beside `catalog.json`.
+    The layout is `<component>/<minor>/<group>/<kind>_<version>.json`, beside `catalog.json`. A file of an older minor
+    has only the difference from the next newer minor, see `generator.schemas.difference`.
 
     Args:
         destination: the folder, which is created or replaced as a whole.
-        components: the newest Kubernetes first, because custom kinds take ObjectMeta from it.
+        components: the newest minor of each component first. Custom kinds take ObjectMeta from the newest Kubernetes.
 
     Returns:
         The number of schemas.
@@ -113,17 +115,24 @@ def _kinds(components: Sequence[Component]) -> dict[Component, list[Kind]]:
 
 
 def _write(folder: Path, kinds: dict[Component, list[Kind]]) -> int:
-    entries = []
+    """Write the newest schema of each kind as a whole, and older schemas as differences from the next newer one."""
+    entries, newer = [], dict[tuple[str, str], tuple[str, Schema]]()
     for component, kinds_of_component in kinds.items():
         for kind in kinds_of_component:
             path = f"{component.name}/{component.minor}/{kind.path}"
-            text = write_schema(kind.schema)
+            key = component.name, kind.path
+            base, newest = newer.get(key, ("", {}))
+            newer[key] = path, kind.schema
+            text = write_difference(differ(newest, kind.schema)) if base else write_schema(kind.schema)
             target = folder / path
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(text, encoding="utf-8")
-            entries.append(_entry(kind, path, text))
+            entries.append(_entry(kind, path, text, base))
     catalog = {
         "components": [asdict(component) for component in kinds],
+        "announced": [
+            {"name": row.name, "minor": row.minor, "after": row.after, "removes": [*row.removes]} for row in ANNOUNCED
+        ],
         "kinds": sorted(entries, key=lambda entry: entry["path"]),
     }
     lines = (f'"{key}":[\n{_lines(values)}\n]' for key, values in catalog.items())
@@ -131,7 +140,7 @@ def _write(folder: Path, kinds: dict[Component, list[Kind]]) -> int:
     return len(entries)
 
 
-def _entry(kind: Kind, path: str, text: str) -> dict[str, str]:
+def _entry(kind: Kind, path: str, text: str, base: str) -> dict[str, str]:
     return {
         "apiVersion": kind.api_version,
         "kind": kind.kind,
@@ -139,6 +148,7 @@ def _entry(kind: Kind, path: str, text: str) -> dict[str, str]:
         "scope": kind.scope,
         "path": path,
         "sha256": hashlib.sha256(text.encode()).hexdigest(),
+        **({"base": base} if base else {}),
     }
 
 

@@ -108,6 +108,11 @@ def write_schema(schema: Schema) -> str:
     return f'{_json(rest)[:-1]},\n"definitions":{{\n{definitions}\n}}}}\n'
 
 
+def write_difference(difference: Mapping[str, Any]) -> str:
+    """Return the difference of two schemas as compact JSON with sorted keys."""
+    return f"{_json(difference)}\n"
+
+
 def _json(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 

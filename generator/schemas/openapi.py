@@ -36,10 +36,15 @@ from generator.schemas.json_schema import (
 from generator.schemas.patterns import MICRO_TIME, QUANTITY, TIME, add_name_rules, format_keywords
 
 _SOURCE = "pkg/generated/openapi/zz_generated.openapi.go"
-_TYPE = re.compile(r'\t\t"([^"]+)": +(schema_\w+)\(ref\),')
+_IMPORT = re.compile(r'\t(\w+) +"([^"]+)"')
+_TYPE = re.compile(r'\t\t(?:"([^"]+)"|(\w+)\.(\w+)\{\}\.OpenAPIModelName\(\)): +(schema_\w+)\(ref\),')
+"""The name of a type and its function: a text up to 1.34, and a call of the type's method since 1.35."""
 _FUNCTION = re.compile(r"func (schema_\w+)\(ref ")
 _PROPERTY = re.compile(r'\t{5}"([^"]+)": \{')
 _ENUM = re.compile(r"\t+Enum: +\[\]interface\{\}\{(.*)\},")
+
+_SERVED_AS = "x-kubernetes-group-version-kind"
+"""The kinds that a document serves of a type. Since 1.37, each document lists only its own ones."""
 
 Enums = dict[tuple[str, str], list[str]]
 
@@ -52,11 +57,14 @@ def read_enums(module: Path) -> Enums:
 
 def _parse(lines: Iterable[str]) -> Enums:
     names: dict[str, str] = {}
+    packages: dict[str, str] = {}
     enums: Enums = {}
     function = field = ""
     for line in lines:
-        if match := _TYPE.match(line):
-            names[match[2]] = _openapi_name(match[1])
+        if match := _IMPORT.match(line):
+            packages[match[1]] = match[2]
+        elif match := _TYPE.match(line):
+            names[match[4]] = _openapi_name(match[1] or f"{packages[match[2]]}.{match[3]}")
         elif match := _FUNCTION.match(line):
             function = match[1]
         elif match := _PROPERTY.match(line):
@@ -143,10 +151,13 @@ class BuiltIns:
         """
         self._types: dict[str, Schema] = {}
         self._paths: dict[str, Any] = {}
+        self._served: dict[str, list[dict[str, str]]] = {}
         for file in sorted((module / folder).glob("api*__*_openapi.json")):
             read = json.loads(file.read_bytes())
             self._paths.update(read["paths"])
-            for name, schema in read["components"]["schemas"].items():
+            for name, described in read["components"]["schemas"].items():
+                schema = {key: value for key, value in described.items() if key != _SERVED_AS}
+                self._served.setdefault(_short(name), []).extend(described.get(_SERVED_AS, ()))
                 if self._types.setdefault(_short(name), schema) != schema:
                     raise EngineError((Problem(f"{file.name} defines {name} differently from an earlier file"),))
         self._enums = {(_short(name), field): values for (name, field), values in read_enums(module).items()}
@@ -154,9 +165,7 @@ class BuiltIns:
     def kinds(self) -> list[Kind]:
         """Return every kind that clients can create, in all versions."""
         tops = {
-            (gvk["group"], gvk["version"], gvk["kind"]): name
-            for name, schema in self._types.items()
-            for gvk in schema.get("x-kubernetes-group-version-kind", ())
+            (gvk["group"], gvk["version"], gvk["kind"]): name for name, gvks in self._served.items() for gvk in gvks
         }
         return [self._kind(tops, path, create) for path, create in self._creations()]
 
@@ -181,7 +190,7 @@ class BuiltIns:
                 yield path, operations["post"]
 
     def _kind(self, tops: dict[tuple[str, str, str], str], path: str, create: Any) -> Kind:
-        gvk = create["x-kubernetes-group-version-kind"]
+        gvk = create[_SERVED_AS]
         group, version, name = gvk["group"], gvk["version"], gvk["kind"]
         struct = add_demands(
             self._struct(tops[group, version, name]), read_enforced_rules().kinds.get((group, name), {})

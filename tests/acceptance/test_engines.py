@@ -24,7 +24,7 @@ OUTPUT = ROOT / "output"
 def kubeconform() -> Kubeconform:
     """Return the real kubeconform, built on first use."""
     cache = cache_folder(os.environ, Path.home())
-    return Kubeconform(ensure_kubeconform(cache), Catalog.bundled().locations())
+    return Kubeconform(ensure_kubeconform(cache), Catalog.bundled().locations(cache))
 
 
 @pytest.fixture(scope="module")

@@ -80,7 +80,8 @@ def test_kubeconform_agrees_with_the_embedded_engine_on_every_case(tmp_path: Pat
     files = {f"{number}.yaml": name for number, name in enumerate(CASES)}
     for file, name in files.items():
         (tmp_path / file).write_text(CASES[name].text(SEEDS))
-    results = Kubeconform(ensure_kubeconform(cache_folder({}, Path.home())), catalog.locations()).run([tmp_path])
+    cache = cache_folder({}, Path.home())
+    results = Kubeconform(ensure_kubeconform(cache), catalog.locations(cache)).run([tmp_path])
     refused = {files[Path(result.file).name] for result in results if result.status is not Status.VALID}
     engine = Engine(catalog)
     assert {name for name, case in CASES.items() if not is_valid(engine, case.text(SEEDS))} == refused

@@ -182,9 +182,9 @@ def test_the_schema_of_a_kind_is_compiled_once() -> None:
 
         requests: ClassVar[list[str]] = []
 
-        def find(self, api_version: str, kind: str) -> Path | None:
+        def read(self, api_version: str, kind: str) -> str | None:
             self.requests.append(kind)
-            return super().find(api_version, kind)
+            return super().read(api_version, kind)
 
     engine = Engine(Counting.bundled())
     assert [engine.violations(first("Pod")) for _ in range(2)] == [[], []]

@@ -167,7 +167,8 @@ def catalog() -> Catalog:
 
 @pytest.fixture(scope="module")
 def kubeconform(catalog: Catalog) -> Kubeconform:
-    return Kubeconform(ensure_kubeconform(cache_folder({}, Path.home())), catalog.locations())
+    cache = cache_folder({}, Path.home())
+    return Kubeconform(ensure_kubeconform(cache), catalog.locations(cache))
 
 
 def test_the_engines_agree_on_every_kind(catalog: Catalog, kubeconform: Kubeconform, tmp_path: Path) -> None:

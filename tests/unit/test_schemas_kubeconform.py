@@ -25,7 +25,8 @@ def _script(file: Path, text: str) -> Path:
 
 @pytest.fixture(scope="module")
 def kubeconform() -> Kubeconform:
-    return Kubeconform(ensure_kubeconform(cache_folder({}, Path.home())), Catalog.bundled().locations())
+    cache = cache_folder({}, Path.home())
+    return Kubeconform(ensure_kubeconform(cache), Catalog.bundled().locations(cache))
 
 
 def test_every_status_is_reported(kubeconform: Kubeconform) -> None:

@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import cache, partial
-from pathlib import Path as FilePath
 from typing import Any
 
 from generator.checks.change.update_rules import (
@@ -100,10 +99,10 @@ def _find_rejected(change: ChangedObject, kind: Kind) -> tuple[list[Difference],
     """Return the rejected changes of an object, and (path, old value) of each mapping that becomes empty."""
     old, new = change.old, change.new
     catalog = _catalog(tuple(sorted(change.targets.items())))
-    file = catalog.find(new.api_version, new.kind)
-    if file is None:
+    schema = catalog.schema(new.api_version, new.kind)
+    if schema is None:
         return list(rejected(old.body, new.body, kind.rules, catalog.targets)), ()
-    schema, is_custom = _read(file), catalog.is_custom(new.api_version, new.kind)
+    is_custom = catalog.is_custom(new.api_version, new.kind)
     was = _stored(old.body, schema, is_custom=is_custom)
     fill(was, kind)
     after = apply(old.body, was, new.body, schema)
@@ -120,12 +119,6 @@ def _catalog(targets: tuple[tuple[str, str], ...]) -> Catalog:
     return Catalog.bundled(dict(targets))
 
 
-@cache
-def _read(file: FilePath) -> Schema:
-    schema: Schema = json.loads(file.read_bytes())
-    return schema
-
-
 def _stored(body: Any, schema: Schema, *, is_custom: bool) -> Any:
     return normalize_custom(body, schema, schema) if is_custom else normalize_built_in(body, schema)
 
@@ -133,9 +126,10 @@ def _stored(body: Any, schema: Schema, *, is_custom: bool) -> Any:
 def _in_go(body: Any, kind: Kind, schema: Schema, catalog: Catalog) -> Any:
     """Return a custom resource in the form that its webhook compares after decoding it into the Go type."""
     result = without_empty(canonical(body, schema, schema), tuple(kind.go_types))
-    job_file = catalog.find(*_HOLDS_JOBS)
-    for path, name in kind.go_types.items() if job_file else ():
-        result = replaced(result, path, partial(normalize_go_type, name=name, schema=_read(job_file)))
+    if (holder := catalog.schema(*_HOLDS_JOBS)) is None:
+        return result
+    for path, name in kind.go_types.items():
+        result = replaced(result, path, partial(normalize_go_type, name=name, schema=holder))
     return result
 
 

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import lru_cache
-from pathlib import Path as FilePath
 from typing import Any
 
 from generator.checks.existing.managers import Manager, Managers
@@ -147,18 +144,12 @@ def find_differences(released: Manifest, live: Manifest, catalog: Catalog) -> It
     Both are compared in the form that the API server stores, with the defaults of their kind. Added fields that no
     field manager owns are defaults too, so they are left out.
     """
-    file = catalog.find(released.api_version, released.kind)
-    schema = _read(file) if file else {}
-    is_custom = file is None or catalog.is_custom(released.api_version, released.kind)
+    bundled = catalog.schema(released.api_version, released.kind)
+    schema = bundled or {}
+    is_custom = bundled is None or catalog.is_custom(released.api_version, released.kind)
     cleaned = _without_added(live, released)
     one, other = (_stored(body, schema, is_custom=is_custom) for body in (released.body, cleaned))
     yield from _Comparison(schema).compare(one, other, schema, (), Managers.read(live))
-
-
-@lru_cache(64)
-def _read(file: FilePath) -> Schema:
-    schema: Schema = json.loads(file.read_bytes())
-    return schema
 
 
 def _stored(body: Body, schema: Schema, *, is_custom: bool) -> Any:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
-from pathlib import Path as FilePath
 
 from generator import quantities
 from generator.checks.registry import INFO, Breach, check
@@ -15,7 +12,6 @@ from generator.documents.messages import format_path
 from generator.manifests import Manifest
 from generator.objects.training import KUEUE
 from generator.schemas.catalog import Catalog
-from generator.schemas.json_schema import Schema
 from generator.schemas.updates import find_quantities
 
 _CREATES = "Kueue's webhook adds a finalizer to a new ClusterQueue, and writes all its quantities in canonical form"
@@ -47,18 +43,11 @@ class Written:
         """Return the quantities of a manifest; None for a kind that the API server stores as it is written."""
         group, _, version = manifest.api_version.rpartition("/")
         why = _WRITERS.get((version, manifest.kind)) if group == KUEUE else None
-        file = Catalog.bundled(targets).find(manifest.api_version, manifest.kind) if why else None
-        if why is None or file is None:
+        schema = Catalog.bundled(targets).schema(manifest.api_version, manifest.kind) if why else None
+        if why is None or schema is None:
             return None
-        schema = _read(file)
         amounts = find_quantities(manifest.body, schema, schema)
         return cls(why, tuple((path, value) for path, value in amounts if isinstance(value, str)))
-
-
-@lru_cache(8)
-def _read(file: FilePath) -> Schema:
-    schema: Schema = json.loads(file.read_bytes())
-    return schema
 
 
 @check("quota/not-canonical", severity=INFO, needs=Written)

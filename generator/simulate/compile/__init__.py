@@ -22,7 +22,6 @@ from generator.objects.pods import JOB_SET, NODE, RUNTIMES
 from generator.objects.training import AMOUNTS, FIELD, TRAINER, ReplicatedJob, reference_of
 from generator.schemas.catalog import Catalog
 from generator.schemas.embedded import Engine
-from generator.schemas.json_schema import Schema
 from generator.schemas.updates import normalize_custom
 from generator.simulate.compile import job_set, trainer
 from generator.simulate.compile.trainer import INITIALIZERS, OLD, PATCH, Fault, Origin, Training
@@ -152,16 +151,10 @@ def find_runtime(job: Manifest, manifests: Iterable[Manifest]) -> Manifest | Fau
 def _training(job: Manifest, runtime: Manifest, targets: Mapping[str, str]) -> Training:
     """Return the TrainJob and its runtime, both with the defaults of their CustomResourceDefinitions."""
     version = targets.get("trainer", "")
-    schemas = [(one, _schema(one.api_version, one.kind, version)) for one in (job, runtime)]
+    catalog = Catalog.bundled({"trainer": version})
+    schemas = [(one, catalog.schema(one.api_version, one.kind) or {}) for one in (job, runtime)]
     stored = [replace(one, body=normalize_custom(one.body, schema, schema)) for one, schema in schemas]
     return Training(stored[0], stored[1], version)
-
-
-@cache
-def _schema(api_version: str, kind: str, version: str) -> Schema:
-    file = Catalog.bundled({"trainer": version}).find(api_version, kind)
-    schema: Schema = json.loads(file.read_bytes()) if file else {}
-    return schema
 
 
 def find_faults(job: Manifest, runtime: Manifest, targets: Mapping[str, str]) -> Iterator[Fault]:

@@ -68,9 +68,8 @@ def _of_seed(
 
 
 def _places(name: str, body: Body, catalog: Catalog) -> Iterator[Place]:
-    file = catalog.find(body["apiVersion"], body["kind"])
-    assert file, f"{name} has no schema"
-    schema = json.loads(file.read_bytes())
+    schema = catalog.schema(body["apiVersion"], body["kind"])
+    assert schema, f"{name} has no schema"
     yield from places(body, schema, schema)
 
 
