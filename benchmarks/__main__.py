@@ -95,8 +95,9 @@ def _against_kustomize(scratch: Path, size: int, ours: Timing) -> Iterator[Row]:
 
 def _against_kubeconform(scratch: Path, size: int) -> Iterator[Row]:
     tree = _tree(scratch, size)
-    kubeconform = ensure_kubeconform(Path(os.environ["MPIGEN_CACHE"]))
-    locations = [part for location in Catalog.bundled().locations() for part in ("-schema-location", location)]
+    cache = Path(os.environ["MPIGEN_CACHE"])
+    kubeconform = ensure_kubeconform(cache)
+    locations = [part for location in Catalog.bundled().locations(cache) for part in ("-schema-location", location)]
     ours = peer = NEVER
     for _ in range(7):  # by turns, so that what else the machine does slows both
         ours = better(ours, measure([MPIGEN, "validate", tree], 1))

@@ -44,6 +44,7 @@ from generator.checks.run import Checked, check_rendered, check_text, judge_toge
 from generator.documents.files import read_file
 from generator.errors import ConfigError, InputError, OutputError, Problem
 from generator.facts.names import DEFINITION
+from generator.facts.versions import describe_announced
 from generator.report.result import reaches
 from generator.schemas.catalog import Catalog
 from generator.schemas.embedded import Engine
@@ -51,8 +52,8 @@ from generator.schemas.embedded import Engine
 if TYPE_CHECKING:
     from generator.checks.existing.drift import Drift
     from generator.checks.existing.verdicts import Audit
-    from generator.checks.sources import Sources
     from generator.checks.submission import Destination, Submission
+    from generator.checks.validation import Part
     from generator.components.app import App
     from generator.config.model.cluster import GitOps
     from generator.config.platform import Platform
@@ -694,6 +695,7 @@ class Validation:
         checked: the number of objects of each kind, and all findings.
         names: the names of the checked files, and of standard input.
         by_engine: `embedded` or `kubeconform` → the number of its findings, without consequences of other findings.
+        announced: the announced versions among the targets, such as `Kueue 0.20`.
         of_files: the number of findings about kustomizations that cannot be rendered, and about edited releases.
         since: the number of findings about changes since the older manifests; None without older manifests.
         texts: name → text of standard input, and of the files of a Git revision.
@@ -705,6 +707,7 @@ class Validation:
     checked: Checked
     names: Sequence[str]
     by_engine: Mapping[str, int]
+    announced: Sequence[str]
     of_files: int
     since: int | None
     texts: Mapping[str, str]
@@ -733,14 +736,15 @@ def validate(subject: Subject, engine: str, cache: Path) -> Validation:
     from generator.checks.consequences import without_consequences
     from generator.checks.foreign import describe_skipped
     from generator.checks.sources import find_sources
-    from generator.checks.validation import STDIN, combine_engines, pass_missing_schemas
+    from generator.checks.validation import STDIN, combine_engines, group_by_targets, pass_missing_schemas
 
     search = manifest_files(subject.paths)
     if not (search.files or search.refused) and subject.stdin is None:
         folders = ", ".join(map(str, subject.paths))
         raise OutputError((Problem(f"no manifests below {folders}", "name files, or folders of YAML or JSON files"),))
     sources = find_sources(search, renders=subject.renders)
-    results = dict(_run_engines(subject, sources, search.refused, engine, cache))
+    parts = group_by_targets(sources, subject.stdin, subject.targets, subject.schema_locations)
+    results = dict(_run_engines(subject, parts, search.refused, engine, cache))
     of_files = dict.fromkeys([*sources.findings, *_find_altered(subject, search)])
     checked = combine_engines(*results.values()).with_findings([*of_files])
     checked = replace(checked, findings=sources.relocate(checked.findings))
@@ -762,6 +766,7 @@ def validate(subject: Subject, engine: str, cache: Path) -> Validation:
         pass_missing_schemas(checked) if subject.ignore_missing else checked,
         names=[*map(str, search.files), *stdin],
         by_engine={name: len(without_consequences(result.findings)) for name, result in results.items()},
+        announced=[*dict.fromkeys(text for part in parts for text in describe_announced(part.catalog.targets))],
         of_files=len(of_files),
         since=None if changes is None else len(changes),
         texts={name: text.decode(errors="replace") for name, text in texts.items()},
@@ -780,12 +785,11 @@ def _find_altered(subject: Subject, search: Search) -> list[Finding]:
 
 
 def _run_engines(
-    subject: Subject, sources: Sources, refused: Sequence[Problem], engine: str, cache: Path
+    subject: Subject, parts: Sequence[Part], refused: Sequence[Problem], engine: str, cache: Path
 ) -> Iterator[tuple[str, Checked]]:
     """Yield the name and the result of each engine."""
-    from generator.checks.validation import check_parts, group_by_targets
+    from generator.checks.validation import check_parts
 
-    parts = group_by_targets(sources, subject.stdin, subject.targets, subject.schema_locations)
     if engine != "kubeconform":
         yield "embedded", check_parts(parts, refused, subject.today, subject.suite)
     if engine != "embedded":

@@ -86,6 +86,26 @@ def step(runtime: TrainingRuntime) -> Iterator[Breach]:
             yield Breach((*path, *pod, "containers"), message, _REJECTED, f"name a container `{_CONTAINERS[name]}`")
 
 
+_LONGEST_JOB_NAME = 20
+
+
+@check("runtime/long-job-name", severity=ERROR, needs=TrainingRuntime, since="trainer 2.4")
+def long_job_name(runtime: TrainingRuntime) -> Iterator[Breach]:
+    """Report a replicated job whose name has more than 20 characters.
+
+    Trainer 2.4 rejects the runtime. Trainer 2.4 is announced: the rule is known from its release notes, not from its
+    code.
+
+    Source: https://github.com/kubeflow/trainer/pull/4394
+    """
+    for number, item in indexed_mappings(mapping(runtime.body, *map(str, JOB_SET)).get("replicatedJobs")):
+        name = string(item.get("name"))
+        if len(name) > _LONGEST_JOB_NAME:
+            message = f"the name `{name}` of the replicated job has {len(name)} characters"
+            fix = f"write a name of at most {_LONGEST_JOB_NAME} characters"
+            yield Breach((*JOB_SET, "replicatedJobs", number, "name"), message, _REJECTED, fix, value=name)
+
+
 @check("runtime/grouped-placement", severity=WARNING, needs=TrainingRuntime)
 def grouped_placement(runtime: TrainingRuntime) -> Iterator[Breach]:
     """Report pods of several replicated jobs in one podset group of Kueue.

@@ -308,13 +308,16 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 def _targets(_context: click.Context, _option: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
-    from generator.facts.versions import SUPPORTED
+    from generator.facts.versions import ANNOUNCED, SUPPORTED, find_conflicts
 
-    known = [f"{component.name}={component.minor}" for component in SUPPORTED]
+    known = [f"{component.name}={component.minor}" for component in (*SUPPORTED, *ANNOUNCED)]
     wrong = [value for value in values if value not in known]
     if wrong:
         raise click.BadParameter(f"{wrong[0]!r} is not a supported version; write one of: {', '.join(known)}")
-    return dict(value.split("=") for value in values)
+    targets = dict(value.split("=") for value in values)
+    for _, message in find_conflicts(targets):
+        raise click.BadParameter(message)
+    return targets
 
 
 def target_option(command: _Command) -> _Command:

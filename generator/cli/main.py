@@ -31,6 +31,7 @@ from generator.cli.setup import completion, init, schema, schemas
 from generator.cli.synth import synth
 from generator.cli.validate import validate
 from generator.cli.verify import verify
+from generator.cli.versions import versions
 from generator.errors import ExitCode, MpigenError, Problem, format_exception
 from generator.report.result import RENDERERS, Result
 
@@ -57,7 +58,7 @@ _COMMANDS = (
     *(init, synth, plan, promote, validate, verify, pack, checks, explain, plugins),
     *(runtimes, fabrics, queues, can_i, reach, policy),
     *(expect, check_job, audit, drift, compile_command, job, image),
-    *(schema, schemas, completion),
+    *(schema, schemas, versions, completion),
 )
 for _command in _COMMANDS:
     mpigen.add_command(_command)

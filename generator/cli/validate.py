@@ -171,6 +171,7 @@ def _summary(done: Validation) -> dict[str, object]:
         "objects": done.checked.objects,
         "kinds": dict(sorted(done.checked.kinds.items())),
         "engines": dict(done.by_engine),
+        "announced": list(done.announced),
         "rendered": done.rendered,
         "skipped": list(done.skipped),
     }
@@ -181,4 +182,11 @@ def _line(done: Validation) -> str:
     files = f", files: {counted(done.of_files, 'finding')}" if done.of_files else ""
     since = "" if done.since is None else f", the change: {counted(done.since, 'finding')}"
     counts = f"{counted(done.checked.objects, 'object')} in {counted(done.checked.files, 'file')}"
-    return f"{counts}: {verdicts}{files}{since}"
+    return f"{counts}: {verdicts}{files}{since}{_announced(done)}"
+
+
+def _announced(done: Validation) -> str:
+    if not done.announced:
+        return ""
+    verb = "is" if len(done.announced) == 1 else "are"
+    return f"\n{' and '.join(done.announced)} {verb} announced: not verified against its code"

@@ -11,9 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 
 from generator.facts.table import read_rows, read_table
-from generator.facts.versions import SUPPORTED, minors
-
-_NAMES = {"argocd": "Argo CD", "jobset": "JobSet", "kubernetes": "Kubernetes", "kueue": "Kueue", "trainer": "Trainer"}
+from generator.facts.versions import NAMES, SUPPORTED, minors
 
 Release = tuple[int, ...]
 """The numbers of a version, such as (0, 18, 3)."""
@@ -107,7 +105,7 @@ class Defect:
     def releases(self) -> str:
         """Return the releases that have the defect, such as `Kueue 0.18 before 0.18.5`."""
         return " with ".join(
-            f"{_NAMES.get(component, component)} {' and '.join(map(str, ranges))}"
+            f"{NAMES.get(component, component)} {' and '.join(map(str, ranges))}"
             for component, ranges in self.affected.items()
         )
 
@@ -126,14 +124,14 @@ class Defect:
             sound: its minor versions that avoid the defect.
         """
         fixed = [release.fixed for release in self.affected[component] if release.fixed.rpartition(".")[0] in sound]
-        return f"{_NAMES.get(component, component)} to {(fixed or [f'{min(sound, key=parse_release)}.0'])[0]} or later"
+        return f"{NAMES.get(component, component)} to {(fixed or [f'{min(sound, key=parse_release)}.0'])[0]} or later"
 
     @property
     def update(self) -> str:
         """Return the releases of the first component with the fix, such as `Kueue 0.18.5 or 0.19.1`; else ''."""
         component, ranges = next(iter(self.affected.items()))
         fixed = [affected.fixed for affected in ranges if affected.fixed]
-        return f"{_NAMES.get(component, component)} {' or '.join(fixed)}" if fixed else ""
+        return f"{NAMES.get(component, component)} {' or '.join(fixed)}" if fixed else ""
 
 
 def parse_release(version: str) -> Release:

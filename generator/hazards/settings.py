@@ -21,6 +21,7 @@ from generator.facts.addressing import Network, contains, denied_metadata, metad
 from generator.facts.devices import MIG_PREFIX, device_of, is_known, known_profiles
 from generator.facts.images import is_below, software_hidden_by
 from generator.facts.names import EVERYWHERE
+from generator.facts.versions import NAMES, find_announced
 from generator.objects.queue import format_amount, parse_amounts
 from generator.quantities import ZERO, Quantity
 from generator.runtimes.hosts import DEFAULT_HOSTS, NodeSize, launcher_resources, node_size
@@ -56,6 +57,27 @@ def hazard(check: str) -> Callable[[Rule], Rule]:
         return rule
 
     return register
+
+
+@hazard("platform/announced-version")
+def announced_version(platform: Platform) -> Iterator[Hazard]:
+    """Report a version of a component that upstream announced, and whose code mpigen has not read.
+
+    mpigen writes and checks the manifests for the version before, with the changes that the release notes list. Other
+    changes are unknown. `mpigen versions` lists the known changes.
+
+    Source: generator/facts/versions.yaml
+    """
+    for component, minor in platform.cluster.versions.model_dump().items():
+        if row := find_announced(component, minor):
+            name = f"{NAMES[component]} {minor}"
+            changes = "; ".join(change["text"] for change in row.changes)
+            yield Hazard(
+                ("cluster", "versions", component),
+                f"{name} is announced: mpigen is not verified against its code",
+                f"mpigen follows {NAMES[component]} {row.after} with the known changes: {changes}",
+                "test the release on a cluster with this version",
+            )
 
 
 @hazard("platform/unknown-resource")

@@ -18,6 +18,7 @@ from generator.documents.emit import Emitter
 from generator.facts.defects import known
 from generator.facts.names import TENANT_LABEL
 from generator.facts.table import read_table
+from generator.facts.versions import followed_minor
 from generator.manifests import Body, omit_none
 
 _INSTALLS: Mapping[str, Body] = {row["version"]: row for row in read_table("kueue")["installs"]}
@@ -54,7 +55,7 @@ def kueue_object(queues: Queues, cluster: Cluster, fabrics: Sequence[Fabric] = (
 
 def configuration(queues: Queues, version: str, fabrics: Sequence[Fabric] = ()) -> Body:
     """Return the complete `Configuration` of Kueue: the defaults of an install, changed as the platform declares."""
-    install, manages_all = _INSTALLS[version], queues.manage_jobs_without_queue_name
+    install, manages_all = _INSTALLS[followed_minor("kueue", version)], queues.manage_jobs_without_queue_name
     retained = {"workloads": {"afterFinished": queues.retain_finished}}
     preemption_strategies = ["LessThanOrEqualToFinalShare", "LessThanInitialShare"]
     return omit_none(
@@ -126,7 +127,8 @@ def operator_resource(queues: Queues, version: str, fabrics: Sequence[Fabric] = 
     """
     policy = "None" if queues.manage_jobs_without_queue_name else "QueueName"
     mappings = _device_class_mappings(fabrics)
-    frameworks = [_OPERATOR_NAMES[name] for name in _INSTALLS[version]["frameworks"] if name in _OPERATOR_NAMES]
+    install = _INSTALLS[followed_minor("kueue", version)]
+    frameworks = [_OPERATOR_NAMES[name] for name in install["frameworks"] if name in _OPERATOR_NAMES]
     return omit_none(
         {
             "apiVersion": "kueue.openshift.io/v1",

@@ -99,13 +99,10 @@ def server(copy: Copy) -> None:
     assert re.search(r"^example-server +4 NVIDIA H100 +infiniband +4 +400 ", copy.mpigen("fabrics"), re.MULTILINE)
 
 
-def kueue(copy: Copy) -> None:
-    manifests = copy.synth(cluster={"versions": {"kueue": "0.20"}})
-    assert "ClusterQueue" in {body["kind"] for body in manifests}
-    assert "error" not in copy.mpigen("validate", "output/small", "--target", "kueue=0.20")
-    assert re.search(
-        r"^kueue.x-k8s.io/v1beta2 +ClusterQueue +Cluster +kueue@0.20$", copy.mpigen("schemas", "list"), re.MULTILINE
-    )
+def version(copy: Copy) -> None:
+    assert copy.synth(cluster={"versions": {"argocd": "9.0"}})
+    assert copy.mpigen("validate", "output/small").endswith("Argo CD 9.0 is announced: not verified against its code\n")
+    assert re.search(r"^argocd +9.0 +announced ", copy.mpigen("versions"), re.MULTILINE)
 
 
 def field(copy: Copy) -> None:
@@ -152,10 +149,10 @@ PROOFS: dict[str, Callable[[Copy], None]] = {
     "family": family,
     "field": field,
     "format": output_format,
-    "kueue": kueue,
     "mpi": mpi,
     "server": server,
     "ssh-port": ssh_port,
+    "version": version,
 }
 
 

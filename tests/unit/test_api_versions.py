@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -30,7 +29,7 @@ def test_a_version_has_a_schema_until_the_release_that_removes_it(row: ApiVersio
     catalog = Catalog.bundled({row.component: minor})
     for kind in row.kinds:
         # upstream lists only kinds of the default API groups, so an alpha version may have no schema
-        is_served = catalog.find(row.api, kind) is not None
+        is_served = catalog.has(row.api, kind)
         assert not (is_served and is_reached(minor, row.removed)), (kind, minor)
         assert is_served or is_reached(minor, row.removed) or not is_reached(minor, row.deprecated), (kind, minor)
 
@@ -41,7 +40,7 @@ def test_the_newest_release_serves_every_replacement(row: ApiVersion) -> None:
     newest = minors(row.component)[0]
     if row.replacement and is_reached(newest, row.deprecated):
         for kind in row.kinds:
-            known = Catalog.bundled({}).find(row.replacement, row.replacement_kind or kind)
+            known = Catalog.bundled({}).has(row.replacement, row.replacement_kind or kind)
             assert known or row.replacement == "storagemigration.k8s.io/v1beta1", kind
 
 
@@ -84,9 +83,8 @@ def test_places_of_a_path_include_every_item_and_every_key_with_a_prefix() -> No
 
 
 def _schema(row: ApiField, minor: str) -> dict[str, Any]:
-    file = Catalog.bundled({row.component: minor}).find(row.api, row.kind)
-    assert file is not None
-    schema: dict[str, Any] = json.loads(file.read_text("utf-8"))
+    schema = Catalog.bundled({row.component: minor}).schema(row.api, row.kind)
+    assert schema is not None
     return schema
 
 

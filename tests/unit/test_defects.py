@@ -17,7 +17,7 @@ from generator.checks import registry
 from generator.config.load import load_platform
 from generator.errors import ConfigError
 from generator.facts.defects import Defect, Range, defects, inapplicable_checks, parse_release, sound_minors
-from generator.facts.versions import SUPPORTED, TOGETHER
+from generator.facts.versions import SUPPORTED
 from tests.conftest import ROOT
 
 FACTS = ROOT / "generator" / "facts"
@@ -173,7 +173,7 @@ def test_checks_of_defects_are_silent_for_unaffected_releases() -> None:
     assert {"runtime/grouped-placement", "quota/runs-twice", "quota/no-candidates"} <= inapplicable_checks({})
     assert not {"runtime/grouped-placement", "quota/runs-twice", "quota/no-candidates"} & inapplicable_checks(OLD)
     assert {"trainjob/dropped-field", "trainjob/uncounted-resources"} <= inapplicable_checks(OLD)
-    for targets in ({}, OLD, *TOGETHER):
+    for targets in ({}, OLD):
         assert not inapplicable_checks(targets) & {
             check for each in defects().values() for check, only in each.checks.items() if only != "affected"
         }

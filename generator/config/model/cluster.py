@@ -26,16 +26,15 @@ from generator.config.model.fields import (
 from generator.config.model.isolation import Network
 from generator.documents.messages import format_value
 from generator.facts.names import GITOPS_ROLE
-from generator.facts.versions import TOGETHER, minors
+from generator.facts.versions import accepted_minors, find_conflicts, minors
 
 
 def _newest(component: str) -> Any:
-    known = minors(component)
-    return Field(default=known[0], json_schema_extra={"enum": [*known]})
+    return Field(default=minors(component)[0], json_schema_extra={"enum": [*accepted_minors(component)]})
 
 
 class Versions(Section):
-    """The minor versions of the cluster's components. Default: the newest supported version of each."""
+    """The minor versions of the cluster's components; `mpigen versions` lists them. Default: the newest of each."""
 
     kubernetes: str = _newest("kubernetes")
     """The minor version of Kubernetes. OpenShift 4.21 has Kubernetes 1.34."""
@@ -53,7 +52,7 @@ class Versions(Section):
     def _is_supported(cls, value: object, field: ValidationInfo) -> object:
         if isinstance(value, int | float) and not isinstance(value, bool):
             raise invalid(f"{format_value(value)} is a number, but must be a string", "put the version in quotes")
-        known = minors(field.field_name or "")
+        known = accepted_minors(field.field_name or "")
         if value not in known:
             supported = " or ".join(f'"{minor}"' for minor in known)
             message = f"{format_value(value)} is not a supported version of {field.field_name}"
@@ -61,11 +60,8 @@ class Versions(Section):
         return value
 
     def _contradictions(self) -> Iterator[Fault]:
-        for pair in TOGETHER:
-            if self.trainer == pair["trainer"] and self.jobset != pair["jobset"]:
-                message = f"Trainer {self.trainer} does not support JobSet {self.jobset}"
-                fix = f'write trainer: "{pair["trainer"]}" and jobset: "{pair["jobset"]}"'
-                yield Fault(message, fix, ("jobset",), ("trainer",))
+        for need, message in find_conflicts(self.model_dump()):
+            yield Fault(message, f'write {need.needs}: "{need.least}"', (need.needs,), (need.component,))
 
 
 class Cluster(Section):
