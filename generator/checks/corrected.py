@@ -38,8 +38,10 @@ def correct(manifest: Manifest, engine: Engine) -> Manifest:
     if not (violations or kind):
         return manifest
     body = detach(body)
+    removed: set[Path] = set()  # a value can have several mistakes
     for violation in sorted(violations, key=lambda item: _order(item.path), reverse=True):
-        _correct(body, violation)
+        if violation.path not in removed and _correct(body, violation):
+            removed.add(violation.path)
     return replace(manifest, body=body, written=manifest.written or manifest.body)
 
 
@@ -48,23 +50,26 @@ def _order(path: Path) -> tuple[tuple[bool, int, str], ...]:
     return tuple((isinstance(step, str), step if isinstance(step, int) else 0, str(step)) for step in path)
 
 
-def _correct(body: Any, violation: Violation) -> None:
+def _correct(body: Any, violation: Violation) -> bool:
+    """Correct a mistake in a body. Return True if the value was removed."""
     *parents, last = violation.path or (None,)
     holder = body
     for step in parents:
         holder = holder[step]
     if last is None or violation.keyword in ("required", "propertyNames"):
-        return
+        return False
     if violation.keyword == "additionalProperties":
         name = similar(str(last), violation.candidates)
         if name and name not in holder:
             holder[name] = holder.pop(last)
-        return
+        return False
     corrected = _value(violation)
     if corrected is not None:
         holder[last] = corrected
     elif violation.value is None or violation.expected in QUANTITIES:
         del holder[last]
+        return True
+    return False
 
 
 def _value(violation: Violation) -> object:
