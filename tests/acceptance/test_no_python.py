@@ -62,6 +62,7 @@ RUNS_NO_PYTHON = {
         "schemas list",
         "schemas locations",
         "schemas compile",
+        "versions",
         "completion",
     ),
 }
