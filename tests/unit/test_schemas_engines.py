@@ -176,7 +176,7 @@ def test_the_engines_agree_on_every_kind(catalog: Catalog, kubeconform: Kubeconf
     bodies: dict[str, Any] = {}
     verdicts: dict[str, bool] = {}
     for entry in catalog.entries.values():
-        schema = json.loads((catalog.folder / entry.path).read_bytes())
+        schema = catalog.load(entry)
         jsonschema.Draft7Validator.check_schema(schema)
         oracle = jsonschema.Draft7Validator(schema)
         random = Random(f"{SEED} {entry.api_version} {entry.kind}")  # a new kind leaves those of others as they are

@@ -32,7 +32,7 @@ NOT_EVALUATED: dict[str, str] = {}
 def bundled() -> dict[str, Schema]:
     """Return the rules of all compiled schemas: expression → rule."""
     catalog = Catalog.bundled()
-    texts = ((catalog.folder / entry.path).read_text("utf-8") for entry in catalog.everything)
+    texts = (catalog.text(entry) for entry in catalog.everything)
     return {rule["rule"]: rule for text in texts if VALIDATIONS in text for rule in rules_in(json.loads(text))}
 
 
@@ -82,7 +82,7 @@ def expressions() -> set[tuple[str, str, str]]:
     """
     catalog = Catalog.bundled()
     schemas = {
-        key: json.loads((catalog.folder / entry.path).read_bytes())
+        key: catalog.load(entry)
         for key, entry in catalog.entries.items()
         if entry.path.partition("/")[0] not in NEIGHBOURS
     }

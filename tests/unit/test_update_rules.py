@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -20,13 +19,12 @@ KINDS = update_rules.kinds()
 def test_every_rule_uses_a_field_of_its_kind(kind: tuple[str, str]) -> None:
     catalog = Catalog.bundled()
     group, name = kind
-    files = [
-        entry.path
+    schemas = [
+        catalog.load(entry)
         for entry in catalog.everything
         if (entry.api_version.rpartition("/")[0], entry.kind) == (group, name)
     ]
-    assert files
-    schemas = [json.loads((catalog.folder / file).read_bytes()) for file in files]
+    assert schemas
     for rule in KINDS[kind].rules:
         paths = [rule.path, *((*rule.path, *below) for below in (*rule.excepted, *(rule.suspended or ())))]
         conditions = [*rule.when, *rule.when_new, *rule.unless]
