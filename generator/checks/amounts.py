@@ -12,8 +12,8 @@ from generator.manifests import Manifest
 from generator.schemas.catalog import Catalog
 from generator.schemas.updates import find_quantities
 
-_LONGEST, _DIGITS, _LAST = 60, 19, "EiPTGMke"
-"""The most characters of a quantity, the fewest of one without a suffix that is too large, and its last characters."""
+_FIRST = frozenset("+-.0123456789")
+"""The first characters of a quantity."""
 
 
 class TooLarge(NamedTuple):
@@ -40,7 +40,7 @@ def _has_candidate(value: Any) -> bool:
             return any(map(_has_candidate, value.values()))
         case list():
             return any(map(_has_candidate, value))
-        case str() if len(value) > _LONGEST or (len(value) < _DIGITS and value[-1:] not in _LAST):
+        case str() if value.lstrip(" ")[:1] not in _FIRST:
             return False
     return quantities.is_too_large(value)
 
