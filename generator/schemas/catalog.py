@@ -6,7 +6,6 @@ import hashlib
 import json
 import tempfile
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -237,9 +236,14 @@ class Catalog:
             cache: a folder for the schemas of older versions, which the catalog has as differences.
 
         Raises:
-            OSError: the folder cannot be written.
+            EngineError: the folder cannot be written.
         """
-        folders = (self._whole(f"{name}/{minor}", cache) for name, minor in self.versions.items())
+        try:
+            folders = [self._whole(f"{name}/{minor}", cache) for name, minor in self.versions.items()]
+        except OSError as error:
+            message = f"the schemas of older versions cannot be written to this folder: {error.strerror}"
+            fix = "set MPIGEN_CACHE to a writable folder"
+            raise EngineError((Problem(message, fix, str(error.filename or cache)),)) from None
         return tuple(f"{folder}/{_TEMPLATE}" for folder in folders)
 
     def _whole(self, component: str, cache: Path) -> Path:
@@ -256,8 +260,11 @@ class Catalog:
                     file = Path(scratch) / "whole" / entry.path.removeprefix(f"{component}/")
                     file.parent.mkdir(parents=True, exist_ok=True)
                     file.write_text(self.text(entry), "utf-8")
-                with suppress(OSError):  # another process wrote the same schemas
+                try:
                     (Path(scratch) / "whole").rename(folder)
+                except OSError:
+                    if not folder.is_dir():  # otherwise another process wrote the same schemas
+                        raise
         return folder
 
     @cached_property

@@ -79,6 +79,13 @@ def test_schema_locations_lead_kubeconform_to_every_schema(tmp_path: Path) -> No
         assert json.loads(file.read_bytes()) == catalog.schema(entry.api_version, entry.kind)
 
 
+def test_a_cache_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "cache").write_text("a file")
+    with pytest.raises(EngineError, match="the schemas of older versions cannot be written") as error:
+        Catalog.bundled({"trainer": "2.2"}).locations(tmp_path / "cache")
+    assert error.value.problems[0].fix == "set MPIGEN_CACHE to a writable folder"
+
+
 def test_every_version_has_its_own_schemas() -> None:
     older = Catalog.bundled({"trainer": "2.2", "kueue": "0.18", "helm": "3"})
     assert older.targets["trainer"] == "2.2"
