@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from generator.errors import OutputError, Problem
+from generator.facts.versions import followed_minor
 from generator.release.exchange import FILE_MODE, FOLDER_MODE, parent_folders, report_os_errors
 from generator.release.folder import read_file
 from generator.release.lock import LOCK, Lock, digest
@@ -71,12 +72,18 @@ def pack(folder: Path, output: Path, schemas: Sequence[Mapping[str, str]]) -> Pa
     archive = _archive(files)
     name = f"{lock.platform}-{lock.version}"
     packed = Packed(output / f"{name}.tar", output / f"{name}.intoto.json", digest(archive), len(files))
-    used = [schema for schema in schemas if lock.targets.get(schema["name"]) == schema["minor"]]
+    used = [schema for schema in schemas if _is_used(schema, lock.targets)]
     with report_os_errors(output):
         output.mkdir(parents=True, exist_ok=True)
         _replace(packed.archive, archive)
         _replace(packed.statement, _encode(_state(packed, lock, used)))
     return packed
+
+
+def _is_used(schema: Mapping[str, str], targets: Mapping[str, str]) -> bool:
+    """Return True if a release uses a schema. An announced version has the schemas of the version before."""
+    target = targets.get(schema["name"])
+    return target is not None and followed_minor(schema["name"], target) == schema["minor"]
 
 
 def _archive(files: Mapping[str, bytes]) -> bytes:

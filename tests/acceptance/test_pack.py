@@ -16,7 +16,7 @@ from google.protobuf.json_format import Parse
 from in_toto_attestation.v1.statement import Statement
 
 from tests.acceptance.test_verify import add, edit, link, remove, unlock
-from tests.conftest import ROOT, Run
+from tests.conftest import EXAMPLES, ROOT, Run
 
 RELEASE = ROOT / "output/cpu-kubernetes"
 ARCHIVE, STATEMENT = "cpu-kubernetes-1.0.0.tar", "cpu-kubernetes-1.0.0.intoto.json"
@@ -89,6 +89,18 @@ def test_a_damaged_release_is_not_packed(damage: object, mpigen: Run, home: Path
     assert "error:" in done.stderr
     assert (tmp_path / ARCHIVE).read_text() == "the archive before"
     assert not (tmp_path / STATEMENT).exists()
+
+
+def test_the_statement_has_the_schemas_of_an_announced_version(mpigen: Run, tmp_path: Path) -> None:
+    versions = 'cluster: {versions: {kueue: "0.20", trainer: "2.4"}}\n'
+    (tmp_path / "platform.yaml").write_text(EXAMPLES["cpu-kubernetes"].read_text() + versions)
+    done = mpigen("synth", tmp_path / "platform.yaml", "-o", tmp_path / "output")
+    assert done.returncode == 0, done.stderr
+    mpigen("pack", tmp_path / "output/cpu-kubernetes", "-o", tmp_path)
+    built = json.loads((tmp_path / STATEMENT).read_text())["predicate"]["buildDefinition"]
+    assert built["externalParameters"]["targets"]["kueue"] == "0.20"
+    names = {item["name"] for item in built["resolvedDependencies"]}
+    assert {"schemas of kueue 0.19", "schemas of trainer 2.3"} <= names
 
 
 def test_a_folder_that_cannot_be_written_is_an_error(mpigen: Run, home: Path, tmp_path: Path) -> None:
