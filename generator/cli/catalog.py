@@ -272,8 +272,8 @@ def queues(paths: tuple[Path, ...], *, targets: dict[str, str], renders: bool, h
     to nodes by topology, the largest job fits on these Nodes.
 
     `A to B` is a range: of a quota, from the nominal quota to the quota while the other queues use
-    nothing; of a job, from the size that Kueue always admits, if necessary by preemption, to the size
-    that it admits while the other queues use nothing.
+    nothing; of a job in an idle queue, from the size that Kueue always admits, if necessary by
+    preemption, to the size that it admits while the other queues use nothing.
 
     With --details, the columns OWNED, RECLAIMABLE and IDLE show how much a ClusterQueue without
     running jobs can get: OWNED without preemption, at any usage of the other queues; RECLAIMABLE with

@@ -8,7 +8,7 @@ from itertools import groupby
 from generator.objects.queue import ClusterQueue, Cohort, FlavorResource, format_amount
 from generator.report import table
 from generator.report.queues import NO_QUEUE, dangling_queues, format_nodes, in_nodes, note_of, visible_quotas
-from generator.simulate.kueue.capacity import Capacity, compute_capacity
+from generator.simulate.kueue.capacity import Capacity, compute_capacity, own_capacity
 from generator.simulate.kueue.job_limits import Largest
 from generator.simulate.kueue.queues import Node, QueueTree, build_quota_tree
 
@@ -34,7 +34,7 @@ def text(tree: QueueTree, largest: Sequence[Largest], width: int | None = None) 
     if dangling := list(dangling_queues(tree)):
         yield from (*dangling, "")
     yield "`A to B` of a quota: A is the nominal quota, and B is available while the other queues use nothing."
-    yield "`A to B` of a job: Kueue always admits A nodes, and admits B nodes while the other queues use nothing."
+    yield "`A to B` of a job in an idle queue: Kueue always admits A nodes, and B while the other queues use nothing."
     yield "`--details` shows all resources, the effect of preemption, and why no larger job fits."
 
 
@@ -42,10 +42,7 @@ def _describe(tree: QueueTree, member: Cohort | ClusterQueue, nodes: Mapping[str
     """Yield why a queue or cohort admits nothing, then its quota for each flavor; flavors with devices are first."""
     if isinstance(member, Cohort):
         yield from filter(None, [note_of(tree, member).strip(" ()")])
-        quotas = {
-            key: Capacity(quota.nominal, quota.borrowing, quota.lending, 0, 0, 0)
-            for key, quota in member.quotas.items()
-        }
+        quotas = {key: own_capacity(quota) for key, quota in member.quotas.items()}
         is_remote = False
     else:
         if reason := tree.inactive_reason(member):

@@ -11,7 +11,7 @@ from typing import Any
 from generator.documents.messages import escape_control
 from generator.objects.queue import ClusterQueue, Cohort, FlavorResource, format_amount
 from generator.report import table
-from generator.simulate.kueue.capacity import Capacity, compute_capacity
+from generator.simulate.kueue.capacity import Capacity, compute_capacity, own_capacity
 from generator.simulate.kueue.job_limits import NO_LIMIT, Largest
 from generator.simulate.kueue.queues import Node, QueueTree, build_quota_tree
 
@@ -136,8 +136,7 @@ def _rows(tree: QueueTree, nodes: Mapping[str, Node]) -> Iterator[_Row]:
 def _cohort(tree: QueueTree, cohort: Cohort, depth: int) -> Iterator[_Row]:
     yield (f"{'  ' * depth}{cohort.name}{note_of(tree, cohort)}",)
     for key, quota in cohort.quotas.items():
-        own = Capacity(quota.nominal, quota.borrowing, quota.lending, 0, 0, 0)
-        yield (*_amounts(tree, f"{'  ' * (depth + 1)}(its own)", key, own)[:6], "", "", "", "")
+        yield (*_amounts(tree, f"{'  ' * (depth + 1)}(its own)", key, own_capacity(quota))[:6], "", "", "", "")
 
 
 def note_of(tree: QueueTree, cohort: Cohort) -> str:

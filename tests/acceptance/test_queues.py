@@ -93,7 +93,7 @@ def test_a_queue_has_one_row_in_nodes_and_devices(mpigen: Run) -> None:
         "team-weather  openmpi-cpu 22 to 40; openmpi-h100 2\n"
         "\n"
         "`A to B` of a quota: A is the nominal quota, and B is available while the other queues use nothing.\n"
-        "`A to B` of a job: Kueue always admits A nodes, and admits B nodes while the other queues use nothing.\n"
+        "`A to B` of a job in an idle queue: Kueue always admits A nodes, and B while the other queues use nothing.\n"
         "`--details` shows all resources, the effect of preemption, and why no larger job fits.\n"
     )
 

@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 
-from generator.objects.queue import FlavorResource, format_amount
+from generator.objects.queue import FlavorResource, Quota, format_amount
 from generator.simulate.kueue.queues import Holding, Node
 
 _UNLIMITED = 1 << 80
@@ -236,12 +236,16 @@ class Capacity:
     reason: str = ""
 
 
+def own_capacity(quota: Quota, reason: str = "") -> Capacity:
+    """Return the quota and limits of a Cohort, or of a ClusterQueue that gets nothing for a reason."""
+    return Capacity(quota.nominal, quota.borrowing, quota.lending, 0, 0, 0, reason)
+
+
 def compute_capacity(node: Node, key: FlavorResource) -> Capacity:
     """Return the capacity of a ClusterQueue for a flavor and resource."""
     quota = node.quota(key)
     if node.refusal:
-        reason = f"the queue admits no job: {node.refusal}"
-        return Capacity(quota.nominal, quota.borrowing, quota.lending, 0, 0, 0, reason)
+        return own_capacity(quota, f"the queue admits no job: {node.refusal}")
     guaranteed = compute_guarantee(node, key)
     low, high = reclaim_range(node, guaranteed)
     reclaimable, reason = (
