@@ -188,5 +188,5 @@ def _line(done: Validation) -> str:
 def _announced(done: Validation) -> str:
     if not done.announced:
         return ""
-    verb = "is" if len(done.announced) == 1 else "are"
-    return f"\n{' and '.join(done.announced)} {verb} announced: not verified against its code"
+    verb, owner = ("is", "its") if len(done.announced) == 1 else ("are", "their")
+    return f"\n{' and '.join(done.announced)} {verb} announced: not verified against {owner} code"
