@@ -25,7 +25,7 @@ from benchmarks.platforms import platform_file
 from generator import Platform, pipeline
 from generator.facts.names import OWNER
 from generator.manifests import Body, Manifest
-from generator.simulate.policies.policy import KINDS
+from generator.upstream.kubernetes.admission_policies.policy import KINDS
 from tests.cluster import trees
 from tests.cluster.client import Client, RefusedError
 from tests.cluster.control_plane import running

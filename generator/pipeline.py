@@ -855,7 +855,7 @@ def check_jobs(texts: Mapping[str, bytes], destination: Destination, suite: Suit
     from generator.checks.corrected import correct
     from generator.checks.placeholders import fill, names_placeholder
     from generator.checks.submission import JUDGED, Submission, can_report_jobs, read_jobs, select_near, submit
-    from generator.simulate.compile import find_runtime
+    from generator.upstream.compile import find_runtime
 
     suite = replace(suite or Suite(), of_jobs=True)
     jobs = read_jobs(texts, destination.namespace)

@@ -17,7 +17,7 @@ from generator.objects.fields import mapping, mappings
 from generator.objects.patch import set_values
 from generator.schemas.catalog import Catalog
 from generator.schemas.updates import normalize_built_in, normalize_custom, normalize_go_type
-from generator.simulate.compile import Compiled, compile_job
+from generator.upstream.compile import Compiled, compile_job
 from tests.cluster.versions import versions
 from tests.conftest import ROOT
 

@@ -15,8 +15,8 @@ from random import Random
 from typing import Any
 
 from generator.manifests import Body, Manifest
-from generator.objects.selectors import Labels
-from generator.simulate.network import Peer, Policies, Port
+from generator.upstream.kubernetes.network_policy import Peer, Policies, Port
+from generator.upstream.kubernetes.selectors import Labels
 from tests.conftest import ROOT
 
 RECORD = ROOT / "tests/fixtures/verdicts/random.jsonl"

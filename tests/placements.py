@@ -12,10 +12,10 @@ from random import Random
 
 from generator.manifests import Body, Manifest
 from generator.objects.queue import Flavor, parse_amounts
-from generator.simulate.kueue.nodes import read_machines
-from generator.simulate.kueue.placement import NoPlace, Occupancy, PlacementRequest, Sites
-from generator.simulate.kueue.podsets import PodSet
-from generator.simulate.kueue.topology import TopologyMode, TopologyRequest
+from generator.upstream.kueue.nodes import read_machines
+from generator.upstream.kueue.placement import NoPlace, Occupancy, PlacementRequest, Sites
+from generator.upstream.kueue.podsets import PodSet
+from generator.upstream.kueue.topology import TopologyMode, TopologyRequest
 from tests.conftest import ROOT
 
 FIXTURE = ROOT / "tests/fixtures/placements.jsonl"

@@ -10,7 +10,7 @@ from generator import pipeline
 from generator.config.policy_cases import is_case_file, load_cases
 from generator.gitops.argocd import is_applied
 from generator.manifests import Manifest, read
-from generator.simulate.policies.cases import Case
+from generator.upstream.kubernetes.admission_policies.cases import Case
 from tests.conftest import ROOT
 
 PLATFORM = "platform.yaml"

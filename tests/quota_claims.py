@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from generator.simulate.kueue.admission import would_admit
-from generator.simulate.kueue.job_limits import Largest, Limit
-from generator.simulate.kueue.largest import largest_jobs
-from generator.simulate.kueue.podsets import podsets
-from generator.simulate.kueue.workloads import Job, State
+from generator.upstream.kueue.admission import would_admit
+from generator.upstream.kueue.job_limits import Largest, Limit
+from generator.upstream.kueue.largest import largest_jobs
+from generator.upstream.kueue.podsets import podsets
+from generator.upstream.kueue.workloads import Job, State
 from tests.quota_trees import LARGEST, NAMESPACE, Answers, Tree, usage
 
 

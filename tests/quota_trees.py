@@ -16,11 +16,11 @@ from typing import Any
 
 from generator.manifests import Body, Manifest
 from generator.objects.queue import FlavorResource, parse_amounts
-from generator.simulate.kueue.podsets import podsets
-from generator.simulate.kueue.queues import QueueTree, read_queue_tree
+from generator.upstream.kueue.podsets import podsets
+from generator.upstream.kueue.queues import QueueTree, read_queue_tree
 from tests.conftest import ROOT
-from tests.unit.simulate.runtimes import STEP, runtime
-from tests.unit.simulate.trees import door, flavor, kueue
+from tests.unit.upstream.runtimes import STEP, runtime
+from tests.unit.upstream.trees import door, flavor, kueue
 
 LARGEST = 14
 """The largest `numNodes` that Kueue is asked for."""

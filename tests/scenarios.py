@@ -14,13 +14,13 @@ from typing import Any
 
 from generator.manifests import Body, Manifest
 from generator.objects.queue import parse_amounts
-from generator.simulate.kueue.admission import predict
-from generator.simulate.kueue.podsets import PodSet
-from generator.simulate.kueue.preemption import FINAL, INITIAL
-from generator.simulate.kueue.queues import read_queue_tree
-from generator.simulate.kueue.workloads import Finished, Job, Outcome, State
+from generator.upstream.kueue.admission import predict
+from generator.upstream.kueue.podsets import PodSet
+from generator.upstream.kueue.preemption import FINAL, INITIAL
+from generator.upstream.kueue.queues import read_queue_tree
+from generator.upstream.kueue.workloads import Finished, Job, Outcome, State
 from tests.conftest import ROOT
-from tests.unit.simulate.trees import Quotas, cohort, flavor, groups, queue
+from tests.unit.upstream.trees import Quotas, cohort, flavor, groups, queue
 
 FIXTURE = ROOT / "tests/fixtures/scenarios.jsonl"
 TAINT = {"key": "reserved", "effect": "NoSchedule"}

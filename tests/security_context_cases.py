@@ -16,7 +16,7 @@ from copy import deepcopy
 from typing import Any
 
 from generator.facts.table import read_table
-from generator.simulate.admission.scc.constraint import GROUP, KIND, installed_constraints
+from generator.upstream.openshift.scc.constraint import GROUP, KIND, installed_constraints
 from tests.conftest import ROOT
 
 Body = dict[str, Any]

@@ -17,7 +17,7 @@ from generator.checks.submission import Destination, Submission
 from generator.manifests import Body, Manifest
 from generator.pipeline import JobVerdicts, check_jobs, render
 from generator.schemas.catalog import Catalog
-from generator.simulate.access import Requester, parse_requester
+from generator.upstream.kubernetes.access import Requester, parse_requester
 from tests.cluster.nodes import nodes
 from tests.conftest import ROOT
 

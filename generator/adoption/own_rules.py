@@ -95,7 +95,7 @@ class Expression:
     """
 
     def __init__(self, text: str, path: Steps) -> None:
-        from generator.simulate.policies.expression import Scope, compile_expression  # CEL takes 0.1 s to import
+        from generator.upstream.kubernetes.cel.expression import Scope, compile_expression  # CEL takes 0.1 s to import
 
         self.text, self.path = text, path
         self._compiled = compile_expression(text, Scope(_NEWEST, has_params=False, has_authorizer=False), ("bool",))
@@ -111,7 +111,7 @@ class Expression:
         Raises:
             FailedRuleError: the evaluation fails.
         """
-        from generator.simulate.policies.expression import Failed
+        from generator.upstream.kubernetes.cel.expression import Failed
 
         try:
             result = self._compiled.evaluate({"object": body})

@@ -238,7 +238,7 @@ def _unknown_keywords(schema: Any, path: Steps = ()) -> Iterator[_Mistake]:
 
 def _mistakes_of_cel(text: str, kinds: list[str]) -> Iterator[tuple[str, str]]:
     """Yield (message, fix) of each mistake in an expression."""
-    from generator.simulate.policies.syntax import find_readings  # CEL takes 0.1 s to import
+    from generator.upstream.kubernetes.cel.syntax import find_readings  # CEL takes 0.1 s to import
 
     readings = find_readings(text.strip())
     if others := sorted({reading.root for reading in readings} & {*_OTHERS}):
@@ -262,7 +262,7 @@ def _fix_of_cel(problem: str) -> str:
 
 def _with_position(text: str, problem: str) -> str:
     """Return a compile error with its line and column in the expression, if a compiler of the text alone finds it."""
-    from generator.simulate.policies.expression import locate_error
+    from generator.upstream.kubernetes.cel.expression import locate_error
 
     error = locate_error(text, "object")
     return f"line {error[0]}, column {error[1]} of the expression: {error[2]}" if error else problem

@@ -29,17 +29,17 @@ from generator.objects.pods import RUNTIMES, PodTemplate, pod_templates
 from generator.objects.training import DEFAULT_QUEUE, GROUP, KUEUE
 from generator.schemas.catalog import Catalog
 from generator.schemas.updates import normalize_built_in, normalize_custom
-from generator.simulate.access import SUPERUSERS, Kind
-from generator.simulate.admission.pod_security import Level, Violation, find_violations, read_level
-from generator.simulate.admission.resource_quota import REQUIRED, read_ledger
-from generator.simulate.admission.scc.decide import Answer, Constraints, PodDecision, Situation
-from generator.simulate.webhooks import set_queue
+from generator.upstream.kubernetes.access import SUPERUSERS, Kind
+from generator.upstream.kubernetes.pod_security import Level, Violation, find_violations, read_level
+from generator.upstream.kubernetes.resource_quota import REQUIRED, read_ledger
+from generator.upstream.kueue.webhook import set_queue
+from generator.upstream.openshift.scc.decide import Answer, Constraints, PodDecision, Situation
 
 if TYPE_CHECKING:
-    from generator.simulate.policies.judge import Decision
-    from generator.simulate.policies.policy import Policy, PolicyCluster
-    from generator.simulate.policies.request import Request, UserInfo
-    from generator.simulate.policies.syntax import Reading
+    from generator.upstream.kubernetes.admission_policies.judge import Decision
+    from generator.upstream.kubernetes.admission_policies.policy import Policy, PolicyCluster
+    from generator.upstream.kubernetes.admission_policies.request import Request, UserInfo
+    from generator.upstream.kubernetes.cel.syntax import Reading
 
 
 @check("runtime/pod-security", severity=ERROR, needs=Objects)
@@ -261,7 +261,7 @@ class OwnAdmission:
         )
         if not any(denying) or not objects.of(_ADMISSION, "ValidatingAdmissionPolicy"):
             return None
-        from generator.simulate.policies.policy import PolicyCluster  # imports CEL, which is slow
+        from generator.upstream.kubernetes.admission_policies.policy import PolicyCluster  # imports CEL, which is slow
 
         return cls(objects, PolicyCluster(objects.manifests, Catalog.bundled(objects.targets)))
 
@@ -271,7 +271,7 @@ class OwnAdmission:
 
         None unless the files have the ClusterRoleBinding `mpigen-gitops`, and it has exactly one subject.
         """
-        from generator.simulate.policies.request import UserInfo
+        from generator.upstream.kubernetes.admission_policies.request import UserInfo
 
         binding = self.objects.one("rbac.authorization.k8s.io", "ClusterRoleBinding", GITOPS_ROLE)
         subjects = mappings(binding.body.get("subjects")) if binding else ()
@@ -283,7 +283,7 @@ class OwnAdmission:
 
         Each decision comes with the path of the rejected image or field; of the name if mpigen finds none.
         """
-        from generator.simulate.policies.places import find_place  # imports CEL, which is slow
+        from generator.upstream.kubernetes.admission_policies.places import find_place  # imports CEL, which is slow
 
         try:
             kind = self.cluster.kind(manifest.api_version, manifest.kind)
@@ -320,7 +320,7 @@ class OwnAdmission:
         The policy rejects an image if it accepts the object with other images, and rejects the object whose images are
         all this image.
         """
-        from generator.simulate.policies.syntax import find_strings
+        from generator.upstream.kubernetes.cel.syntax import find_strings
 
         body = request.object or {}
         images = [*_find_images(body)]
@@ -350,7 +350,7 @@ class OwnAdmission:
         Raises:
             SimulationError: mpigen cannot evaluate the policy.
         """
-        from generator.simulate.policies.judge import judge
+        from generator.upstream.kubernetes.admission_policies.judge import judge
 
         for decision in judge(request, self.cluster, [policy]):
             is_missing = decision.is_error and decision.rule is None and not self.objects.is_complete
@@ -390,8 +390,8 @@ class OwnAdmission:
 
     def _accepts_all(self, policy: Policy, kind: Kind) -> bool:
         """Return True if a policy reads only the user, and accepts all objects of a kind from one of the appliers."""
-        from generator.simulate.policies.judge import Evaluation
-        from generator.simulate.policies.request import Request
+        from generator.upstream.kubernetes.admission_policies.judge import Evaluation
+        from generator.upstream.kubernetes.admission_policies.request import Request
 
         if not all(map(_is_of_user, policy.readings)):
             return False
@@ -410,8 +410,8 @@ class OwnAdmission:
         that the policy names. The result is empty if the policy reads the user in other places than its match
         conditions, because the decision can then depend on the namespace or the object.
         """
-        from generator.simulate.policies.request import UserInfo
-        from generator.simulate.policies.syntax import find_strings
+        from generator.upstream.kubernetes.admission_policies.request import UserInfo
+        from generator.upstream.kubernetes.cel.syntax import find_strings
 
         if self.account:
             return [self.account]
@@ -468,7 +468,7 @@ class OwnAdmission:
 
     def _request(self, manifest: Manifest, kind: Kind) -> Request:
         """Return the request to create an object, with defaults, and with the queue that Kueue sets in a TrainJob."""
-        from generator.simulate.policies.request import Request, UserInfo, as_stored, name_of
+        from generator.upstream.kubernetes.admission_policies.request import Request, UserInfo, as_stored, name_of
 
         body = as_stored(self._with_defaults(manifest), manifest.namespace, kind)
         namespace = manifest.namespace if kind.is_namespaced else manifest.name if is_namespace(manifest) else ""
@@ -493,8 +493,8 @@ class OwnAdmission:
         the result has the owner without groups, with each group that the policy names, and with all of them. If the
         policy also reads the authorizer or parameters, the result for a TrainJob with an owner is empty.
         """
-        from generator.simulate.policies.request import UserInfo
-        from generator.simulate.policies.syntax import find_strings
+        from generator.upstream.kubernetes.admission_policies.request import UserInfo
+        from generator.upstream.kubernetes.cel.syntax import find_strings
 
         if not policy.reads_user:
             return [UserInfo("anyone")]

@@ -20,7 +20,7 @@ from generator.manifests import Manifest
 from generator.objects.training import TrainJob
 from generator.schemas.catalog import Catalog
 from generator.schemas.embedded import Engine
-from generator.simulate.compile import Compiled, Fault, find_faults
+from generator.upstream.compile import Compiled, Fault, find_faults
 
 COMPILED = "compiled"
 """The name of this stage, which `judge_together` can leave out like a rule."""

@@ -72,7 +72,7 @@ def device_claim(devices: Devices) -> Iterator[Breach]:
 
 def _find_rejected_selector(path: Path, text: str, minor: int) -> Iterator[Breach]:
     """Yield a breach for a selector that does not compile, or whose estimated cost is too high."""
-    from generator.simulate.policies.devices import (  # importing CEL takes long
+    from generator.upstream.kubernetes.cel.devices import (  # importing CEL takes long
         MOST_COST,
         find_selector_cost,
         find_selector_problem,

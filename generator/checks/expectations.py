@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from generator.checks.finding import Finding, Severity
 from generator.checks.registry import ERROR, declare
 from generator.documents.messages import format_path
-from generator.simulate.expectations import AccessRow, Answer, Answered, Row
+from generator.questions.expectations import AccessRow, Answer, Answered, Row
 
 _MOST = 3
 """The number of questions that a finding lists."""

@@ -20,8 +20,8 @@ from generator.manifests import Body, Manifest
 from generator.objects.fields import mapping
 from generator.objects.namespace import is_openshift
 from generator.objects.training import GROUP
-from generator.simulate.admission.pod_security import find_violations, read_level
-from generator.simulate.compile import Compiled, compile_job, read_priorities
+from generator.upstream.compile import Compiled, compile_job, read_priorities
+from generator.upstream.kubernetes.pod_security import find_violations, read_level
 
 
 @dataclass(frozen=True)

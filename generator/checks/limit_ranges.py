@@ -12,8 +12,8 @@ from generator.manifests import Body, Manifest
 from generator.objects.fields import mapping
 from generator.objects.pods import RUNTIMES, pod_templates
 from generator.objects.training import GROUP
-from generator.simulate.admission.limit_range import LimitViolation, find_limit_violations
-from generator.simulate.kueue.podsets import find_broken_bounds, read_pod_context
+from generator.upstream.kubernetes.limit_range import LimitViolation, find_limit_violations
+from generator.upstream.kueue.podsets import find_broken_bounds, read_pod_context
 
 WHY = "Kueue admits the job, but the API server rejects its pods, and the job holds its quota without running"
 

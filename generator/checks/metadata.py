@@ -16,7 +16,7 @@ from generator.documents.messages import format_value
 from generator.manifests import Manifest
 from generator.objects.fields import indexed_mappings, mapping, string, strings
 from generator.schemas.patterns import KEY
-from generator.simulate.webhooks import is_label
+from generator.upstream.kubernetes.names import is_label
 
 _REJECTED = "the API server rejects the object"
 _STANDARD = ("foregroundDeletion", "kubernetes", "orphan")

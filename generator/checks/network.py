@@ -20,9 +20,9 @@ from generator.errors import SimulationError
 from generator.facts.names import DNS_PODS, EVERYWHERE, TENANT_LABEL
 from generator.manifests import Manifest
 from generator.objects.fields import indexed_mappings, mapping, mappings, strings
-from generator.objects.selectors import Labels
-from generator.simulate.network import EGRESS, INGRESS, Cause, Peer, Span, is_network_policy
-from generator.simulate.peers import Cluster
+from generator.questions.peers import Cluster
+from generator.upstream.kubernetes.network_policy import EGRESS, INGRESS, Cause, Peer, Span, is_network_policy
+from generator.upstream.kubernetes.selectors import Labels
 
 _TCP = ("TCP",)
 _UNKNOWN = Labels({}, ("",))

@@ -16,17 +16,17 @@ from generator.errors import NotModelledError
 from generator.facts.names import METADATA_NAME
 from generator.manifests import Body, Manifest
 from generator.objects.fields import indexed_mappings, items, mapping, mappings, string, strings
-from generator.simulate.access import Kind
-from generator.simulate.policies.environment import TYPED
-from generator.simulate.policies.expression import Scope, compile_expression
-from generator.simulate.policies.judge import Evaluation
-from generator.simulate.policies.policy import Policy
-from generator.simulate.policies.request import Request, UserInfo, as_stored
-from generator.simulate.policies.syntax import find_readings
+from generator.upstream.kubernetes.access import Kind
+from generator.upstream.kubernetes.admission_policies.judge import Evaluation
+from generator.upstream.kubernetes.admission_policies.policy import Policy
+from generator.upstream.kubernetes.admission_policies.request import Request, UserInfo, as_stored
+from generator.upstream.kubernetes.cel.environment import TYPED
+from generator.upstream.kubernetes.cel.expression import Scope, compile_expression
+from generator.upstream.kubernetes.cel.syntax import find_readings
 
 if TYPE_CHECKING:
-    from generator.simulate.policies.cases import Outcome, Rule
-    from generator.simulate.policies.expression import Expression
+    from generator.upstream.kubernetes.admission_policies.cases import Outcome, Rule
+    from generator.upstream.kubernetes.cel.expression import Expression
 
 _REJECTED = "the API server rejects the policy"
 _CEL_DOCS = "https://kubernetes.io/docs/reference/using-api/cel/"

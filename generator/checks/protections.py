@@ -18,12 +18,12 @@ from generator.facts.names import MANAGED_BY, PART_OF
 from generator.manifests import Manifest
 from generator.objects.fields import items, mapping, mappings, string
 from generator.objects.protections import BINDING, CALLERS, POLICY, read_protections
-from generator.simulate.policies.judge import Values
-from generator.simulate.policies.policy import Policy
-from generator.simulate.policies.syntax import find_readings
+from generator.upstream.kubernetes.admission_policies.judge import Values
+from generator.upstream.kubernetes.admission_policies.policy import Policy
+from generator.upstream.kubernetes.cel.syntax import find_readings
 
 if TYPE_CHECKING:
-    from generator.simulate.policies.expression import Expression
+    from generator.upstream.kubernetes.cel.expression import Expression
 
 _ADMISSION = "admissionregistration.k8s.io"
 _RBAC = "rbac.authorization.k8s.io"

@@ -19,11 +19,11 @@ from generator.manifests import Manifest
 from generator.objects.fields import mapping, mappings, strings
 from generator.objects.pods import JOB_SET, NODE, RUNTIMES
 from generator.objects.training import GROUP, MPI, TRAINER, mpi_runtime
-from generator.simulate.compile import Origin, compile_job
-from generator.simulate.compile.trainer import POD, step_of
-from generator.simulate.ranks.commands import Command, is_known
-from generator.simulate.ranks.launch import Launch, Launches, python_file
-from generator.simulate.ranks.world import Started, count_accelerators
+from generator.upstream.compile import Origin, compile_job
+from generator.upstream.mpi.commands import Command, is_known
+from generator.upstream.mpi.launch import Launch, Launches, python_file
+from generator.upstream.mpi.world import Started, count_accelerators
+from generator.upstream.trainer.runtime import POD, step_of
 
 _WRITES_NO_FILE = frozenset({"cd", "nvidia-smi", "sleep", "true", "ulimit", "umask"})
 _SEVERAL = 2

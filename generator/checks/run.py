@@ -38,7 +38,7 @@ from generator.objects.namespace import is_namespace
 from generator.objects.training import GROUP
 from generator.schemas.catalog import Catalog
 from generator.schemas.embedded import Engine
-from generator.simulate.kueue.configuration import is_configuration
+from generator.upstream.kueue.configuration import is_configuration
 
 if TYPE_CHECKING:
     from generator.checks.foreign import Skipped  # with the reader of kustomizations, which few commands need

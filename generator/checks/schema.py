@@ -128,7 +128,7 @@ def _rule_breaches(manifest: Manifest, engine: Engine, violations: Sequence[Viol
     rules = [rule for rule in rules if not any(path[: len(rule.path)] == rule.path for path in wrong)]
     if not rules:
         return
-    from generator.simulate.policies import rules as cel  # importing CEL takes as long as checking a file
+    from generator.upstream.kubernetes.cel import rules as cel  # importing CEL takes as long as checking a file
 
     for rule in rules:
         with suppress(NotModelledError):

@@ -27,27 +27,27 @@ from generator.objects.namespace import is_namespace, is_openshift
 from generator.objects.queue import LocalQueue
 from generator.objects.training import DEFAULT_QUEUE, GROUP, KUEUE, QUEUE, TrainJob, queue_of
 from generator.schemas.embedded import Engine
-from generator.simulate.access import AccessRequest, Requester
-from generator.simulate.admission.limit_range import find_limit_violations
-from generator.simulate.admission.pod_security import find_violations, read_level
-from generator.simulate.admission.resource_quota import Refusal, read_ledger
-from generator.simulate.admission.scc.admit import required_constraint
-from generator.simulate.admission.scc.decide import Answer, Constraints, PodDecision
-from generator.simulate.compile import Compiled, Fault, compile_job, find_faults, find_runtime, read_priorities
-from generator.simulate.compile.webhooks import find_empty_queue
-from generator.simulate.kueue.admission import predict
-from generator.simulate.kueue.podsets import find_broken_bounds, podsets, read_pod_context
-from generator.simulate.kueue.queues import QueueTree, read_queue_tree
-from generator.simulate.kueue.workloads import Job, Outcome, State
-from generator.simulate.policies.judge import judge
-from generator.simulate.policies.places import find_place
-from generator.simulate.policies.policy import PolicyCluster
-from generator.simulate.policies.request import Request, UserInfo, as_stored
-from generator.simulate.webhooks import (
+from generator.upstream.compile import Compiled, Fault, compile_job, find_faults, find_runtime, read_priorities
+from generator.upstream.kubernetes.access import AccessRequest, Requester
+from generator.upstream.kubernetes.admission_policies.judge import judge
+from generator.upstream.kubernetes.admission_policies.places import find_place
+from generator.upstream.kubernetes.admission_policies.policy import PolicyCluster
+from generator.upstream.kubernetes.admission_policies.request import Request, UserInfo, as_stored
+from generator.upstream.kubernetes.limit_range import find_limit_violations
+from generator.upstream.kubernetes.pod_security import find_violations, read_level
+from generator.upstream.kubernetes.resource_quota import Refusal, read_ledger
+from generator.upstream.kueue.admission import predict
+from generator.upstream.kueue.podsets import find_broken_bounds, podsets, read_pod_context
+from generator.upstream.kueue.queues import QueueTree, read_queue_tree
+from generator.upstream.kueue.webhook import (
+    find_empty_queue,
     find_exceeded_limits,
     find_topology_conflicts,
     set_queue,
 )
+from generator.upstream.kueue.workloads import Job, Outcome, State
+from generator.upstream.openshift.scc.admit import required_constraint
+from generator.upstream.openshift.scc.decide import Answer, Constraints, PodDecision
 
 _RBAC = "rbac.authorization.k8s.io"
 _PRIORITY = f"{KUEUE}/priority-class"
@@ -497,7 +497,7 @@ def _compile(submission: Submission, request: Request, destination: Destination,
     submission.is_invalid = any(fault.is_at_creation and not fault.is_unknown for fault in faults)
     if not faults:
         compiled = compile_job(job, runtime, targets, read_priorities(world))
-        faults = [*find_topology_conflicts(compiled, runtime)]
+        faults = [*find_topology_conflicts(compiled.job_set, runtime)]
         submission.is_invalid = bool(faults)
         submission.compiled = None if faults else compiled
     submission.breaches += (of_fault(fault, job) for fault in faults)

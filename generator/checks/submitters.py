@@ -10,11 +10,11 @@ from generator.errors import SimulationError
 from generator.facts.names import OWNER
 from generator.objects.fields import mapping, string
 from generator.objects.training import GROUP
-from generator.simulate.access import AccessRequest, Subject
-from generator.simulate.policies.judge import Decision, judge
-from generator.simulate.policies.policy import Policy, PolicyCluster
-from generator.simulate.policies.request import Request, UserInfo
-from generator.simulate.policies.syntax import find_strings
+from generator.upstream.kubernetes.access import AccessRequest, Subject
+from generator.upstream.kubernetes.admission_policies.judge import Decision, judge
+from generator.upstream.kubernetes.admission_policies.policy import Policy, PolicyCluster
+from generator.upstream.kubernetes.admission_policies.request import Request, UserInfo
+from generator.upstream.kubernetes.cel.syntax import find_strings
 
 _ANY = "any user"
 _MOST = 64

@@ -23,7 +23,7 @@ from generator.manifests import Body, Manifest
 from generator.objects.fields import indexed_mappings, items, mapping, mappings, string, string_map, strings
 from generator.objects.pods import KINDS, pod_templates
 from generator.schemas.catalog import Catalog
-from generator.simulate.access import Kind, catalog_kinds, defined_kinds
+from generator.upstream.kubernetes.access import Kind, catalog_kinds, defined_kinds
 
 _RBAC = "rbac.authorization.k8s.io"
 _ADMISSION = "admissionregistration.k8s.io"

@@ -13,7 +13,7 @@ from generator.manifests import Manifest
 from generator.objects.fields import indexed_mappings, mapping
 from generator.objects.pods import JOB_SET, RUNTIMES, pod_templates
 from generator.schemas.embedded import Engine
-from generator.simulate.compile.job_set import find_volume_claims
+from generator.upstream.jobset.jobs import find_volume_claims
 
 _REJECTED = "the API server rejects the object"
 _STORED = (

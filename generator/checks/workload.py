@@ -20,15 +20,10 @@ from generator.facts.names import CONTROLLER_UID, JOB_NAME_LABELS, UNKNOWN_UID
 from generator.manifests import Manifest
 from generator.objects.fields import indexed_mappings, integer, items, mapping, mappings, string, string_map
 from generator.objects.pods import JOB_SET, RUNTIMES
-from generator.objects.selectors import selects
 from generator.objects.training import GROUP
-from generator.simulate.webhooks import (
-    find_job_set_faults,
-    find_manager_problem,
-    find_name_faults,
-    find_unmounted_claims,
-    is_label,
-)
+from generator.upstream.jobset.webhook import find_job_set_faults, find_name_faults, find_unmounted_claims
+from generator.upstream.kubernetes.names import find_manager_problem, is_label
+from generator.upstream.kubernetes.selectors import selects
 
 _REJECTED = "the API server rejects the object"
 _JOBS_REJECTED = "the API server rejects the Job, so no pod starts"

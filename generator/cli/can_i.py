@@ -13,7 +13,7 @@ from generator.cli.output import format_option, progress, show, table_width
 from generator.errors import ExitCode
 
 if TYPE_CHECKING:
-    from generator.simulate.access import AccessRequest, Requester
+    from generator.upstream.kubernetes.access import AccessRequest, Requester
 
 _WORDS = "[WHO [VERB RESOURCE]] PATH"
 
@@ -58,7 +58,7 @@ def can_i(
     from generator.cli.inputs import read_manifests
     from generator.report import access as report
     from generator.schemas.catalog import Catalog
-    from generator.simulate.access import find_misspellings, read_access
+    from generator.upstream.kubernetes.access import find_misspellings, read_access
 
     *question, path = words
     requester, request = _question(question, groups, namespace, subresource)
@@ -78,7 +78,7 @@ def _question(
     words: list[str], groups: Iterable[str], namespace: str, subresource: str
 ) -> tuple[Requester | None, AccessRequest | None]:
     from generator.schemas.catalog import Catalog
-    from generator.simulate.access import parse_request, parse_requester
+    from generator.upstream.kubernetes.access import parse_request, parse_requester
 
     if len(words) not in (0, 1, 3):
         raise click.UsageError(f"the arguments are {_WORDS}: write VERB and RESOURCE together, and PATH last")

@@ -281,8 +281,8 @@ def queues(paths: tuple[Path, ...], *, targets: dict[str, str], renders: bool, h
     """
     from generator.report import queue_summary
     from generator.report import queues as report
-    from generator.simulate.kueue.largest import largest_jobs
-    from generator.simulate.kueue.queues import read_queue_tree
+    from generator.upstream.kueue.largest import largest_jobs
+    from generator.upstream.kueue.queues import read_queue_tree
 
     with progress("computing"):
         manifests, made_for = read_cluster(paths, renders=renders)

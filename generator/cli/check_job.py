@@ -22,7 +22,7 @@ from generator.cli.output import progress, table_width
 
 if TYPE_CHECKING:
     from generator.checks.submission import Submission
-    from generator.simulate.access import Requester
+    from generator.upstream.kubernetes.access import Requester
 
 
 @click.command(
@@ -129,7 +129,7 @@ def _read(files: Iterable[Path]) -> Iterator[tuple[str, bytes]]:
 
 
 def _requester(user: str | None, groups: Iterable[str]) -> Requester | None:
-    from generator.simulate.access import parse_requester
+    from generator.upstream.kubernetes.access import parse_requester
 
     if user is None:
         if groups:

@@ -16,8 +16,8 @@ from generator.errors import NotModelledError, Problem, SimulationError, suggest
 
 if TYPE_CHECKING:
     from generator.manifests import Manifest
-    from generator.simulate.compile import Compiled, Fault
-    from generator.simulate.ranks.world import Started
+    from generator.upstream.compile import Compiled, Fault
+    from generator.upstream.mpi.world import Started
 
 _HEADER = ("RANKS", "HOST", "POD", "SLOTS", "DEVICES", "NETWORKS")
 
@@ -72,7 +72,7 @@ def compile_command(
     from generator.checks.compiled import judge_compiled
     from generator.cli.inputs import read_cluster
     from generator.documents.emit import Emitter
-    from generator.simulate.compile import Fault, Origin, compile_job, find_faults, find_runtime, read_priorities
+    from generator.upstream.compile import Fault, Origin, compile_job, find_faults, find_runtime, read_priorities
 
     with progress("compiling"):
         manifests, of_paths = read_cluster(paths, renders=renders)
@@ -135,7 +135,7 @@ def _problem(fault: Fault) -> Problem:
 def _lines(compiled: Compiled) -> Iterator[str]:
     """Yield the table of a TrainJob: its pods, first those with ranks, in the order of the hostfile."""
     from generator.report.table import table
-    from generator.simulate.ranks.world import Started, host_of, template_of
+    from generator.upstream.mpi.world import Started, host_of, template_of
 
     started, kinds = Started(compiled), Counter(body["kind"] for body in compiled.objects)
     yield f"{compiled.job.resource}: {', '.join(counted(number, kind) for kind, number in kinds.items())}"

@@ -14,7 +14,7 @@ from generator.cli.output import counted, progress
 from generator.errors import ConfigError, ExitCode, OutputError, Problem
 
 if TYPE_CHECKING:
-    from generator.simulate.expectations import Answer, Answered, Row, World
+    from generator.questions.expectations import Answer, Answered, Row, World
 
 
 @click.command(
@@ -70,7 +70,7 @@ def expect(path: Path | None, *, file: Path, is_written: bool, renders: bool, op
     from generator.cli.inputs import read_cluster
     from generator.config.expectations import find_places, load_expectations
     from generator.documents.files import read_file
-    from generator.simulate.expectations import World
+    from generator.questions.expectations import World
 
     adoption, read_text = options.load(), text_reader()
     source = path or find_platform_file()
@@ -92,7 +92,7 @@ def expect(path: Path | None, *, file: Path, is_written: bool, renders: bool, op
 
 def _write_first(file: Path, world: World) -> ExitCode:
     from generator.config.expectations import format_expectations
-    from generator.simulate.expectations import first_rows
+    from generator.questions.expectations import first_rows
 
     access, reach = first_rows(world)
     text = format_expectations(access, reach)
@@ -163,7 +163,7 @@ def _lines(answers: list[Answered], rows: list[Row]) -> Iterator[str]:
 def _notes(world: World, rows: list[Row]) -> Iterator[str]:
     """Yield notes about subjects and tenants of the platform that no expectation names."""
     from generator.checks.finding import listed
-    from generator.simulate.expectations import find_unasked
+    from generator.questions.expectations import find_unasked
 
     subjects, tenants = find_unasked(world, rows)
     if subjects:

@@ -18,7 +18,7 @@ from generator.report import table
 if TYPE_CHECKING:
     from generator.manifests import Manifest
     from generator.schemas.catalog import Catalog
-    from generator.simulate.policies.cases import Case, Outcome, Rule
+    from generator.upstream.kubernetes.admission_policies.cases import Case, Outcome, Rule
 
 _CASES = ("other",)
 """The reason for which mpigen skips a file of cases among the manifests: the file has no objects of an API."""
@@ -87,8 +87,8 @@ def test(
     from generator.checks.policy import failures, untested
     from generator.cli.inputs import read_manifests
     from generator.config.release_cases import own_cases
-    from generator.simulate.policies.cases import compute_coverage
-    from generator.simulate.policies.policy import PolicyCluster
+    from generator.upstream.kubernetes.admission_policies.cases import compute_coverage
+    from generator.upstream.kubernetes.admission_policies.policy import PolicyCluster
 
     adoption, read_text = options.load(), text_reader()
     with progress("judging"):
@@ -139,8 +139,8 @@ def _outcomes(objects: Sequence[Manifest], cases: Sequence[Case], catalog: Catal
     """Return the outcome of every case. The `given` objects of a case file exist only for the cases of this file."""
     from itertools import groupby
 
-    from generator.simulate.policies.cases import run_case
-    from generator.simulate.policies.policy import PolicyCluster
+    from generator.upstream.kubernetes.admission_policies.cases import run_case
+    from generator.upstream.kubernetes.admission_policies.policy import PolicyCluster
 
     outcomes = []
     for given, together in groupby(cases, key=lambda case: case.given):

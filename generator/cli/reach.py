@@ -14,8 +14,8 @@ from generator.errors import ExitCode
 
 if TYPE_CHECKING:
     from generator.manifests import Manifest
-    from generator.simulate.network import Cause, Peer
-    from generator.simulate.peers import Cluster, Connection
+    from generator.questions.peers import Cluster, Connection
+    from generator.upstream.kubernetes.network_policy import Cause, Peer
 
 
 @click.command(
@@ -54,8 +54,8 @@ def reach(words: tuple[str, ...], *, port: str, is_matrix: bool, renders: bool, 
     take effect only if the CNI enforces them.
     """
     from generator.cli.inputs import read_cluster
+    from generator.questions.peers import Cluster, decide_all
     from generator.report import reach as report
-    from generator.simulate.peers import Cluster, decide_all
 
     if not is_matrix and len(words) < 3:  # noqa: PLR2004 - FROM, TO and PATH
         raise click.UsageError("write FROM TO PATH, or --matrix PATH")
@@ -95,7 +95,7 @@ def _port(text: str) -> tuple[str, int] | None:
     Raises:
         click.BadParameter: the text is not a port.
     """
-    from generator.simulate.ports import parse_port
+    from generator.questions.ports import parse_port
 
     try:
         return parse_port(text) if text else None
@@ -109,7 +109,7 @@ def _peers(text: str, cluster: Cluster, targets: dict[str, str]) -> list[Peer]:
     Raises:
         click.BadParameter: the files have no peer of this name.
     """
-    from generator.simulate.peers import find_peers
+    from generator.questions.peers import find_peers
 
     try:
         return find_peers(cluster, text, targets)

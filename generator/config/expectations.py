@@ -18,9 +18,9 @@ from generator.documents.load import Document, load_file
 from generator.documents.locate import locate_all
 from generator.documents.scalars import is_plain_safe
 from generator.errors import ConfigError, Problem
-from generator.simulate.access import parse_requester
-from generator.simulate.expectations import AccessRow, Answer, ReachRow
-from generator.simulate.ports import parse_port
+from generator.questions.expectations import AccessRow, Answer, ReachRow
+from generator.questions.ports import parse_port
+from generator.upstream.kubernetes.access import parse_requester
 
 _ANSWERS = {True: "yes", False: "no"}
 """Most YAML parsers read `yes` and `no` without quotes as booleans."""

@@ -18,8 +18,8 @@ from generator.documents.messages import format_value
 from generator.errors import ConfigError, InputError, Problem, suggest
 from generator.manifests import Body, Manifest, read
 from generator.objects.patch import merge_patch, parse_path, set_values
-from generator.simulate.policies.cases import ACTIONS, Case, Expected
-from generator.simulate.policies.request import UserInfo
+from generator.upstream.kubernetes.admission_policies.cases import ACTIONS, Case, Expected
+from generator.upstream.kubernetes.admission_policies.request import UserInfo
 
 
 def _is_path(text: str) -> str:

@@ -14,7 +14,7 @@ from generator.documents.scalars import int64
 from generator.facts.names import MANAGED_BY, OWNER, PARAMETER, PART_OF, PRIORITY_CLASS, QUEUE_NAME, TENANT_LABEL
 from generator.manifests import Body, Manifest
 from generator.objects.fields import mapping
-from generator.simulate.policies.cases import Case
+from generator.upstream.kubernetes.admission_policies.cases import Case
 
 _FILE = "release_cases.yaml"
 _USER = "mpigen-case"

@@ -27,7 +27,7 @@ from generator.facts.names import MANAGED_BY, OWN_ROLE
 from generator.facts.subjects import Meaning, meaning_of
 from generator.manifests import Manifest
 from generator.objects.fields import mappings, strings
-from generator.simulate.access import Access, Grant, Rule, parse_requester, read_access, with_default_grants
+from generator.upstream.kubernetes.access import Access, Grant, Rule, parse_requester, read_access, with_default_grants
 
 _TOPIC = "access"
 _RBAC = "rbac.authorization.k8s.io"

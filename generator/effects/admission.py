@@ -25,8 +25,8 @@ from generator.facts.names import DESCRIPTION, METADATA_NAME, PART_OF, RELAXED, 
 from generator.manifests import Body, Manifest
 from generator.objects.fields import mapping, mappings, string, string_map, strings
 from generator.objects.protections import BINDING, POLICY
-from generator.objects.selectors import selector_requirements, selects
-from generator.simulate.policies.policy import GROUP
+from generator.upstream.kubernetes.admission_policies.policy import GROUP
+from generator.upstream.kubernetes.selectors import selector_requirements, selects
 
 _TOPIC = "admission"
 _NOUN = "admission rule"

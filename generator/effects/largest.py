@@ -8,8 +8,8 @@ from generator.checks.quota.queues import RUNTIMES, Queues
 from generator.documents.messages import format_names
 from generator.effects.subjects import name_subjects, plural
 from generator.errors import SimulationError
-from generator.simulate.kueue.job_limits import NO_LIMIT, Largest
-from generator.simulate.kueue.largest import largest_jobs
+from generator.upstream.kueue.job_limits import NO_LIMIT, Largest
+from generator.upstream.kueue.largest import largest_jobs
 
 MOST_QUEUES = 40
 """The largest number of ClusterQueues whose largest jobs a plan computes: each takes about 10 ms."""

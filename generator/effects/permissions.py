@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from generator.effects.places import join
 from generator.facts.privileges import default_roles, privileges
-from generator.simulate.access import AccessRequest, Grant, Rule
+from generator.upstream.kubernetes.access import AccessRequest, Grant, Rule
 
 _ALL = "*"
 _LISTED = 3  # resources in a sentence

@@ -18,8 +18,8 @@ from generator.manifests import Body, Manifest
 from generator.objects.fields import mapping, mappings, string, strings
 from generator.objects.pods import RUNTIMES, PodTemplate, pod_templates
 from generator.quantities import amount_of
-from generator.simulate.admission.pod_security import Level, Violation, find_violations
-from generator.simulate.admission.scc.constraint import is_exempt
+from generator.upstream.kubernetes.pod_security import Level, Violation, find_violations
+from generator.upstream.openshift.scc.constraint import is_exempt
 
 _TOPIC = "protections"
 _LEVELS = ("privileged", "baseline", "memlock", "restricted")

@@ -25,8 +25,8 @@ from generator.facts.queue_settings import QUEUE_SETTINGS, QueueSetting
 from generator.manifests import Body, Manifest, read
 from generator.objects.fields import integer, mapping, mappings, string, string_map, strings
 from generator.objects.queue import read_cluster_queue, read_cohort
-from generator.objects.selectors import selects
-from generator.simulate.kueue.configuration import CONFIGURATION, CONFIGURATION_KEY, OPERATOR, is_configuration
+from generator.upstream.kubernetes.selectors import selects
+from generator.upstream.kueue.configuration import CONFIGURATION, CONFIGURATION_KEY, OPERATOR, is_configuration
 
 _TOPIC = "queues"
 _STOPS = ("None", "Hold", "HoldAndDrain")

@@ -21,7 +21,7 @@ from generator.effects.subjects import Statement, Teams, merge, plural
 from generator.effects.trees import QueueTrees
 from generator.manifests import Manifest
 from generator.objects.queue import ClusterQueue, Cohort, Flavor, FlavorResource, Quota, format_amount
-from generator.simulate.kueue.queues import Node
+from generator.upstream.kueue.queues import Node
 
 _KINDS = ("ClusterQueue", "Cohort", "ResourceFlavor")
 _Amounts = Mapping[FlavorResource, int]

@@ -23,8 +23,9 @@ from generator.facts.addressing import Network, denied_metadata
 from generator.manifests import Manifest
 from generator.objects.fields import mapping, mappings
 from generator.objects.pods import RUNTIMES, pod_templates
-from generator.objects.selectors import Labels
-from generator.simulate.network import (
+from generator.questions.peers import Cluster, NamedPods
+from generator.questions.ports import Range, allowed_ranges, format_ports, intersect, subtract, union
+from generator.upstream.kubernetes.network_policy import (
     EGRESS,
     INGRESS,
     NETWORK_POLICIES,
@@ -34,8 +35,7 @@ from generator.simulate.network import (
     is_network_policy,
     subject_namespaces,
 )
-from generator.simulate.peers import Cluster, NamedPods
-from generator.simulate.ports import Range, allowed_ranges, format_ports, intersect, subtract, union
+from generator.upstream.kubernetes.selectors import Labels
 
 _TOPIC = "reach"
 _LISTED = 3

@@ -17,7 +17,7 @@ from generator.effects.values import format_change
 from generator.facts.names import MANAGED_BY, PARAMETER, PART_OF, RETIRED, TENANT_LABEL
 from generator.manifests import Manifest
 from generator.objects.fields import mapping, string
-from generator.simulate.kueue.job_limits import NO_LIMIT
+from generator.upstream.kueue.job_limits import NO_LIMIT
 
 _TOPIC = "teams"
 _POD_SECURITY = "pod-security.kubernetes.io/"

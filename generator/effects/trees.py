@@ -10,7 +10,7 @@ from generator.checks.objects import Change, ChangedObject, Objects
 from generator.checks.quota.queues import KUEUE, RUNTIMES, TRAINER, Queues
 from generator.manifests import Manifest
 from generator.objects.fields import mapping, string
-from generator.simulate.kueue.configuration import CONFIGURATION, OPERATOR, is_configuration
+from generator.upstream.kueue.configuration import CONFIGURATION, OPERATOR, is_configuration
 
 _KUEUE_KINDS = ("AdmissionCheck", "ClusterQueue", "Cohort", "LocalQueue", "ResourceFlavor", "Topology")
 _CORE_KINDS = ("LimitRange", "Namespace", "Node")

@@ -25,9 +25,9 @@ from generator.policies.admission.pack import admission_pack
 from generator.policies.admission.parameters import add_parameters_of_tree
 from generator.policies.namespace import limit_range, namespace, resource_quota, service_account
 from generator.runtimes.training_runtime import training_runtimes
-from generator.simulate.kueue.job_limits import NO_LIMIT, Largest
-from generator.simulate.kueue.largest import largest_jobs
-from generator.simulate.kueue.queues import read_queue_tree
+from generator.upstream.kueue.job_limits import NO_LIMIT, Largest
+from generator.upstream.kueue.largest import largest_jobs
+from generator.upstream.kueue.queues import read_queue_tree
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import Any, NamedTuple
 
 from generator.documents.load import Path
 from generator.facts.names import STEP
 from generator.manifests import Body, Manifest
-from generator.objects.fields import indexed_mappings, mapping
+from generator.objects.fields import indexed_mappings, mapping, mappings, string
 from generator.objects.pods import JOB_SET, NODE
 from generator.quantities import parse
 
@@ -322,3 +323,15 @@ def queue_of(job: Manifest) -> str:
     """Return the name of the LocalQueue of a TrainJob; `default` without a queue label."""
     name = mapping(job.body, "metadata", "labels").get(QUEUE)
     return name if isinstance(name, str) and name else DEFAULT_QUEUE
+
+
+def replicated_jobs(body: Body, path: Path) -> list[Body]:
+    """Return the replicated jobs of the JobSet spec at a path."""
+    return [dict(item) for item in mappings(mapping(body, *map(str, path)).get("replicatedJobs"))]
+
+
+def containers_of(jobs: Iterable[Body], name: object) -> dict[str, Mapping[str, Any]]:
+    """Return name → container of the replicated job `name`, init containers included."""
+    pods = [mapping(job, "template", "spec", "template", "spec") for job in jobs if job.get("name") == name]
+    lists = [mappings(pod.get(kind)) for pod in pods for kind in ("initContainers", "containers")]
+    return {string(container.get("name")): container for container in chain.from_iterable(lists)}

@@ -7,7 +7,7 @@ from typing import Any
 
 from generator.documents.messages import escape_control
 from generator.report import table
-from generator.simulate.access import Access, AccessRequest, Grant, Requester, Rule, Subject
+from generator.upstream.kubernetes.access import Access, AccessRequest, Grant, Requester, Rule, Subject
 
 _BINDINGS = ("WHO", "WHERE", "ROLE", "BY")
 _RULES = ("ROLE", "MAY", "ON")

@@ -8,9 +8,9 @@ from itertools import groupby
 from generator.objects.queue import ClusterQueue, Cohort, FlavorResource, format_amount
 from generator.report import table
 from generator.report.queues import NO_QUEUE, dangling_queues, format_nodes, in_nodes, note_of, visible_quotas
-from generator.simulate.kueue.capacity import Capacity, compute_capacity, own_capacity
-from generator.simulate.kueue.job_limits import Largest
-from generator.simulate.kueue.queues import Node, QueueTree, build_quota_tree
+from generator.upstream.kueue.capacity import Capacity, compute_capacity, own_capacity
+from generator.upstream.kueue.job_limits import Largest
+from generator.upstream.kueue.queues import Node, QueueTree, build_quota_tree
 
 _Row = tuple[str, str]
 

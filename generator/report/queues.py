@@ -11,9 +11,9 @@ from typing import Any
 from generator.documents.messages import escape_control
 from generator.objects.queue import ClusterQueue, Cohort, FlavorResource, format_amount
 from generator.report import table
-from generator.simulate.kueue.capacity import Capacity, compute_capacity, own_capacity
-from generator.simulate.kueue.job_limits import NO_LIMIT, Largest
-from generator.simulate.kueue.queues import Node, QueueTree, build_quota_tree
+from generator.upstream.kueue.capacity import Capacity, compute_capacity, own_capacity
+from generator.upstream.kueue.job_limits import NO_LIMIT, Largest
+from generator.upstream.kueue.queues import Node, QueueTree, build_quota_tree
 
 _HEADER = ("QUEUE", "FLAVOR", "RESOURCE", "NOMINAL", "MAY BORROW", "LENDS", "OWNED", "RECLAIMABLE", "IDLE", "NODES")
 _OPTIONAL = ("LENDS", "MAY BORROW", "NODES", "NOMINAL")

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 from generator.checks.finding import listed
 from generator.documents.messages import escape_control, format_path
+from generator.questions.peers import API_SERVER, INTERNET, Cluster, Connection
+from generator.questions.ports import format_ports, list_ports
 from generator.report import table
-from generator.simulate.network import EGRESS, INGRESS, Cause, Peer, Span, Verdict
-from generator.simulate.peers import API_SERVER, INTERNET, Cluster, Connection
-from generator.simulate.ports import format_ports, list_ports
+from generator.upstream.kubernetes.network_policy import EGRESS, INGRESS, Cause, Peer, Span, Verdict
 
 Locate = Callable[[Cause], str]
 """Returns `file:line` of the policy of a cause; empty if unknown."""

@@ -21,7 +21,7 @@ from generator.manifests import Body, omit_none
 from generator.quantities import ZERO, Quantity, parse
 from generator.runtimes.additions import MAIN, Additions, Container, EnvValue, Pod, Probe, Role, Security, Volume
 from generator.runtimes.pods import PodParts, launcher_pod, node_pod, roles_of
-from generator.simulate.kueue.podsets import sum_containers
+from generator.upstream.kubernetes.pod_requests import sum_containers
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _OF_CONTROLLERS = (PODSET_PREFIX, "jobset.sigs.k8s.io/")

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from generator.simulate.access import AccessRequest, Requester, parse_requester
+from generator.upstream.kubernetes.access import AccessRequest, Requester, parse_requester
 
 PLATFORM = Path(__file__).with_name("platform.yaml")
 _TABLE: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("rights.yaml").read_text())

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from generator.schemas.catalog import Catalog
-from generator.simulate.access import Kind, catalog_kinds
+from generator.upstream.kubernetes.access import Kind, catalog_kinds
 from tests.attacks.corpus import CONTENT, Step
 
 _OF_SUBRESOURCES = {

@@ -13,11 +13,11 @@ from typing import Any
 from generator.facts.names import PRIORITY_CLASS
 from generator.manifests import Body, Manifest
 from generator.schemas.catalog import Catalog
-from generator.simulate.access import Access, AccessRequest, Requester, read_access, with_default_grants
-from generator.simulate.policies.cases import Case, Expected, request_of
-from generator.simulate.policies.judge import judge
-from generator.simulate.policies.policy import PolicyCluster
-from generator.simulate.policies.request import UserInfo
+from generator.upstream.kubernetes.access import Access, AccessRequest, Requester, read_access, with_default_grants
+from generator.upstream.kubernetes.admission_policies.cases import Case, Expected, request_of
+from generator.upstream.kubernetes.admission_policies.judge import judge
+from generator.upstream.kubernetes.admission_policies.policy import PolicyCluster
+from generator.upstream.kubernetes.admission_policies.request import UserInfo
 from tests.attacks.corpus import CONTENT, Attack, Step, fill, train_job
 from tests.attacks.kinds import Target, kinds, target, with_kind
 from tests.attacks.platforms import OF_CLUSTER, PERSONAS, Scene, scene

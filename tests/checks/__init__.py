@@ -207,8 +207,8 @@ def _find_by_policy_cases(_: Case, text: str, file: Path) -> Iterable[Finding]:
     """Return the findings of policies and their cases. The last document of the text has the cases."""
     from generator.checks.policy import failures, untested
     from generator.config.policy_cases import load_cases
-    from generator.simulate.policies.cases import compute_coverage, run_case
-    from generator.simulate.policies.policy import PolicyCluster
+    from generator.upstream.kubernetes.admission_policies.cases import compute_coverage, run_case
+    from generator.upstream.kubernetes.admission_policies.policy import PolicyCluster
 
     policies, cases = text.rsplit("---\n", 1)
     world = PolicyCluster(list(read(policies, str(file))), Catalog.bundled())
@@ -228,7 +228,7 @@ def _find_by_expectations(_: Case, text: str, file: Path) -> Iterable[Finding]:
     """Return the findings of expected answers. The last document of the text has the expectations."""
     from generator.checks.expectations import find_false
     from generator.config.expectations import find_places, load_expectations
-    from generator.simulate.expectations import World
+    from generator.questions.expectations import World
 
     objects, expected = text.rsplit("---\n", 1)
     rows = load_expectations(Path("expect.yaml"), expected.encode())
@@ -241,7 +241,7 @@ def _find_after_submission(case: Case, text: str, file: Path) -> Iterable[Findin
     """Return the findings of TrainJobs that the user `ada` submits to the cluster of the other objects in the text."""
     from generator.checks.submission import Destination
     from generator.pipeline import check_jobs
-    from generator.simulate.access import parse_requester
+    from generator.upstream.kubernetes.access import parse_requester
 
     jobs: list[str] = []
     world: list[str] = []

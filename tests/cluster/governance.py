@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from generator import Platform, pipeline
-from generator.simulate.access import AccessRequest, Requester
+from generator.upstream.kubernetes.access import AccessRequest, Requester
 from tests.access.rights import PERSONAS, PLATFORM
 from tests.cluster import trees
 from tests.cluster.argocd_order import in_order

@@ -16,8 +16,8 @@ from typing import Any
 from urllib.parse import urlencode
 
 from generator.manifests import Body, Manifest
-from generator.simulate.policies.cases import Case
-from generator.simulate.policies.policy import KINDS
+from generator.upstream.kubernetes.admission_policies.cases import Case
+from generator.upstream.kubernetes.admission_policies.policy import KINDS
 from tests.cluster.client import Client, RefusedError, wait_until
 
 _SETUP = "tests:setup"

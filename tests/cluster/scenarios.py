@@ -13,10 +13,10 @@ import yaml
 from generator import App, Platform
 from generator.manifests import Manifest
 from generator.pipeline import render
-from generator.simulate.kueue.admission import predict
-from generator.simulate.kueue.podsets import podsets
-from generator.simulate.kueue.queues import read_queue_tree
-from generator.simulate.kueue.workloads import Finished, Job, Outcome, State
+from generator.upstream.kueue.admission import predict
+from generator.upstream.kueue.podsets import podsets
+from generator.upstream.kueue.queues import read_queue_tree
+from generator.upstream.kueue.workloads import Finished, Job, Outcome, State
 from tests.cluster.client import Body
 from tests.cluster.nodes import nodes
 

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from generator.manifests import Manifest
-from generator.simulate.access import (
+from generator.upstream.kubernetes.access import (
     GRANTS,
     Access,
     AccessRequest,

@@ -14,9 +14,9 @@ from generator.checks.schema import schema_breaches
 from generator.manifests import Manifest
 from generator.schemas.catalog import Catalog
 from generator.schemas.embedded import Engine
-from generator.simulate.policies.cases import Case, request_of, run_case
-from generator.simulate.policies.judge import Decision, judge
-from generator.simulate.policies.policy import PolicyCluster
+from generator.upstream.kubernetes.admission_policies.cases import Case, request_of, run_case
+from generator.upstream.kubernetes.admission_policies.judge import Decision, judge
+from generator.upstream.kubernetes.admission_policies.policy import PolicyCluster
 from tests.cluster import trees
 from tests.cluster.client import Client, RefusedError
 from tests.cluster.control_plane import Cluster

@@ -11,10 +11,10 @@ from generator import App, Platform
 from generator.manifests import Manifest
 from generator.objects.queue import parse_amount, parse_amounts
 from generator.pipeline import render
-from generator.simulate.kueue.job_limits import Limit
-from generator.simulate.kueue.largest import largest_jobs
-from generator.simulate.kueue.podsets import podsets, read_pod_context
-from generator.simulate.kueue.queues import read_queue_tree
+from generator.upstream.kueue.job_limits import Limit
+from generator.upstream.kueue.largest import largest_jobs
+from generator.upstream.kueue.podsets import podsets, read_pod_context
+from generator.upstream.kueue.queues import read_queue_tree
 from tests.cluster import trees
 from tests.cluster.client import Body, Client, wait_for, wait_until
 from tests.cluster.control_plane import Cluster

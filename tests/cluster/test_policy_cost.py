@@ -16,7 +16,7 @@ from benchmarks.platforms import platform_file
 from generator import pipeline
 from generator.facts.names import OWNER, QUEUE_NAME
 from generator.manifests import Manifest
-from generator.simulate.policies.policy import KINDS
+from generator.upstream.kubernetes.admission_policies.policy import KINDS
 from tests.cluster import trees
 from tests.cluster.client import Body, Client, RefusedError
 from tests.cluster.policies import type_warnings, with_canary, without_canary

@@ -17,7 +17,7 @@ from generator.checks.finding import Finding, Severity
 from generator.checks.registry import checks
 from generator.kueue.configuration import KEY
 from generator.manifests import Body, Manifest
-from generator.simulate.kueue.configuration import is_configuration
+from generator.upstream.kueue.configuration import is_configuration
 from tests.cluster import judges, trees
 from tests.cluster.client import Client, RefusedError, wait_until
 from tests.cluster.control_plane import Cluster

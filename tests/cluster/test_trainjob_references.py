@@ -14,7 +14,7 @@ from generator.facts.names import PART_OF, TENANT_LABEL
 from generator.objects.namespace import ANNOTATION
 from generator.policies.admission.policy import binding, policy
 from generator.policies.admission.rules import size
-from generator.simulate.kueue.podsets import default_nodes
+from generator.upstream.kueue.podsets import default_nodes
 from tests.checks import CASES
 from tests.cluster.client import Body, Client, RefusedError, wait_until
 from tests.cluster.control_plane import Cluster

@@ -10,8 +10,8 @@ from generator.documents.emit import BriefEmitter
 from generator.facts.names import DESCRIPTION
 from generator.manifests import Body, Manifest
 from generator.schemas.catalog import Catalog
-from generator.simulate.policies.cases import Case, run_case
-from generator.simulate.policies.policy import PolicyCluster
+from generator.upstream.kubernetes.admission_policies.cases import Case, run_case
+from generator.upstream.kubernetes.admission_policies.policy import PolicyCluster
 from tests.policy_cases import FOLDERS, CaseFolder
 
 _INTRODUCTION = """\

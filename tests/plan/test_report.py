@@ -13,7 +13,7 @@ from generator.effects.effect import Effect, Risk
 from generator.effects.largest import format_sizes
 from generator.effects.subjects import Statement, conjugate, merge, name_subjects, plural
 from generator.report import plan as report
-from generator.simulate.kueue.job_limits import Largest, Limit
+from generator.upstream.kueue.job_limits import Largest, Limit
 from tests.plan import CASES, GOLDEN, golden
 
 

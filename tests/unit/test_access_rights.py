@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from generator import pipeline
-from generator.simulate.access import Access, read_access
+from generator.upstream.kubernetes.access import Access, read_access
 from tests.access.rights import PERSONAS, PLATFORM, Row, rows
 
 

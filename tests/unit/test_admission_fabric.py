@@ -16,8 +16,8 @@ from generator.facts.families import FAMILIES, FamilyName
 from generator.jobs.job import Request, new_job
 from generator.manifests import Manifest
 from generator.schemas.catalog import Catalog
-from generator.simulate.policies.cases import run_case
-from generator.simulate.policies.policy import PolicyCluster
+from generator.upstream.kubernetes.admission_policies.cases import run_case
+from generator.upstream.kubernetes.admission_policies.policy import PolicyCluster
 from tests.conftest import EXAMPLES, small_platform
 
 _FABRICS: dict[str, dict[str, Any]] = {

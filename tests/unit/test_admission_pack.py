@@ -14,8 +14,8 @@ from generator.facts.table import read_table
 from generator.manifests import Body, Manifest
 from generator.policies.admission.parameters import add_parameters_of_tree
 from generator.schemas.catalog import Catalog
-from generator.simulate.policies.cases import Case, compute_coverage, run_case
-from generator.simulate.policies.policy import PolicyCluster
+from generator.upstream.kubernetes.admission_policies.cases import Case, compute_coverage, run_case
+from generator.upstream.kubernetes.admission_policies.policy import PolicyCluster
 from tests.conftest import EXAMPLES, ROOT, small_platform
 from tests.policy_cases import FOLDERS, CaseFolder
 

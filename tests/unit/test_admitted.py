@@ -14,10 +14,10 @@ from generator.objects.queue import parse_amount
 from generator.pipeline import render
 from generator.quantities import parse
 from generator.schemas.catalog import Catalog
-from generator.simulate.admission.limit_range import find_limit_violations
-from generator.simulate.kueue.largest import largest_jobs
-from generator.simulate.kueue.podsets import PodSet, podsets, read_pod_context
-from generator.simulate.kueue.queues import read_queue_tree
+from generator.upstream.kubernetes.limit_range import find_limit_violations
+from generator.upstream.kueue.largest import largest_jobs
+from generator.upstream.kueue.podsets import PodSet, podsets, read_pod_context
+from generator.upstream.kueue.queues import read_queue_tree
 from tests.random_platforms import random_platform
 
 pytestmark = pytest.mark.slow

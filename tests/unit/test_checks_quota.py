@@ -17,9 +17,9 @@ from generator.manifests import Manifest, read
 from generator.objects.queue import FlavorResource
 from generator.pipeline import render
 from generator.quantities import parse
-from generator.simulate.kueue.configuration import Counting, Settings, Transformation, read_settings
-from generator.simulate.kueue.largest import largest_jobs
-from generator.simulate.kueue.queues import read_queue_tree
+from generator.upstream.kueue.configuration import Counting, Settings, Transformation, read_settings
+from generator.upstream.kueue.largest import largest_jobs
+from generator.upstream.kueue.queues import read_queue_tree
 from tests.checks import CASES
 from tests.conftest import ROOT
 from tests.random_platforms import random_platform

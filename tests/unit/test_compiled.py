@@ -19,7 +19,7 @@ from generator.manifests import Body, Manifest
 from generator.pipeline import check_jobs, load, render
 from generator.schemas.catalog import Catalog
 from generator.schemas.embedded import Engine
-from generator.simulate.access import parse_requester
+from generator.upstream.kubernetes.access import parse_requester
 from tests.conftest import EXAMPLES
 
 PLATFORM = EXAMPLES["cpu-kubernetes"]

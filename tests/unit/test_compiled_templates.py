@@ -11,7 +11,7 @@ from generator.manifests import Body, Manifest, read
 from generator.objects.fields import mapping, mappings
 from generator.objects.pods import RUNTIMES
 from generator.schemas.catalog import Catalog
-from generator.simulate.compile import Fault, compile_job, find_faults, find_runtime
+from generator.upstream.compile import Fault, compile_job, find_faults, find_runtime
 from tests.cluster.differential.cases import Case, read_cases, read_seeds
 from tests.cluster.differential.templates import NAMESPACE
 from tests.cluster.differential.verdicts import read_answers, read_causes, reviewed

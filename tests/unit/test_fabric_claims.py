@@ -12,10 +12,10 @@ from generator.errors import ConfigError
 from generator.jobs.reach import reach
 from generator.kueue.configuration import KEY
 from generator.manifests import Manifest
-from generator.simulate.kueue.configuration import read_settings
-from generator.simulate.kueue.job_limits import Largest
-from generator.simulate.kueue.largest import largest_jobs
-from generator.simulate.kueue.queues import read_queue_tree
+from generator.upstream.kueue.configuration import read_settings
+from generator.upstream.kueue.job_limits import Largest
+from generator.upstream.kueue.largest import largest_jobs
+from generator.upstream.kueue.queues import read_queue_tree
 from tests.conftest import small_platform
 
 _NODES = {"cpu": 384, "memory": "4Ti", "nvidia.com/gpu": 32}

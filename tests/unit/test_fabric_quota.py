@@ -9,8 +9,8 @@ import pytest
 from generator import App, Platform, pipeline
 from generator.errors import ConfigError
 from generator.jobs.reach import Reach, reach
-from generator.simulate.kueue.largest import largest_jobs
-from generator.simulate.kueue.queues import read_queue_tree
+from generator.upstream.kueue.largest import largest_jobs
+from generator.upstream.kueue.queues import read_queue_tree
 from tests.conftest import small_platform
 
 _NODES = {"cpu": 384, "memory": "4Ti", "nvidia.com/gpu": 32}

@@ -17,9 +17,9 @@ from generator.documents.credentials import is_placeholder
 from generator.documents.scalars import int64
 from generator.errors import suggest
 from generator.objects.patch import parse_path
-from generator.objects.selectors import _number
 from generator.release.history import next_version
-from generator.simulate.policies.library import _parse_quantity
+from generator.upstream.kubernetes.cel.library import _parse_quantity
+from generator.upstream.kubernetes.selectors import _number
 from tests.conftest import ROOT
 from tests.fuzz.case import case
 from tests.fuzz.mutate import written

@@ -20,8 +20,8 @@ from generator.checks.registry import ERROR
 from generator.facts.names import DNS_PODS, RUNTIME_LABEL, TENANT_LABEL
 from generator.manifests import Body, Manifest, read
 from generator.objects.fields import mapping
-from generator.simulate.compile import compile_job
-from generator.simulate.network import INGRESS, is_network_policy
+from generator.upstream.compile import compile_job
+from generator.upstream.kubernetes.network_policy import INGRESS, is_network_policy
 from tests.conftest import ROOT
 from tests.network_scenes import Scene
 

@@ -13,7 +13,7 @@ from generator.effects.access import find_access_effects
 from generator.effects.effect import Effect, Risk
 from generator.effects.permissions import Permission, describe, find_dangers, find_missing
 from generator.manifests import Manifest
-from generator.simulate.access import Grant, Rule
+from generator.upstream.kubernetes.access import Grant, Rule
 
 VERBS, GROUPS, RESOURCES, NAMES = ("get", "create"), ("", "batch"), ("pods", "pods/log", "jobs"), ("", "one")
 

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from generator.simulate.ports import Range, format_ports, intersect, subtract
+from generator.questions.ports import Range, format_ports, intersect, subtract
 
 
 def ports(ranges: tuple[Range, ...]) -> set[tuple[str, int]]:

@@ -13,8 +13,8 @@ from generator.checks.objects import Change
 from generator.effects.effect import Risk
 from generator.effects.reach import find_reach_effects
 from generator.manifests import Manifest
-from generator.simulate.network import Peer, is_evaluated, is_network_policy
-from generator.simulate.peers import Cluster
+from generator.questions.peers import Cluster
+from generator.upstream.kubernetes.network_policy import Peer, is_evaluated, is_network_policy
 from tests.unit.test_network_mutations import Mutation, mutations, release
 
 EXAMPLES = ("openshift-h100", "roce-h200")

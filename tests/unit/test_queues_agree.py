@@ -16,8 +16,8 @@ from generator.checks.registry import Stage, Suite
 from generator.checks.run import judge_together
 from generator.manifests import Manifest, read
 from generator.objects.namespace import listed_runtimes
-from generator.simulate.kueue.largest import largest_jobs
-from generator.simulate.kueue.queues import read_queue_tree
+from generator.upstream.kueue.largest import largest_jobs
+from generator.upstream.kueue.queues import read_queue_tree
 
 OUTPUT = Path(__file__).parents[2] / "output"
 TREES = ("eks-p5", "openshift-h100", "roce-h200", "university")

@@ -7,8 +7,8 @@ import pytest
 from generator.cli.inputs import read_cluster
 from generator.report import queues as report
 from generator.report import table
-from generator.simulate.kueue.largest import largest_jobs
-from generator.simulate.kueue.queues import read_queue_tree
+from generator.upstream.kueue.largest import largest_jobs
+from generator.upstream.kueue.queues import read_queue_tree
 from tests.conftest import ROOT
 
 HEADER, ROWS = ("NAME", "FOR"), [("openmpi", "all"), ("mpich", "")]

@@ -1,6 +1,6 @@
 """Test that the SCC `restricted-v2` of OpenShift accepts the pods of every family with any user.
 
-mpigen decides as the admission plugin of OpenShift does: see tests/unit/simulate/test_security_contexts.py. The fields
+mpigen decides as the admission plugin of OpenShift does: see tests/unit/upstream/test_security_contexts.py. The fields
 below are from openshift/cluster-kube-apiserver-operator bindata/bootkube/scc-manifests/*_scc-restricted-v2.yaml.
 """
 
@@ -20,8 +20,8 @@ from generator.facts.table import read_table
 from generator.manifests import Manifest, read
 from generator.policies import access
 from generator.runtimes.training_runtime import training_runtimes
-from generator.simulate.admission.pod_security import Level, find_violations
-from generator.simulate.admission.scc.decide import Answer, Constraints
+from generator.upstream.kubernetes.pod_security import Level, find_violations
+from generator.upstream.openshift.scc.decide import Answer, Constraints
 from tests.conftest import ROOT
 from tests.update_runtimes import POOLS
 

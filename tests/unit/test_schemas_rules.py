@@ -20,7 +20,7 @@ from generator.schemas.crd import node
 from generator.schemas.embedded import Engine
 from generator.schemas.json_schema import Schema
 from generator.schemas.rules import VALIDATIONS, Rule, find_rules
-from generator.simulate.policies.rules import compile_rule, find_place, is_accepted, message_of
+from generator.upstream.kubernetes.cel.rules import compile_rule, find_place, is_accepted, message_of
 from tests.checks import CASES, find
 from tests.cluster.rules import broken_rules, create_engine, read_answers, read_objects
 

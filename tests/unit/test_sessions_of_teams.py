@@ -16,7 +16,7 @@ from generator.effects.parameters import find_parameter_effects
 from generator.errors import ConfigError
 from generator.manifests import Manifest
 from generator.schemas.catalog import Catalog
-from generator.simulate.access import Access, AccessRequest, Requester, catalog_kinds, read_access
+from generator.upstream.kubernetes.access import Access, AccessRequest, Requester, catalog_kinds, read_access
 from tests.conftest import ROOT, small_platform
 
 PAGE = ROOT / "docs/tasks/forbidden-requests.md"

@@ -11,8 +11,8 @@ from generator.checks.submission import Destination, can_report_jobs, select_obj
 from generator.cli.inputs import read_cluster
 from generator.manifests import Head, Manifest, read, read_needed
 from generator.pipeline import check_jobs
-from generator.simulate.access import parse_requester
-from generator.simulate.compile import Fault, find_faults, find_runtime
+from generator.upstream.compile import Fault, find_faults, find_runtime
+from generator.upstream.kubernetes.access import parse_requester
 from tests.checks import CASES, find
 from tests.conftest import ROOT
 from tests.verdicts import Case, disagreements, read_answers, read_verdicts

@@ -10,7 +10,7 @@ from generator.schemas.crd import node
 from generator.schemas.json_schema import Schema
 from generator.schemas.rules import VALIDATIONS, Rule, find_transitions
 from generator.schemas.updates import normalize_custom
-from generator.simulate.policies.rules import is_accepted
+from generator.upstream.kubernetes.cel.rules import is_accepted
 
 SAME = [{"rule": "self == oldSelf", "message": "immutable"}]
 ITEM = {"type": "object", "properties": {"name": {"type": "string"}, "value": {"type": "integer"}}}

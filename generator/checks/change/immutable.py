@@ -147,7 +147,7 @@ def _null(emptied: tuple[Path, Any]) -> Breach:
 
 def _in_cel(transitions: Iterable[Rule]) -> Iterator[Difference]:
     for transition in transitions:
-        from generator.simulate.policies.rules import is_accepted  # imports CEL, which few updates need
+        from generator.upstream.kubernetes.cel.rules import is_accepted  # imports CEL, which few updates need
 
         with suppress(NotModelledError):
             if not is_accepted(transition):

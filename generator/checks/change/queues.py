@@ -23,7 +23,7 @@ from generator.facts.defects import known
 from generator.manifests import Body, Manifest
 from generator.objects.fields import mapping, mappings, string
 from generator.objects.queue import ClusterQueue, Cohort, FlavorResource, format_amount
-from generator.objects.selectors import find_untolerated_taint, format_taint
+from generator.upstream.kubernetes.selectors import find_untolerated_taint, format_taint
 
 _STOPS = ("None", "Hold", "HoldAndDrain")
 _QUEUES = ("ClusterQueue", "LocalQueue")

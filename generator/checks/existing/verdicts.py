@@ -15,13 +15,13 @@ from generator.manifests import Body, Manifest
 from generator.objects.fields import mapping, mappings, string, strings
 from generator.objects.namespace import is_namespace
 from generator.schemas.catalog import Catalog
-from generator.simulate.access import GRANTS, Access, Kind, Requester
-from generator.simulate.admission.pod_security import Level, find_violations, read_level
-from generator.simulate.policies.judge import Decision, is_matched, judge
-from generator.simulate.policies.policy import GROUP as ADMISSION
-from generator.simulate.policies.policy import KINDS, Policy, PolicyCluster
-from generator.simulate.policies.request import Request, UserInfo, as_stored, name_of
-from generator.simulate.policies.syntax import find_readings
+from generator.upstream.kubernetes.access import GRANTS, Access, Kind, Requester
+from generator.upstream.kubernetes.admission_policies.judge import Decision, is_matched, judge
+from generator.upstream.kubernetes.admission_policies.policy import GROUP as ADMISSION
+from generator.upstream.kubernetes.admission_policies.policy import KINDS, Policy, PolicyCluster
+from generator.upstream.kubernetes.admission_policies.request import Request, UserInfo, as_stored, name_of
+from generator.upstream.kubernetes.cel.syntax import find_readings
+from generator.upstream.kubernetes.pod_security import Level, find_violations, read_level
 
 _MEMBER = "a member of the team"
 """The user of the requests. The annotation with the owner does not count, because its creator chose the value."""

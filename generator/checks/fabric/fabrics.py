@@ -41,8 +41,8 @@ from generator.objects.pods import (
     whole,
 )
 from generator.objects.training import FIELD, reference_of
-from generator.simulate.ranks.commands import is_known, read_commands
-from generator.simulate.ranks.launch import find_launches
+from generator.upstream.mpi.commands import is_known, read_commands
+from generator.upstream.mpi.launch import find_launches
 
 KINDS = frozenset(
     {

@@ -21,7 +21,7 @@ from generator.facts.names import EFA, IPC_LOCK, POD_SECURITY_ENFORCE, REQUIRED_
 from generator.manifests import Manifest
 from generator.objects.fields import indexed_mappings, mapping, mappings, strings
 from generator.objects.pods import Container, PodTemplate
-from generator.simulate.admission.scc.constraint import ALL, GROUP, KIND, installed_constraints
+from generator.upstream.openshift.scc.constraint import ALL, GROUP, KIND, installed_constraints
 
 _SHM_FIX = (
     "mount a volume with `emptyDir: {medium: Memory, sizeLimit: …}` at `/dev/shm`; the volume counts against the "

@@ -19,7 +19,7 @@ from generator.manifests import Manifest
 from generator.objects.devices import MELLANOX, PREFIXES, SRIOV, Source
 from generator.objects.fields import mapping, string, string_map, strings
 from generator.objects.networks import NV_IPAM, SRIOV_PLUGINS, Attachment
-from generator.objects.selectors import selects
+from generator.upstream.kubernetes.selectors import selects
 
 _NAME_TO_1_6 = re.compile(r"[a-zA-Z0-9_]+")
 _NAME_AFTER_1_6 = re.compile(r"[a-zA-Z0-9]([a-zA-Z0-9_-]{0,61}[a-zA-Z0-9])?")

@@ -24,7 +24,7 @@ from generator.checks.tree import Tree
 from generator.facts.names import MANAGED_BY
 from generator.manifests import Manifest
 from generator.objects.fields import items, mapping, string
-from generator.simulate.kueue.configuration import is_configuration
+from generator.upstream.kueue.configuration import is_configuration
 
 _NOT_SERVED = ("audit.k8s.io", "argoproj.io", "kustomize.toolkit.fluxcd.io", "source.toolkit.fluxcd.io", "mpigen.dev")
 """The groups of the objects of a release that an admin applies, or that no API server serves."""

@@ -14,8 +14,8 @@ from generator.checks.registry import ERROR, WARNING, Breach, check
 from generator.documents.load import Path
 from generator.facts import env
 from generator.facts.names import HOSTFILE
-from generator.simulate.ranks.launch import python_file
-from generator.simulate.ranks.world import Started, host_of
+from generator.upstream.mpi.launch import python_file
+from generator.upstream.mpi.world import Started, host_of
 
 
 @check("mpi/slots", severity=ERROR, needs=Objects)

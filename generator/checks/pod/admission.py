@@ -11,7 +11,7 @@ from generator.facts.versions import minors
 from generator.objects.fields import mapping
 from generator.objects.namespace import is_openshift
 from generator.objects.pods import RUNTIMES, pod_templates
-from generator.simulate.admission.pod_security import find_violations, read_level
+from generator.upstream.kubernetes.pod_security import find_violations, read_level
 
 _LEFT_OUT = {*RUNTIMES, "TrainJob", "PodTemplate"}
 """The kinds of `runtime/pod-security` and `trainjob/pod-security`, and PodTemplate, which starts no pod."""

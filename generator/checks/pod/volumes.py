@@ -12,7 +12,7 @@ from generator.documents.load import Path
 from generator.documents.messages import format_names, format_value
 from generator.objects.fields import indexed_mappings, mapping, mappings
 from generator.objects.pods import RUNTIMES, Container, PodTemplate
-from generator.simulate.compile.job_set import find_volume_claims
+from generator.upstream.jobset.jobs import find_volume_claims
 
 _MEDIUM = re.compile("(Memory|HugePages(-[0-9.]+[A-Za-z]*)?)?")
 _OF_TRAINER = {

@@ -19,7 +19,7 @@ from generator.facts.names import NODES, RESERVATIONS
 from generator.manifests import Manifest
 from generator.objects.fields import mapping
 from generator.objects.queue import FlavorResource, format_amount
-from generator.simulate.kueue.queues import Node
+from generator.upstream.kueue.queues import Node
 
 _WEIGHT: Path = ("spec", "fairSharing", "weight")
 _LISTED = 3  # holders of quota in a message

@@ -11,7 +11,7 @@ from generator.errors import DocumentError
 from generator.manifests import Manifest
 from generator.objects.fields import mapping
 from generator.schemas.kueue import GROUP, VERSIONS, find_violations
-from generator.simulate.kueue.configuration import CONFIGURATION, CONFIGURATION_KEY, is_configuration
+from generator.upstream.kueue.configuration import CONFIGURATION, CONFIGURATION_KEY, is_configuration
 
 _PATH: Path = ("data", CONFIGURATION_KEY)
 

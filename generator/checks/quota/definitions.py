@@ -25,10 +25,10 @@ from generator.facts.names import METADATA_NAME, MULTI_KUEUE
 from generator.manifests import Body, Manifest
 from generator.objects.fields import indexed_mappings, mapping, mappings, string_map, strings
 from generator.objects.queue import ClusterQueue
-from generator.objects.selectors import meets_requirements
 from generator.quantities import amount_of
 from generator.schemas.patterns import KEY, VALUE
-from generator.simulate.kueue.queues import QueueTree
+from generator.upstream.kubernetes.selectors import meets_requirements
+from generator.upstream.kueue.queues import QueueTree
 
 QUEUE_LABEL = f"{KUEUE}/queue-name"
 PRIORITY_LABEL = f"{KUEUE}/priority-class"

@@ -22,11 +22,11 @@ from generator.manifests import Body, Manifest
 from generator.objects.fields import indexed_mappings, integer, mapping
 from generator.objects.pods import JOB_SET
 from generator.objects.queue import ClusterQueue, Flavor, FlavorResource, format_amount
-from generator.objects.selectors import find_untolerated_taint, format_taint
 from generator.objects.training import OnRuntime, queue_of
-from generator.simulate.kueue.job_limits import Largest, Limit
-from generator.simulate.kueue.nodes import explain_flavor_mismatch, explain_oversize, find_missing_room
-from generator.simulate.kueue.podsets import default_nodes
+from generator.upstream.kubernetes.selectors import find_untolerated_taint, format_taint
+from generator.upstream.kueue.job_limits import Largest, Limit
+from generator.upstream.kueue.nodes import explain_flavor_mismatch, explain_oversize, find_missing_room
+from generator.upstream.kueue.podsets import default_nodes
 
 _NUM_NODES: Path = ("spec", "trainer", "numNodes")
 _SMALLER_PODS = {

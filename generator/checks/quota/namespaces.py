@@ -22,7 +22,7 @@ from generator.manifests import Manifest
 from generator.objects.fields import indexed_mappings, integer, mapping
 from generator.objects.namespace import ANNOTATION, read_host_limit
 from generator.objects.queue import FlavorResource, format_amount, parse_amount
-from generator.simulate.kueue.podsets import (
+from generator.upstream.kueue.podsets import (
     Bound,
     BoundBreach,
     PodContext,
@@ -30,7 +30,7 @@ from generator.simulate.kueue.podsets import (
     find_broken_bounds,
     read_bounds,
 )
-from generator.simulate.kueue.queues import Node, build_quota_tree
+from generator.upstream.kueue.queues import Node, build_quota_tree
 
 _NUM_NODES: Path = ("spec", "trainer", "numNodes")
 _RUNTIME_IS_UNCHECKED = (

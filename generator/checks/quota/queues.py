@@ -1,6 +1,6 @@
 """The queues of a release, and the smallest job on each runtime that users can submit to each queue.
 
-`generator.simulate.kueue` computes the available quotas and the largest jobs, once for all rules.
+`generator.upstream.kueue` computes the available quotas and the largest jobs, once for all rules.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from generator.objects.fields import indexed_mappings, mapping
 from generator.objects.pods import JOB_SET
 from generator.objects.queue import ClusterQueue, FlavorResource, LocalQueue, Quota, add_requests, format_amount
 from generator.objects.training import resized_containers
-from generator.simulate.kueue.configuration import Settings
-from generator.simulate.kueue.job_limits import Largest
-from generator.simulate.kueue.nodes import explain_flavor_mismatch, find_missing_room
-from generator.simulate.kueue.podsets import (
+from generator.upstream.kueue.configuration import Settings
+from generator.upstream.kueue.job_limits import Largest
+from generator.upstream.kueue.nodes import explain_flavor_mismatch, find_missing_room
+from generator.upstream.kueue.podsets import (
     PodContext,
     PodSet,
     find_broken_bounds,
@@ -31,7 +31,7 @@ from generator.simulate.kueue.podsets import (
     read_pod_context,
     with_nodes,
 )
-from generator.simulate.kueue.queues import Node, QueueTree, build_quota_tree, index_objects, read_queue_tree
+from generator.upstream.kueue.queues import Node, QueueTree, build_quota_tree, index_objects, read_queue_tree
 
 KUEUE = "kueue.x-k8s.io"
 TRAINER = "trainer.kubeflow.org"
@@ -370,7 +370,7 @@ class Queues:
         return self._find_largest(self.tree, queue, job)
 
     def _find_largest(self, tree: QueueTree, queue: str, job: CountedJob) -> Largest | None:
-        from generator.simulate.kueue.largest import largest_jobs
+        from generator.upstream.kueue.largest import largest_jobs
 
         tree = replace(tree, local_queues=(LocalQueue(job.namespace, "", queue),))
         return next(largest_jobs(tree, [job.runtime, *self._around(job.namespace)]), None)

@@ -25,8 +25,8 @@ from generator.objects.fields import string_map
 from generator.objects.namespace import listed_runtimes, read_host_limits
 from generator.objects.pods import pod_templates
 from generator.objects.queue import ClusterQueue, FlavorResource
-from generator.simulate.kueue.job_limits import Largest, Limit
-from generator.simulate.kueue.largest import largest_jobs
+from generator.upstream.kueue.job_limits import Largest, Limit
+from generator.upstream.kueue.largest import largest_jobs
 
 _REPLICATED_JOBS: Path = ("spec", "template", "spec", "replicatedJobs")
 _FIXES = {

@@ -132,7 +132,7 @@ def _is_cel(value: str) -> str:
     """
     from cel_expr_python import cel  # type: ignore[import-untyped]
 
-    from generator.simulate.policies.expression import error_messages
+    from generator.upstream.kubernetes.cel.expression import error_messages
 
     try:
         made = cel.NewEnv(variables={"device": cel.Type.DYN}).compile(value).return_type()

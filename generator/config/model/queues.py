@@ -28,8 +28,8 @@ from generator.config.model.fields import (
     duplicates,
     reject,
 )
-from generator.simulate.kueue import configuration
-from generator.simulate.kueue.configuration import Counting
+from generator.upstream.kueue import configuration
+from generator.upstream.kueue.configuration import Counting
 
 MULTI_KUEUE_CHECK = "multikueue"
 """The name of the AdmissionCheck that sends jobs to other clusters."""

@@ -20,7 +20,7 @@ from generator.config.model.fields import (
 from generator.config.model.pools import Pool
 from generator.objects.queue import format_amount, parse_amounts
 from generator.quantities import ZERO, Quantity
-from generator.simulate.kueue.configuration import Counting
+from generator.upstream.kueue.configuration import Counting
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from generator.config.model.runtimes import Runtime
 from generator.config.model.servers import ServerType
 from generator.config.model.tenants import Cohort, Tenant
 from generator.facts.names import EFA
-from generator.simulate.kueue.configuration import DEFAULT_COUNTING, Counting
+from generator.upstream.kueue.configuration import DEFAULT_COUNTING, Counting
 
 _RAIL = re.compile("_rail[0-9]+$")
 UNKNOWN_NAME = ""

@@ -7,7 +7,7 @@ JobSet controller creates a Job, and again when the Job controller creates a Pod
 
 Trainer creates the JobSet by server-side apply. The JobSet here is that of a TrainJob that sets nothing but its
 runtime, without the variables, volumes and processes that Trainer adds. No seed needs them, and none replaces a field
-of a pod template. Jobs and Pods come from `simulate.compile.job_set`, which tests/unit/simulate/test_compile.py
+of a pod template. Jobs and Pods come from `simulate.compile.job_set`, which tests/unit/upstream/test_compile.py
 compares with the objects of the real controllers, but each is made from the answer of the API server to its parent,
 with all defaults. ValidateJob accepts templates whose Pods an admission plugin rejects, so the Pod follows the Job.
 """
@@ -20,7 +20,7 @@ from typing import Any
 from generator.manifests import Manifest
 from generator.objects.fields import mapping, mappings
 from generator.objects.pods import JOB_SET, RUNTIMES
-from generator.simulate.compile import job_set
+from generator.upstream.jobset import jobs as job_set
 from tests.cluster.differential.cases import Body, parse_path
 
 NAMESPACE = "differential-pods"

@@ -20,7 +20,7 @@ from generator import manifests
 from generator.errors import DocumentError
 from generator.objects.fields import mapping
 from generator.schemas.go_tool import run_go
-from generator.simulate.compile import job_set
+from generator.upstream.jobset import jobs as job_set
 from tests.cluster.differential.cases import Body, Case
 from tests.cluster.differential.templates import TEMPLATED, make_claims_and_jobs, make_job_set, make_pods
 

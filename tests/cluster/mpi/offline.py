@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from generator import Manifest, pipeline
-from generator.simulate.compile import Compiled, compile_job, find_runtime
+from generator.upstream.compile import Compiled, compile_job, find_runtime
 from tests.cluster.client import Body
 from tests.cluster.mpi.images import Image
 from tests.cluster.mpi.runner import Outcome, Runner, Surroundings

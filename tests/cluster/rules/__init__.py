@@ -13,7 +13,7 @@ import yaml
 from generator.schemas.catalog import Catalog
 from generator.schemas.embedded import Engine
 from generator.schemas.rules import Rule
-from generator.simulate.policies.rules import is_accepted
+from generator.upstream.kubernetes.cel.rules import is_accepted
 from tests.cluster.client import Body
 from tests.cluster.differential.cases import Case
 

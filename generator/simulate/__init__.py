@@ -1,1 +1,0 @@
-"""Simulation of a cluster from manifests alone: RBAC, admission, network policies, Trainer, JobSet, ranks and Kueue."""

@@ -1,0 +1,1 @@
+"""JobSet: the webhook, and the Jobs of a JobSet."""

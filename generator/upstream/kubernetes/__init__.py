@@ -1,0 +1,1 @@
+"""Kubernetes: access, admission, quota, networks and CEL, computed from files."""

@@ -1,0 +1,1 @@
+"""CEL as the API server compiles, checks and evaluates it, by Google's CEL."""

@@ -1,0 +1,1 @@
+"""OpenShift: the admission of pods by SecurityContextConstraints."""

@@ -1,0 +1,1 @@
+"""Kubeflow Trainer: the webhook, and the JobSet of a TrainJob."""
