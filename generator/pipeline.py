@@ -4,17 +4,17 @@ step       input and packages                                                   
 load       platform.yaml or mpigen_platform.py ── config ────────────────────────▶ Platform
 render     Platform ── runtimes, networks, kueue, policies ── components ── gitops
            [Manifest] ── patches ────────────────────────────────────────────────▶ [Manifest]
-judge      [Manifest] ── checks, which use schemas and simulate ─────────────────▶ [Finding]
+judge      [Manifest] ── checks, which use schemas and upstream ─────────────────▶ [Finding]
 synth      load, render, judge, and then
            Platform ── hazards ──────────────────────────────────────────────────▶ [Finding]
            [Finding] ── adoption: settings, waivers, baselines ──────────────────▶ [Finding]
            [Manifest] ── release, if no finding fails the run ───────────────────▶ output/<platform>/
 plan       load, render, and then
-           [Manifest] before and after ── effects, which uses checks and simulate ▶ [Effect]
+           [Manifest] before and after ── effects, which uses checks and upstream ▶ [Effect]
 promote    platform.yaml ── documents, and then load, render, plan, release ─────▶ argocd/ or flux/
 validate   YAML on disk ── documents ──▶ [Manifest] ── the same checks ──────────▶ [Finding]
-check_jobs [TrainJob], [Manifest] ── checks.submission, which uses simulate ────▶ [Finding]
-audit      [Manifest] of a cluster ── checks.existing, which uses simulate ───────▶ [Finding]
+check_jobs [TrainJob], [Manifest] ── checks.submission, which uses upstream ────▶ [Finding]
+audit      [Manifest] of a cluster ── checks.existing, which uses upstream ───────▶ [Finding]
 drift      [Manifest] of a cluster and of a release ── checks.existing ───────────▶ [Finding]
 
 `cli` has a module for each command, calls these steps, and prints by `report`. `jobs` builds the TrainJobs of

@@ -21,7 +21,6 @@ from functools import cached_property
 
 from generator.checks.gitops.applied import applied_by
 from generator.checks.gitops.deliveries import Deliveries, Delivery, is_wiring
-from generator.checks.gitops.templates import UNKNOWN
 from generator.checks.objects import Change, ChangedObject
 from generator.checks.tree import Tree
 from generator.effects.effect import Effect, Risk
@@ -32,6 +31,7 @@ from generator.effects.subjects import Statement, merge
 from generator.facts.names import FLUX_PRUNE, SYNC_OPTIONS
 from generator.manifests import Manifest
 from generator.objects.fields import mapping, string, strings
+from generator.upstream.argocd.application_sets import UNKNOWN
 
 _TOPIC = "gitops"
 _FINALIZER = "resources-finalizer.argocd.argoproj.io"

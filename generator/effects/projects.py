@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from generator.checks.gitops.globs import compile_glob
 from generator.checks.objects import ChangedObject
 from generator.documents.messages import escape_control
 from generator.effects.effect import Risk
@@ -15,6 +14,7 @@ from generator.effects.subjects import Statement
 from generator.facts.table import read_rows
 from generator.manifests import Manifest
 from generator.objects.fields import items, mapping
+from generator.upstream.argocd.patterns import compile_glob
 
 _PROJECT = ("argoproj.io", "AppProject")
 _LISTED = 5  # entries in a sentence

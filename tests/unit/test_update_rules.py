@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from generator.checks import run
-from generator.checks.change import update_rules
 from generator.manifests import Manifest
 from generator.schemas.catalog import Catalog
 from generator.schemas.json_schema import resolve
+from generator.upstream.kubernetes import update_rules
 
 KINDS = update_rules.kinds()
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from generator.checks.gitops.globs import Ignored, compile_glob, compile_path_match
-from generator.checks.gitops.templates import UNKNOWN, Files, render_applications
 from generator.pipeline import Subject, validate
+from generator.upstream.argocd.application_sets import UNKNOWN, Files, render_applications
+from generator.upstream.argocd.patterns import Ignored, compile_glob, compile_path_match
 from tests.conftest import ROOT
 
 FIXTURES = ROOT / "tests" / "fixtures" / "wiring"

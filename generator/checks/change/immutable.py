@@ -14,7 +14,16 @@ from contextlib import suppress
 from functools import cache, partial
 from typing import Any
 
-from generator.checks.change.update_rules import (
+from generator.checks.objects import ChangedObject
+from generator.checks.registry import ERROR, Breach, check
+from generator.documents.load import Path
+from generator.documents.messages import format_path, shorten
+from generator.errors import NotModelledError
+from generator.schemas.catalog import Catalog
+from generator.schemas.json_schema import Schema
+from generator.schemas.rules import Rule, find_transitions, without_status
+from generator.schemas.updates import apply, normalize_built_in, normalize_custom, normalize_go_type
+from generator.upstream.kubernetes.update_rules import (
     RULES,
     Difference,
     Kind,
@@ -25,15 +34,6 @@ from generator.checks.change.update_rules import (
     rules_of,
     without_empty,
 )
-from generator.checks.objects import ChangedObject
-from generator.checks.registry import ERROR, Breach, check
-from generator.documents.load import Path
-from generator.documents.messages import format_path, shorten
-from generator.errors import NotModelledError
-from generator.schemas.catalog import Catalog
-from generator.schemas.json_schema import Schema
-from generator.schemas.rules import Rule, find_transitions, without_status
-from generator.schemas.updates import apply, normalize_built_in, normalize_custom, normalize_go_type
 
 _LONGEST = 60  # characters of a value in a message
 _VERSION = re.compile(r"(?P<name>.+)-v(?P<number>[0-9]{1,9})")

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from generator.checks.existing.managers import Manager, Managers
 from generator.documents.load import Path
 from generator.facts.added_fields import AddedField, added_fields
 from generator.facts.creators import qualify
@@ -27,6 +26,7 @@ from generator.schemas.updates import (
     normalize_custom,
     normalize_quantity,
 )
+from generator.upstream.kubernetes.managed_fields import Manager, Managers
 
 Identity = tuple[str, str, str, str]
 """Group, kind, namespace and name."""

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from generator.checks.gitops.deliveries import KUSTOMIZATIONS, Delivery, find_kustomization
-from generator.checks.gitops.globs import compile_glob
 from generator.checks.tree import Tree
 from generator.manifests import Manifest
 from generator.objects.fields import mapping, string
+from generator.upstream.argocd.patterns import compile_glob
 
 _MANIFEST = re.compile(r".*\.(?:yaml|yml|json|jsonnet)", re.DOTALL)
 """The files that Argo CD reads in a folder (argo-cd v3.2.1 reposerver/repository/repository.go manifestFile)."""

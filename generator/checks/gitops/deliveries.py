@@ -15,14 +15,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path as FilePath
 
-from generator.checks.gitops.globs import Ignored, compile_path_match, literal_start
-from generator.checks.gitops.templates import UNKNOWN, Files, Parameters, render_applications
 from generator.checks.objects import Objects
 from generator.checks.tree import Tree
 from generator.documents.load import Path
 from generator.manifests import Body, Manifest
 from generator.objects.fields import indexed_mappings, mapping, mappings, string, strings
 from generator.schemas.catalog import Catalog
+from generator.upstream.argocd.application_sets import UNKNOWN, Files, Parameters, render_applications
+from generator.upstream.argocd.patterns import Ignored, compile_path_match, literal_start
 
 ARGO = "argoproj.io"
 FLUX = ("kustomize.toolkit.fluxcd.io", "Kustomization")

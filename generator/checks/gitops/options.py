@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from generator.checks.gitops.deliveries import ARGO, Wiring
-from generator.checks.gitops.templates import UNKNOWN, Files, render_applications
 from generator.checks.objects import Objects
 from generator.checks.registry import ERROR, WARNING, Breach, check
 from generator.documents.load import Path
@@ -17,6 +16,7 @@ from generator.documents.messages import format_value
 from generator.facts.table import read_table
 from generator.manifests import Body, Manifest
 from generator.objects.fields import indexed_mappings, items, mapping, string
+from generator.upstream.argocd.application_sets import UNKNOWN, Files, render_applications
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
 _LARGEST_INTEGER = 2**63 - 1

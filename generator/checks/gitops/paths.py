@@ -17,13 +17,13 @@ from generator.checks.gitops.deliveries import (
     matching_files,
     matching_folders,
 )
-from generator.checks.gitops.globs import compile_glob
-from generator.checks.gitops.templates import UNKNOWN
 from generator.checks.registry import WARNING, Breach, check
 from generator.checks.tree import Tree
 from generator.facts.names import MANAGED_BY
 from generator.manifests import Manifest
 from generator.objects.fields import items, mapping, string
+from generator.upstream.argocd.application_sets import UNKNOWN
+from generator.upstream.argocd.patterns import compile_glob
 from generator.upstream.kueue.configuration import is_configuration
 
 _NOT_SERVED = ("audit.k8s.io", "argoproj.io", "kustomize.toolkit.fluxcd.io", "source.toolkit.fluxcd.io", "mpigen.dev")

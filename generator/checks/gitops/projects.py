@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from generator.checks.finding import Severity, listed
 from generator.checks.gitops.applied import AppliedObject, applied_by
 from generator.checks.gitops.deliveries import ARGO, Delivery, Wiring, find_scope, is_changed
-from generator.checks.gitops.globs import compile_glob, compile_path_match
-from generator.checks.gitops.templates import UNKNOWN, Files, render_applications
 from generator.checks.graph import Graph
 from generator.checks.registry import ERROR, WARNING, Breach, check
 from generator.documents.load import Path
 from generator.manifests import Body, Manifest
 from generator.objects.fields import indexed_mappings, mapping, mappings, string, strings
+from generator.upstream.argocd.application_sets import UNKNOWN, Files, render_applications
+from generator.upstream.argocd.patterns import compile_glob, compile_path_match
 
 
 @check("reference/project", severity=ERROR, needs=Graph)

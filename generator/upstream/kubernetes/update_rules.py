@@ -7,20 +7,19 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cache
 from operator import ne
-from pathlib import Path as FilePath
 from typing import Any, NamedTuple
 
 import yaml
 
-from generator import facts, quantities
+from generator import quantities
 from generator.documents.load import Path
 from generator.documents.scalars import Json, Scalar
 from generator.facts.names import QUEUE_NAME
+from generator.facts.table import read_text
 from generator.schemas.json_schema import Schema, node_of_key, resolve
 from generator.schemas.patterns import CUSTOM_QUANTITY
 from generator.schemas.updates import normalize_quantity
 
-_FILE = FilePath(facts.__file__).parent / "updates.yaml"
 _ANY_ITEM = "*"
 _GENERIC_FIX = "write a new {kind}, such as `{{new}}`, in place of `{{name}}`"
 _NO_ADDRESS = "None"  # `clusterIP` of a headless Service
@@ -78,7 +77,7 @@ class Kind:
 @cache
 def kinds() -> Mapping[tuple[str, str], Kind]:
     """Return (group, kind) → the rules on updates of objects of this kind."""
-    rows = yaml.load(_FILE.read_text("utf-8"), yaml.CSafeLoader)
+    rows = yaml.load(read_text("generator.facts", "updates.yaml"), yaml.CSafeLoader)
     return {(row["group"], row["kind"]): _kind(row) for row in rows}
 
 
