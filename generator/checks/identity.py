@@ -92,7 +92,7 @@ def missing_namespace(everything: AllKinds) -> Iterator[Breach]:
     The finding is a warning, because the namespace may exist in the cluster. The check leaves out the namespaces of
     Kubernetes, OpenShift and operators.
 
-    Source: k8s.io/apiserver v0.34.2 pkg/admission/plugin/namespace/lifecycle/admission.go Admit
+    Source: apiserver v0.34.2 pkg/admission/plugin/namespace/lifecycle/admission.go Lifecycle.Admit
     """
     objects = everything.objects
     namespaces = objects.of("", "Namespace")

@@ -44,7 +44,8 @@ def policy(network_policy: NetworkPolicy) -> Iterator[Breach]:
 
     `endPort` must be at least `port`. A block in `except` must be inside `cidr` and smaller.
 
-    Source: kubernetes v1.34.2 pkg/apis/networking/validation/validation.go ValidateNetworkPolicyPort, ValidateIPBlock
+    Source: kubernetes v1.34.2 pkg/apis/networking/validation/validation.go ValidateNetworkPolicyPort; kubernetes
+    v1.34.2 pkg/apis/networking/validation/validation.go ValidateIPBlock
     """
     for side, peers in _SIDES.items():
         for number, rule in indexed_mappings(mapping(network_policy.body, "spec").get(side)):
@@ -131,8 +132,10 @@ def service(service: Service) -> Iterator[Breach]:
     types, and Services with `externalIPs`, have an `externalTrafficPolicy`. Two ports must have different names, and
     ports of one protocol different node ports. `ipFamilies` must list each family once.
 
-    Source: kubernetes v1.34.2 pkg/apis/core/validation/validation.go validateService, validateServicePort,
-    validateServiceExternalTrafficPolicy, ValidateServiceClusterIPsRelatedFields
+    Source: kubernetes v1.34.2 pkg/apis/core/validation/validation.go validateService; kubernetes v1.34.2
+    pkg/apis/core/validation/validation.go validateServicePort; kubernetes v1.34.2
+    pkg/apis/core/validation/validation.go validateServiceExternalTrafficPolicy; kubernetes v1.34.2
+    pkg/apis/core/validation/validation.go ValidateServiceClusterIPsRelatedFields
     """
     spec = mapping(service.body, "spec")
     kind = string(spec.get("type"), "ClusterIP")

@@ -137,7 +137,7 @@ def memlock(objects: Objects) -> Iterator[Breach]:
     Read [which configurations work](../../explanations/pod-security.md#locked-memory).
 
     Source: capabilities(7): Kubernetes sets no ambient capabilities; NVIDIA/nvidia-container-toolkit issue 2037;
-    k8s.io/pod-security-admission v0.34.2 policy/check_capabilities_baseline.go
+    pod-security-admission v0.34.2 policy/check_capabilities_baseline.go
     """
     workloads = objects.view(Workloads.read)
     for workload in workloads:

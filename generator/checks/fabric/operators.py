@@ -252,9 +252,9 @@ def operator_namespace(objects: Objects) -> Iterator[Breach]:
     SriovNetworkNodePolicy or SriovNetworkPoolConfig in the namespace of a team (label `mpigen.dev/tenant`) is always an
     error. Findings about pools of nv-ipam are always warnings.
 
-    Source: sriov-network-operator v1.6.0 main.go (its cache has one namespace), pkg/webhook/validate.go,
-    controllers/generic_network_controller.go Reconcile; nvidia-k8s-ipam 3ce4a34 cmd/ipam-node/app/options/options.go
-    PoolsNamespace
+    Source: sriov-network-operator v1.6.0 main.go (its cache has one namespace), sriov-network-operator v1.6.0
+    pkg/webhook/validate.go; sriov-network-operator v1.6.0 controllers/generic_network_controller.go
+    genericNetworkReconciler.Reconcile; nvidia-k8s-ipam 3ce4a34 cmd/ipam-node/app/options/options.go PoolsNamespace
     """
     operators = objects.view(Fabrics.read).operators
     settings = objects.of(SRIOV, "SriovNetworkNodePolicy", "SriovNetworkPoolConfig")
