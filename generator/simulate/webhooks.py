@@ -1,8 +1,9 @@
 """Simulation of webhooks of Kueue and JobSet for a TrainJob and its JobSet, and of rules of the API server for pods.
 
 Source: trainer v2.3.0 pkg/runtime/framework/plugins; kueue v0.19.2 pkg/controller/jobframework/validation.go
-ValidateJobOnCreate, tas_validation.go ValidateTASPodSetRequest; jobset v0.12.0 pkg/webhooks/jobset_webhook.go
-ValidateCreate; kubernetes v1.34.2 pkg/apis/core/validation/validation.go
+ValidateJobOnCreate; kueue v0.19.2 pkg/controller/jobframework/tas_validation.go ValidateTASPodSetRequest; jobset
+v0.12.0 pkg/webhooks/jobset_webhook.go jobSetWebhook.ValidateCreate; kubernetes v1.34.2
+pkg/apis/core/validation/validation.go
 """
 
 from __future__ import annotations
@@ -52,7 +53,8 @@ def set_queue(job: Body, *, has_default: bool) -> Body:
         job: the TrainJob.
         has_default: True if its namespace has the LocalQueue `default`.
 
-    Source: kueue v0.19.2 pkg/controller/jobframework/defaults.go ApplyDefaultLocalQueue, ApplyDefaultForSuspend
+    Source: kueue v0.19.2 pkg/controller/jobframework/defaults.go ApplyDefaultLocalQueue; kueue v0.19.2
+    pkg/controller/jobframework/defaults.go ApplyDefaultForSuspend
     """
     metadata = mapping(job, "metadata")
     labels = mapping(metadata, "labels")
@@ -79,8 +81,9 @@ def find_job_set_faults(spec: Body) -> Iterator[tuple[Path, str, str]]:
     generator/facts/feature_gates.yaml. The names of Jobs, pods and claims depend on the name of the JobSet: see
     `find_name_faults`. A TrainJob can add mounts to a runtime: see `find_unmounted_claims`.
 
-    Source: jobset v0.12.0 pkg/webhooks/jobset_webhook.go ValidateCreate, validateFailurePolicy, validateCoordinator,
-    validateVolumeClaimPolicies
+    Source: jobset v0.12.0 pkg/webhooks/jobset_webhook.go jobSetWebhook.ValidateCreate; jobset v0.12.0
+    pkg/webhooks/jobset_webhook.go validateFailurePolicy; jobset v0.12.0 pkg/webhooks/jobset_webhook.go
+    validateCoordinator; jobset v0.12.0 pkg/webhooks/jobset_webhook.go jobSetWebhook.validateVolumeClaimPolicies
     """
     jobs = indexed_mappings(spec.get("replicatedJobs"))
     names = [string(item.get("name")) for _, item in jobs]
@@ -196,8 +199,9 @@ def find_name_faults(spec: Body, name: str) -> Iterator[tuple[Path, str, str]]:
         spec: the spec of the JobSet.
         name: the name of the JobSet.
 
-    Source: jobset v0.12.0 pkg/webhooks/jobset_webhook.go ValidateCreate, validateCoordinatorLabelValue;
-    pkg/util/placement GenJobName, GenPodName; pkg/controllers/volume_claim_policy.go GeneratePVCName
+    Source: jobset v0.12.0 pkg/webhooks/jobset_webhook.go jobSetWebhook.ValidateCreate; jobset v0.12.0
+    pkg/webhooks/jobset_webhook.go validateCoordinatorLabelValue;
+    pkg/util/placement GenJobName, GenPodName; jobset v0.12.0 pkg/controllers/volume_claim_policy.go GeneratePVCName
     """
     for path, claim in find_volume_claims(spec):
         if len(longest := f"{claim}-{name}") > _LONGEST:
@@ -271,7 +275,7 @@ def _find_faults_of_coordinator(spec: Mapping[str, Any], jobs: list[dict[str, An
 def find_manager_problem(value: object) -> tuple[str, str] | None:
     """Return the message and the fix for a `managedBy` of a Job or JobSet that is invalid; None if it is valid.
 
-    Source: k8s.io/apimachinery v0.34.2 pkg/util/validation/validation.go IsDomainPrefixedPath; kubernetes v1.34.2
+    Source: apimachinery v0.34.2 pkg/util/validation/validation.go IsDomainPrefixedPath; kubernetes v1.34.2
     pkg/apis/batch/validation/validation.go maxManagedByLength
     """
     if not isinstance(value, str) or (_DOMAIN_PATH.fullmatch(value) and len(value) <= _LONGEST):

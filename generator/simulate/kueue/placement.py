@@ -1,7 +1,8 @@
 """Placement of pods by topology: the domains that running jobs occupy, and the domains for a new job.
 
-Source: kueue v0.19.2 pkg/cache/scheduler/tas_flavor_snapshot.go `FindTopologyAssignmentsForFlavor`,
-`findTopologyAssignment`, clusterqueue_snapshot.go. Slices, balanced placement and preferred node affinity are not
+Source: kueue v0.19.2 pkg/cache/scheduler/tas_flavor_snapshot.go TASFlavorSnapshot.FindTopologyAssignmentsForFlavor;
+kueue v0.19.2 pkg/cache/scheduler/tas_flavor_snapshot.go TASFlavorSnapshot.findTopologyAssignment; kueue v0.19.2
+pkg/cache/scheduler/clusterqueue_snapshot.go. Slices, balanced placement and preferred node affinity are not
 simulated; the profile is Mixed (`TASProfileMixed`).
 """
 

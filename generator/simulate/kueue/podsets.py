@@ -1,10 +1,11 @@
 """The PodSets of a TrainJob, with the resource requests that Kueue counts and the LimitRange bounds that it enforces.
 
-Source: trainer v2.3.0 pkg/runtime/core/trainingruntime.go `newRuntimeInfo`,
+Source: trainer v2.3.0 pkg/runtime/core/trainingruntime.go TrainingRuntime.newRuntimeInfo,
 pkg/runtime/framework/plugins/{mpi,plainml,torch} `EnforceMLPolicy`; kueue v0.19.2
-pkg/controller/jobs/jobset/jobset_controller.go `PodSets`, pkg/workload/resources.go `AdjustResources`,
-`ValidateLimitRange`, pkg/util/limitrange/limitrange.go `Summarize`; k8s.io/component-helpers v0.36.2
-resource/helpers.go `PodRequests`; kubernetes v1.34 pkg/apis/core/v1/defaults.go `SetDefaults_LimitRangeItem`.
+pkg/controller/jobs/jobset/jobset_controller.go JobSet.PodSets; kueue v0.19.2 pkg/workload/resources.go AdjustResources;
+kueue v0.19.2 pkg/workload/resources.go ValidateLimitRange; kueue v0.19.2 pkg/util/limitrange/limitrange.go Summarize;
+component-helpers v0.36.2 resource/helpers.go PodRequests; kubernetes v1.34 pkg/apis/core/v1/defaults.go
+`SetDefaults_LimitRangeItem`.
 """
 
 from __future__ import annotations
@@ -170,7 +171,7 @@ def sum_containers(pod: Body, amounts_of: Callable[[Body], Requests]) -> dict[st
 
     Init containers run one after the other before the containers, so only the largest counts. Sidecars keep running.
 
-    Source: k8s.io/component-helpers v0.34.2 resource/helpers.go AggregateContainerRequests
+    Source: component-helpers v0.34.2 resource/helpers.go AggregateContainerRequests
     """
     total, initial, sidecars = dict[str, int](), dict[str, int](), dict[str, int]()
     for container in mappings(pod.get("containers")):

@@ -4,7 +4,7 @@ A chain such as `authorizer.group('').resource('pods').namespace('a').check('get
 function of the chain adds a field to this mapping. Field and label selectors have no effect, because RBAC ignores both
 (kubernetes v1.34.2 plugin/pkg/auth/authorizer/rbac/rbac.go).
 
-Source: k8s.io/apiserver v0.34.2 pkg/cel/library/authz.go.
+Source: apiserver v0.34.2 pkg/cel/library/authz.go.
 """
 
 from __future__ import annotations

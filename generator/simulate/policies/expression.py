@@ -211,8 +211,8 @@ class Expression:
             raise NotModelledError((self._unknowns[0],))
         if any(text in message for text in _UNSUPPORTED):
             raise _not_modelled("the expression uses a value that mpigen cannot store")
-        # CEL in Go returns false for a field of a value that is not a mapping: cel-go v0.26.0
-        # interpreter/attributes.go `refQualify`
+        # CEL in Go returns false for a field of a value that is not a mapping: cel-go v0.26.0 interpreter/attributes.go
+        # refQualify
         if any(text in message for text in _SELECTS_OPTIONALLY) or (_SELECTS in message and _HAS.search(self.text)):
             raise _not_modelled("the expression tests for a field of a value that is not a mapping")
         if match := _NO_VARIABLE.search(message):

@@ -1,8 +1,9 @@
 """The policies that apply to a request, and their decisions. The cost limits of CEL are not checked.
 
 Source: k8s.io/apiserver v0.34.2 pkg/admission/plugin/policy/validating/{dispatcher,validator}.go,
-pkg/admission/plugin/policy/matching/matching.go, pkg/admission/plugin/policy/generic/policy_dispatcher.go
-`CollectParams`, pkg/admission/plugin/webhook/matchconditions/matcher.go,
+apiserver v0.34.2 pkg/admission/plugin/policy/matching/matching.go; apiserver v0.34.2
+pkg/admission/plugin/policy/generic/policy_dispatcher.go CollectParams; apiserver v0.34.2
+pkg/admission/plugin/webhook/matchconditions/matcher.go,
 pkg/admission/plugin/webhook/predicates/{rules,namespace,object}.
 mpigen does not convert objects between versions.
 """
@@ -30,7 +31,7 @@ _EXEMPT = {
     "mutatingadmissionpolicybindings",
 }
 """Resources to which no policy applies (generic/plugin.go `admissionResources`)."""
-_LONGEST_MESSAGE = 5 * 1024  # bytes; pkg/apis/cel/config.go
+_LONGEST_MESSAGE = 5 * 1024  # bytes; apiserver v0.34.2 pkg/apis/cel/config.go
 _WITHOUT_USER = ("no such key: userInfo", "no such attribute(s): authorizer")
 """The ends of the errors of expressions that read the user, if the data has no user."""
 

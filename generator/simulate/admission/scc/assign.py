@@ -50,7 +50,7 @@ class Failure:
 def invalid(field: str, value: object, detail: str, *path: str | int) -> Failure:
     """Return the failure of a field with an invalid value.
 
-    Source: k8s.io/apimachinery v0.34.2 pkg/util/validation/field/errors.go
+    Source: apimachinery v0.34.2 pkg/util/validation/field/errors.go
     """
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return Failure(f"{field}: Invalid value: {text}: {detail}", path)
@@ -62,7 +62,10 @@ def forbidden(field: str, detail: str, *path: str | int) -> Failure:
 
 
 def join(failures: Iterable[Failure]) -> str:
-    """Return the text of several failures, each once. Source: k8s.io/apimachinery pkg/util/errors/errors.go Error."""
+    """Return the text of several failures, each once.
+
+    Source: apimachinery v0.34.2 pkg/util/errors/errors.go aggregate.Error
+    """
     texts = [*dict.fromkeys(map(str, failures))]
     return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
 
