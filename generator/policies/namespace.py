@@ -1,7 +1,7 @@
 """A namespace of a team, with its ServiceAccount, ResourceQuota, LimitRange and PersistentVolumeClaims.
 
 Sources: kubernetes v1.34.2 pkg/quota/v1/evaluator/core/pods.go (extended resources count under `requests.` only),
-pkg/apis/core/v1/defaults.go SetDefaults_LimitRangeItem.
+kubernetes v1.34.2 pkg/apis/core/v1/defaults.go SetDefaults_LimitRangeItem.
 """
 
 from __future__ import annotations

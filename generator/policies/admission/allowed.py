@@ -13,7 +13,8 @@ from generator.quantities import Quantity
 MULTI_KUEUE_MANAGER = "kueue.x-k8s.io/multikueue"
 
 _JOB_LABELS = (QUEUE_NAME, PRIORITY_CLASS, "kueue.x-k8s.io/max-exec-time-seconds", "app.kubernetes.io/")
-"""Labels that every TrainJob may have. Kueue reads the first three (v0.19.2 pkg/controller/constants/constants.go)."""
+"""Labels that every TrainJob may have. Kueue reads the first three (kueue v0.19.2
+pkg/controller/constants/constants.go)."""
 _JOB_ANNOTATIONS = (
     OWNER,
     WAIVERS,

@@ -1,7 +1,7 @@
 """An admission rule as Kubernetes objects: a ValidatingAdmissionPolicy and its ValidatingAdmissionPolicyBinding.
 
-Fields: kubernetes v1.34.2 staging/src/k8s.io/api/admissionregistration/v1/types.go; defaults are written out. Functions
-of CEL: staging/src/k8s.io/apiserver/pkg/cel/environment/base.go of the minor version before the cluster's. Reading an
+Fields: api v0.34.2 admissionregistration/v1/types.go; defaults are written out. Functions
+of CEL: apiserver v0.34.2 pkg/cel/environment/base.go of the minor version before the cluster's. Reading an
 absent field is an error, and an error denies the request, so expressions read optional fields by `.?` and `orValue`.
 """
 
@@ -20,7 +20,7 @@ _API = "admissionregistration.k8s.io/v1"
 _FALLBACK = "the rule {rule} rejects this request, with a message that has several lines or over 5 KiB; see {section}"
 """The message if the API server drops the result of `messageExpression`.
 
-Source: apiserver v0.34.2 pkg/admission/plugin/policy/validating/validator.go `Validate`.
+Source: apiserver v0.34.2 pkg/admission/plugin/policy/validating/validator.go validator.Validate`.
 """
 
 
