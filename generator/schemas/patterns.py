@@ -1,6 +1,6 @@
 """Patterns of strings that the API server accepts, with their meanings in words: values, formats and names.
 
-Sources: k8s.io/apimachinery v0.34.2 pkg/util/validation/validation.go (keys, labels, ports); k8s.io/kubernetes v1.34.2
+Sources: apimachinery v0.34.2 pkg/util/validation/validation.go (keys, labels, ports); kubernetes v1.34.2
 pkg/apis/core/helper/helpers.go (resources), pkg/apis/core/validation (file keys, networks). The domain of a label key
 may have 253 characters; the patterns do not check that length.
 
@@ -8,7 +8,7 @@ Formats: no schema has the keyword `format`, because engines differ on the forma
 panics on some. `format_keywords` replaces it by keywords that every engine understands.
 
 Names: observed with kube-apiserver v1.34.2, which was asked to create each kind under eighteen names (`dryRun=All`).
-Custom resources follow the rule of most kinds: k8s.io/apiextensions-apiserver v0.34.2
+Custom resources follow the rule of most kinds: apiextensions-apiserver v0.34.2
 pkg/registry/customresource/validator.go.
 """
 
@@ -169,7 +169,8 @@ MEANINGS = {
 """Pattern → the meaning of a string that matches it."""
 
 
-# k8s.io/apimachinery pkg/api/resource/quantity.go `UnmarshalJSON` (trims blanks), `parseQuantityString`, suffix.go
+# k8s.io/apimachinery apimachinery v0.34.2 pkg/api/resource/quantity.go Quantity.UnmarshalJSON (trims blanks),
+# `parseQuantityString`, suffix.go
 # `interpret`. One deviation: the pattern requires a digit; the server reads `m` as zero.
 QUANTITY = r"^ *[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)? *$"
 # k8s.io/apimachinery pkg/apis/meta/v1/{time,micro_time}.go `UnmarshalJSON`: RFC 3339, the second with six decimals.
@@ -224,7 +225,8 @@ MEANINGS |= {
     UUID: "a UUID",
 }
 
-# In custom resources the server ignores int32 (pkg/apiserver/validation/formats.go), but their controllers, written in
+# In custom resources the server ignores int32 (apiextensions-apiserver v0.34.2 pkg/apiserver/validation/formats.go),
+# but their controllers, written in
 # Go, cannot read larger numbers. So the schemas check int32 in custom resources as well.
 _RANGES = {
     ("integer", "int32"): {"minimum": -(2**31), "maximum": 2**31 - 1},
@@ -240,7 +242,7 @@ _PATTERNS = {
     ("string", "duration"): DURATION,
     ("string", "uuid"): UUID,
 }
-# Formats that k8s.io/apiextensions-apiserver v0.34.2 pkg/apiserver/validation/formats.go lists, without hyphens, and
+# Formats that apiextensions-apiserver v0.34.2 pkg/apiserver/validation/formats.go lists, without hyphens, and
 # that no pattern here describes. In custom resources the server ignores formats that this file does not list.
 _NOT_DESCRIBED = frozenset(
     (

@@ -129,7 +129,7 @@ def _is_transition(rule: str) -> bool:
 def _in_order_of(new: Any, old: Any, node: Schema, schema: Schema) -> Any:
     """Return `old` with the items of its sets and maps in the order of `new`, because `==` in CEL ignores the order.
 
-    Source: k8s.io/apiserver v0.34.2 pkg/cel/common/values.go, `unstructuredMapList` and `unstructuredSetList`.
+    Source: apiserver v0.34.2 pkg/cel/common/values.go, `unstructuredMapList` and `unstructuredSetList`.
     """
     _, node = resolve(node, schema)
     if isinstance(old, dict) and isinstance(new, dict):
