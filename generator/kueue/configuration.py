@@ -1,9 +1,10 @@
 """The configuration of Kueue: the ConfigMap of upstream's install, or the `Kueue` resource of OpenShift's operator.
 
 Kueue reads the configuration at start, and it applies to the whole cluster. So no GitOps engine applies the generated
-file: an admin compares it with the installed configuration. Sources: kueue v0.19.2 and v0.18.3
-apis/config/v1beta2/configuration_types.go and pkg/config/validation.go; with an unknown field Kueue does not start
-(pkg/config/config.go `fromFile`).
+file: an admin compares it with the installed configuration. Sources: kueue v0.19.2
+apis/config/v1beta2/configuration_types.go; kueue v0.18.3 apis/config/v1beta2/configuration_types.go; kueue v0.19.2
+pkg/config/validation.go; kueue v0.18.3 pkg/config/validation.go; with an unknown field Kueue does not start
+(kueue v0.19.2 pkg/config/config.go fromFile; kueue v0.18.3 pkg/config/config.go fromFile).
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _STRATEGIES = {"retain": "Retain", "replace": "Replace"}
 
 _PAUSES = {"backoffBaseSeconds": 60, "backoffMaxSeconds": 3600}
 """The operator's defaults of two fields of `requeuingStrategy`. If one is absent, the API server rejects the object: a
-CEL rule compares both (openshift/kueue-operator at dc3b65774c45 types.go `RequeuingStrategy`)."""
+CEL rule compares both (kueue-operator dc3b65774c45 types.go RequeuingStrategy)."""
 
 
 def kueue_object(queues: Queues, cluster: Cluster, fabrics: Sequence[Fabric] = ()) -> Body:

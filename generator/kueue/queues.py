@@ -124,7 +124,7 @@ def holding(tenant: Tenant, pools: Sequence[Supply]) -> Holding:
 
     A retired tenant has no lending limit. Kueue lends the nominal quota of a stopped ClusterQueue too: it counts all
     ClusterQueues of a cohort (kueue v0.19.2 pkg/cache/scheduler/resource_node.go updateCohortResourceNode), and stops
-    only the admission of the queue itself (snapshot.go skipInactiveCQReason).
+    only the admission of the queue itself (kueue v0.19.2 pkg/cache/scheduler/snapshot.go skipInactiveCQReason).
     """
     return Holding(
         quota=sum_amounts(*(quota_amounts(quota, pools) for quota in tenant.quotas)),

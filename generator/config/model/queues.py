@@ -119,8 +119,8 @@ class Transformation(Section):
 def counting_of(prefixes: Iterable[str], transformations: Iterable[Transformation]) -> Counting:
     """Return the rules by which Kueue counts the resources of a job.
 
-    Kueue allows each input once, and one of two strategies (v0.19.2 pkg/config/validation.go
-    `validateResourceTransformations`). mpigen has no `multiplyBy`, because Kueue 0.18 and 0.19 differ in it.
+    Kueue allows each input once, and one of two strategies (kueue v0.19.2 pkg/config/validation.go
+    validateResourceTransformations). mpigen has no `multiplyBy`, because Kueue 0.18 and 0.19 differ in it.
     """
     known = {
         transformation.input: configuration.Transformation(
