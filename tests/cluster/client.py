@@ -80,7 +80,7 @@ class Client:
     def as_person(
         self, user: str, groups: Iterable[str] = (), uid: str = "", extra: Mapping[str, Iterable[str]] | None = None
     ) -> Client:
-        """Impersonate a user; k8s.io/api v0.34.2 authentication/v1/types.go names the headers."""
+        """Impersonate a user; api v0.34.2 authentication/v1/types.go names the headers."""
         person = [("Impersonate-User", user), *(("Impersonate-Group", group) for group in groups)]
         person += [("Impersonate-Uid", uid)] if uid else []
         for key, values in (extra or {}).items():

@@ -226,7 +226,11 @@ def test_find_returns_whole_matches_despite_groups(pattern: str, found: list[str
     ],
 )
 def test_functions_of_kubernetes_compare_equal_values(expression: str) -> None:
-    """apimachinery v0.34.2 pkg/api/resource/quantity.go; apiserver v0.34.2 pkg/cel/library/cidr.go, regex.go."""
+    """The functions are in three files.
+
+    Source: apimachinery v0.34.2 pkg/api/resource/quantity.go; apiserver v0.34.2 pkg/cel/library/cidr.go; apiserver
+    v0.34.2 pkg/cel/library/regex.go
+    """
     assert _value(expression) is True
 
 
