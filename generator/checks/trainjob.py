@@ -112,8 +112,9 @@ def processes(objects: Objects) -> Iterator[Breach]:
     If a runtime in the files has none of these policies, Trainer ignores the field.
 
     Source: trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go MPI.EnforceMLPolicy; trainer v2.3.0
-    pkg/runtime/framework/plugins/mpi/mpi.go MPI.buildHostFileConfigMap;
-    torch/torch.go EnforceMLPolicy, flux/flux.go Build
+    pkg/runtime/framework/plugins/mpi/mpi.go MPI.buildHostFileConfigMap; trainer v2.3.0
+    pkg/runtime/framework/plugins/torch/torch.go Torch.EnforceMLPolicy; trainer v2.3.0
+    pkg/runtime/framework/plugins/flux/flux.go Flux.Build
     """
     for job in objects.of(GROUP, "TrainJob"):
         number = mapping(job.body, "spec", "trainer").get("numProcPerNode")

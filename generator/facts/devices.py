@@ -223,7 +223,7 @@ def profile_of_product(product: str) -> str:
 
     The label contains the profile if the MIG strategy of the device plugin is `single`.
 
-    Source: k8s-device-plugin 1b826acc internal/lm/resource.go NewMIGResourceLabeler`.
+    Source: k8s-device-plugin 1b826acc internal/lm/resource.go NewMIGResourceLabeler.
     """
     match = _MIG_SUFFIX.search(product)
     return match[1] if match else ""

@@ -64,7 +64,8 @@ QUEUE_NAME = "kueue.x-k8s.io/queue-name"
 """Label of a job: the name of its LocalQueue (kueue v0.19.2 pkg/controller/constants/constants.go QueueLabel)."""
 
 PRIORITY_CLASS = "kueue.x-k8s.io/priority-class"
-"""Label of a job: the name of its WorkloadPriorityClass (constants.go WorkloadPriorityClassLabel)."""
+"""Label of a job: the name of its WorkloadPriorityClass (kueue v0.19.2 pkg/controller/constants/constants.go
+WorkloadPriorityClassLabel)."""
 
 PODSET_PREFIX = "kueue.x-k8s.io/podset-"
 """Start of the annotations of a pod template that request a topology (kueue v0.19.2 apis/kueue/v1beta2)."""
@@ -110,7 +111,7 @@ UPSTREAM_RUNTIMES = frozenset(
 )
 """The ClusterTrainingRuntimes that an installation of Trainer can contain (trainer v2.3.0 manifests/base/runtimes)."""
 
-# Multus: multus-cni pkg/k8sclient/k8sclient.go
+# Multus: multus-cni 95a0932 pkg/k8sclient/k8sclient.go
 
 NETWORKS = "k8s.v1.cni.cncf.io/networks"
 """Annotation of a pod: the networks that Multus attaches besides the pod network, in this order."""

@@ -112,7 +112,7 @@ def _resources(queues: Queues, fabrics: Sequence[Fabric]) -> Body:
 def _device_class_mappings(fabrics: Sequence[Fabric]) -> list[Body] | None:
     """Return the resource name by which Kueue counts claims of each DeviceClass; None if pods claim no device.
 
-    Kueue rejects workloads that claim an unmapped class (pkg/dra/claims.go).
+    Kueue rejects workloads that claim an unmapped class (kueue v0.19.2 pkg/dra/claims.go).
     """
     claimed = [fabric for fabric in fabrics if fabric.attached == "dra"]
     return [{"name": fabric.device, "deviceClassNames": [fabric.claimed]} for fabric in claimed] or None

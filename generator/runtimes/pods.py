@@ -289,7 +289,7 @@ def _topology_request(parts: PodParts) -> Body:
 
     The launcher and worker pods are one PodSet group, so Kueue gives them one flavor and topology domain (kueue v0.19.2
     pkg/cache/scheduler/tas_*.go). A flavor with a topology admits no pod without a topology request
-    (flavorassigner/tas_flavorassigner.go).
+    (kueue v0.19.2 pkg/scheduler/flavorassigner/tas_flavorassigner.go).
     """
     if not parts.pool.topology:
         return {}

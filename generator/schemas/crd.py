@@ -1,8 +1,11 @@
 """Custom kinds: compile the structural schemas of CustomResourceDefinitions into JSON Schemas.
 
-The API server processes a custom resource in this order (k8s.io/apiextensions-apiserver v0.34.2, pkg/apiserver): it
-rejects fields outside the structural schema (schema/pruning/algorithm.go), drops nulls of fields that are not
-`nullable` (schema/defaulting/prunenulls.go), sets defaults (schema/defaulting/algorithm.go), and then validates. So a
+The API server processes a custom resource in this order (apiextensions-apiserver v0.34.2 pkg/apiserver): it
+rejects fields outside the structural schema (apiextensions-apiserver v0.34.2
+pkg/apiserver/schema/pruning/algorithm.go), drops nulls of fields that are not
+`nullable` (apiextensions-apiserver v0.34.2 pkg/apiserver/schema/defaulting/prunenulls.go), sets defaults
+(apiextensions-apiserver v0.34.2
+pkg/apiserver/schema/defaulting/algorithm.go), and then validates. So a
 property with a default is never missing, and null is wrong only as a list item or as the value of a required property.
 
 Mutating webhooks run before validation, so an object may omit a required field that a webhook sets. But no webhook

@@ -169,9 +169,9 @@ MEANINGS = {
 """Pattern → the meaning of a string that matches it."""
 
 
-# k8s.io/apimachinery apimachinery v0.34.2 pkg/api/resource/quantity.go Quantity.UnmarshalJSON (trims blanks),
-# `parseQuantityString`, suffix.go
-# `interpret`. One deviation: the pattern requires a digit; the server reads `m` as zero.
+# apimachinery v0.34.2 pkg/api/resource/quantity.go Quantity.UnmarshalJSON (trims blanks),
+# `parseQuantityString`, apimachinery v0.34.2 pkg/api/resource/suffix.go interpret. One deviation: the pattern requires
+# a digit; the server reads `m` as zero.
 QUANTITY = r"^ *[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)? *$"
 # k8s.io/apimachinery pkg/apis/meta/v1/{time,micro_time}.go `UnmarshalJSON`: RFC 3339, the second with six decimals.
 _DAY_AND_TIME = (

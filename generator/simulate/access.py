@@ -228,7 +228,8 @@ class Grant:
         """Return the reason of the API server when this grant, which applies to the requester, allows a request."""
         subject = next(subject for subject in self.subjects if subject.matches(requester))
         kind, _, named = self.binding.partition(" ")
-        binding = "/".join(reversed(named.split("/")))  # rule.go `roleBindingDescriber`
+        # kubernetes v1.34.2 pkg/registry/rbac/validation/rule.go roleBindingDescriber.String
+        binding = "/".join(reversed(named.split("/")))
         role, _, name = self.role.partition(" ")
         return f'RBAC: allowed by {kind} "{binding}" of {role} "{name.rpartition("/")[2]}" to {subject.written}'
 
@@ -336,9 +337,9 @@ def parse_request(
     resource = find_resource(catalog, kind)
     if resource.is_namespaced is False and verb.lower() in _REQUESTS:
         # A request for a cluster-scoped object has no namespace, and a request for a Namespace has that namespace:
-        # apiserver v0.34.2 pkg/endpoints/request/requestinfo.go RequestInfoFactory.NewRequestInfo`. The verb `bind` is
+        # apiserver v0.34.2 pkg/endpoints/request/requestinfo.go RequestInfoFactory.NewRequestInfo. The verb `bind` is
         # evaluated in the
-        # namespace of the binding: kubernetes v1.34.2 pkg/registry/rbac/escalation_check.go BindingAuthorized`.
+        # namespace of the binding: kubernetes v1.34.2 pkg/registry/rbac/escalation_check.go BindingAuthorized.
         namespace = name if resource.plural == "namespaces" else ""
     return AccessRequest(verb.lower(), resource.group, resource.plural, subresource, name, namespace)
 
@@ -392,7 +393,7 @@ GRANTS = (
 
 The API server writes the bindings at every start.
 
-Source: kubernetes v1.34.2 plugin/pkg/auth/authorizer/rbac/bootstrappolicy/policy.go ClusterRoleBindings`.
+Source: kubernetes v1.34.2 plugin/pkg/auth/authorizer/rbac/bootstrappolicy/policy.go ClusterRoleBindings.
 """
 
 
@@ -441,7 +442,7 @@ _DEFAULT_ROLES = (
 
 Source: kubernetes v1.34.2 plugin/pkg/auth/authorizer/rbac/bootstrappolicy/policy.go ClusterRoles; kubernetes v1.34.2
 plugin/pkg/auth/authorizer/rbac/bootstrappolicy/policy.go ClusterRolesToAggregate; kubernetes v1.34.2
-plugin/pkg/auth/authorizer/rbac/bootstrappolicy/policy.go addClusterRoleLabel`.
+plugin/pkg/auth/authorizer/rbac/bootstrappolicy/policy.go addClusterRoleLabel.
 """
 
 
@@ -527,7 +528,7 @@ def _sources(role: Manifest, roles: _Roles) -> Iterator[Manifest]:
 
     A controller overwrites the own rules of an aggregated ClusterRole: kubernetes v1.34.2
     pkg/controller/clusterroleaggregation/clusterroleaggregation_controller.go
-    ClusterRoleAggregationController.syncClusterRole`.
+    ClusterRoleAggregationController.syncClusterRole.
     """
     waiting, seen = [role], {role.name}
     while waiting:

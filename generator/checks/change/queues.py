@@ -331,7 +331,8 @@ def less_to_reclaim(change: ChangedQueues) -> Iterator[Breach]:
     after their jobs end, or, with `LowerPriority`, by preempting their jobs of lower priority. Fair sharing does not
     change this. The check skips a ClusterQueue without a LocalQueue, unless the files have no LocalQueue at all.
 
-    Source: kueue v0.19.2 pkg/scheduler/preemption/policy.go, classical/hierarchical_preemption.go
+    Source: kueue v0.19.2 pkg/scheduler/preemption/policy.go; kueue v0.19.2
+    pkg/scheduler/preemption/classical/hierarchical_preemption.go
     """
     before, after = change.before, change.after
     for name, queue in sorted(after.tree.queues.items()):
@@ -436,8 +437,8 @@ def flavor_not_retried(change: ChangedObject) -> Iterator[Breach]:
     does not retry the jobs that it could not admit before: a job stays pending until another workload ends or the
     ClusterQueue of the job changes.
 
-    Source: kueue v0.18.3 pkg/controller/core/resourceflavor_controller.go Update; kueue v0.18.3
-    pkg/controller/tas/resource_flavor.go Update
+    Source: kueue v0.18.3 pkg/controller/core/resourceflavor_controller.go ResourceFlavorReconciler.Update; kueue
+    v0.18.3 pkg/controller/tas/resource_flavor.go rfReconciler.Update
     """
     if change.new.group != KUEUE or change.new.kind != "ResourceFlavor":
         return

@@ -76,7 +76,7 @@ def host_access(workloads: Workloads) -> Iterator[Breach]:
     pods reach the devices and networks of all teams on the node, and Pod Security rejects the pods in `baseline` and
     `restricted` namespaces. Pods need no such access if a device plugin adds the requested devices.
 
-    Source: sriov-network-device-plugin pkg/infoprovider/rdmaInfoProvider.go; k8s-rdma-shared-dev-plugin
+    Source: sriov-network-device-plugin 40b6f50 pkg/infoprovider/rdmaInfoProvider.go; k8s-rdma-shared-dev-plugin 410b0f3
     pkg/resources/server.go
     """
     for workload in workloads:

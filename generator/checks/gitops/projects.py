@@ -29,7 +29,8 @@ def project(graph: Graph) -> Iterator[Breach]:
 
     Source: argo-cd v3.2.1 controller/appcontroller.go ApplicationController.refreshAppConditions,
     pkg/apis/application/v1alpha1
-    app_project_types.go IsSourcePermitted, isDestinationMatched
+    argo-cd v3.2.1 pkg/apis/application/v1alpha1/app_project_types.go AppProject.IsSourcePermitted; argo-cd v3.2.1
+    pkg/apis/application/v1alpha1/app_project_types.go AppProject.isDestinationMatched
     """
     yield from graph.report("reference/project")
     projects = _by_name(item for item in graph.manifests if (item.group, item.kind) == (ARGO, "AppProject"))
@@ -194,7 +195,8 @@ def not_permitted(wiring: Wiring) -> Iterator[Breach]:
     adds or changes.
 
     Source: argo-cd v3.2.1 controller/sync.go WithPermissionValidator, pkg/apis/application/v1alpha1
-    app_project_types.go IsGroupKindPermitted; v3.3.0 isNamedResourceInList
+    argo-cd v3.2.1 pkg/apis/application/v1alpha1/app_project_types.go AppProject.IsGroupKindPermitted; v3.3.0
+    isNamedResourceInList
     """
     projects = _by_name(item for item in wiring.tree.manifests if (item.group, item.kind) == (ARGO, "AppProject"))
     forbidden: dict[tuple[str, str], _Forbidden] = {}

@@ -217,7 +217,8 @@ def replicas(runtime: MpiRuntime) -> Iterator[Breach]:
 
 
 _MPI_JOB_LABELS = ("training.kubeflow.org/", "mpi-job-")
-"""Prefixes of the pod labels of an MPIJob (mpi-operator pkg/apis/kubeflow/v2beta1/constants.go), and older ones."""
+"""Prefixes of the pod labels of an MPIJob (mpi-operator v0.8.0 pkg/apis/kubeflow/v2beta1/constants.go), and older
+ones."""
 
 
 @check("mpi/foreign-selector", severity=WARNING, needs=MpiRuntime)

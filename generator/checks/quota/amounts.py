@@ -215,5 +215,8 @@ def _find_requirement_breaches(path: Path, item: Mapping[str, Any]) -> Iterator[
 
 
 def _is_of_kubernetes(name: str) -> bool:
-    """Return True if Kubernetes defines the resource of a quota (helpers.go IsStandardQuotaResourceName)."""
+    """Return True if Kubernetes defines the resource of a quota.
+
+    Source: kubernetes v1.34.2 pkg/apis/core/helper/helpers.go IsStandardQuotaResourceName
+    """
     return name in _COUNTED | _COMPUTED | _PLAIN or name.removeprefix("requests.").startswith("hugepages-")

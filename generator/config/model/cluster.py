@@ -387,8 +387,8 @@ class GitOps(Section):
         """Return the ServiceAccount that applies the manifests, as `serviceaccount:NAMESPACE/NAME`.
 
         Sources: argo-cd v3.2.1 manifests/base/application-controller-roles/argocd-application-controller-sa.yaml. The
-        operator prefixes this name with the name of the instance: argocd-operator
-        controllers/argocd/service_account.go `newServiceAccountWithName`. The default instance of gitops-operator has
+        operator prefixes this name with the name of the instance: argocd-operator v0.18.0
+        controllers/argocd/service_account.go newServiceAccountWithName. The default instance of gitops-operator has
         the name of its namespace. `argocd cluster add` creates the account in another cluster: argo-cd v3.2.1
         util/clusterauth/clusterauth.go ArgoCDManagerServiceAccount; argo-cd v3.2.1 common/common.go
         DefaultSystemNamespace. For Flux:

@@ -20,7 +20,7 @@ _API = "admissionregistration.k8s.io/v1"
 _FALLBACK = "the rule {rule} rejects this request, with a message that has several lines or over 5 KiB; see {section}"
 """The message if the API server drops the result of `messageExpression`.
 
-Source: apiserver v0.34.2 pkg/admission/plugin/policy/validating/validator.go validator.Validate`.
+Source: apiserver v0.34.2 pkg/admission/plugin/policy/validating/validator.go validator.Validate.
 """
 
 

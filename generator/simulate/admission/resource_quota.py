@@ -5,7 +5,8 @@ of the API server.
 
 Source: kubernetes v1.34.2 pkg/quota/v1/evaluator/core/{pods,services}.go, apiserver v0.34.2
 pkg/admission/plugin/resourcequota/controller.go CheckRequest; apiserver v0.34.2 pkg/quota/v1/generic/evaluator.go;
-component-helpers v0.34.2 resource/helpers.go PodRequests, PodLimits. The plugins of LimitRanges and
+component-helpers v0.34.2 resource/helpers.go PodRequests; component-helpers v0.34.2 resource/helpers.go PodLimits. The
+plugins of LimitRanges and
 PriorityClasses run before (kubernetes v1.34.2 plugin/pkg/admission/{limitranger,priority}/admission.go).
 """
 

@@ -3,7 +3,7 @@
 The configuration is a Configuration (a file, or a key of the ConfigMap that Kueue reads), or the `Kueue` object of
 OpenShift's operator. Source: kueue v0.19.2 apis/config/v1beta2/configuration_types.go; kueue v0.19.2
 config/components/manager/controller_manager_config.yaml; kueue v0.19.2 pkg/workload/workload.go
-totalRequestsFromPodSets`.
+totalRequestsFromPodSets.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ _CPU = 1000  # thousandths of a CPU per CPU
 class Rules:
     """The rules of one minor version of Kueue; the defaults are the rules of 0.19.
 
-    The quota tree (`resource_node.go`), the preemption candidates and the shares of fair sharing are the same in
+    The quota tree (kueue v0.19.2 pkg/cache/scheduler/resource_node.go), the preemption candidates and the shares of
+    fair sharing are the same in
     v0.18.3 and v0.19.2.
 
     Attributes:
@@ -157,7 +158,7 @@ DEFAULT_COUNTING = Counting()
 
 DEFAULT_STRATEGIES = ("LessThanOrEqualToFinalShare", "LessThanInitialShare")
 """`preemptionStrategies` if the configuration sets none: kueue v0.19.2 pkg/scheduler/preemption/preemption.go
-parseStrategies`."""
+parseStrategies."""
 
 
 @dataclass(frozen=True, slots=True)

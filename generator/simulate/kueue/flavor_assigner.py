@@ -2,7 +2,7 @@
 
 Source: kueue v0.19.2 pkg/scheduler/flavorassigner/flavorassigner.go; kueue v0.19.2
 pkg/scheduler/flavorassigner/tas_flavorassigner.go Assignment.WorkloadsTopologyRequests; kueue v0.19.2
-pkg/scheduler/scheduler.go updateAssignmentForTAS`.
+pkg/scheduler/scheduler.go updateAssignmentForTAS.
 """
 
 from __future__ import annotations
@@ -268,7 +268,7 @@ def lowest_that_fits(node: Node, key: FlavorResource, amount: int) -> tuple[int,
     If none of them has quota, the result is (height of the root, False).
 
     Source: kueue v0.19.2 pkg/scheduler/preemption/classical/hierarchical_preemption.go
-    FindHeightOfLowestSubtreeThatFits`.
+    FindHeightOfLowestSubtreeThatFits.
     """
     if node.parent is None or not node.borrows_with(key, amount):
         return 0, node.parent is not None
@@ -355,7 +355,7 @@ class Assigner:
 
         So if some pods of the job take the quota that its other pods need, the next attempt gives them other flavors.
         Source: kueue v0.19.2 pkg/cache/queue/cluster_queue.go ClusterQueue.requeueIfNotPresent; kueue v0.19.2
-        pkg/workload/workload.go AssignmentClusterQueueState.PendingFlavors`.
+        pkg/workload/workload.go AssignmentClusterQueueState.PendingFlavors.
 
         Raises:
             NotModelledError: pods request slices of a topology, or tolerate taints by comparing numbers.

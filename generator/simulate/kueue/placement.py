@@ -435,7 +435,8 @@ def _workers_and_leader(group: Sequence[PodSet]) -> tuple[PodSet, PodSet | None]
     """Return (worker PodSet, leader PodSet or None) of a group; the leader has one pod (`findLeaderAndWorkers`).
 
     Raises:
-        NotModelledError: the group has another form, so Kueue rejects it (jobframework/tas_validation.go).
+        NotModelledError: the group has another form, so Kueue rejects it (kueue v0.19.2
+        pkg/controller/jobframework/tas_validation.go).
     """
     workers, leader = group[0], group[1] if len(group) > 1 else None
     if leader and leader.count > workers.count:

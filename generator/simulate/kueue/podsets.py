@@ -4,8 +4,8 @@ Source: trainer v2.3.0 pkg/runtime/core/trainingruntime.go TrainingRuntime.newRu
 pkg/runtime/framework/plugins/{mpi,plainml,torch} `EnforceMLPolicy`; kueue v0.19.2
 pkg/controller/jobs/jobset/jobset_controller.go JobSet.PodSets; kueue v0.19.2 pkg/workload/resources.go AdjustResources;
 kueue v0.19.2 pkg/workload/resources.go ValidateLimitRange; kueue v0.19.2 pkg/util/limitrange/limitrange.go Summarize;
-component-helpers v0.36.2 resource/helpers.go PodRequests; kubernetes v1.34 pkg/apis/core/v1/defaults.go
-`SetDefaults_LimitRangeItem`.
+component-helpers v0.36.2 resource/helpers.go PodRequests; kubernetes v1.34.2
+pkg/apis/core/v1/defaults.go SetDefaults_LimitRangeItem.
 """
 
 from __future__ import annotations

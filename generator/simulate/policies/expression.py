@@ -159,7 +159,10 @@ class Expression:
 
     @property
     def declared(self) -> str:
-        """The declared type of a variable with this expression (composition.go `convertCelTypeToDeclType`)."""
+        """The declared type of a variable with this expression.
+
+        Source: apiserver v0.34.2 pkg/admission/plugin/cel/composition.go convertCelTypeToDeclType
+        """
         return _replace_unknown_types(self.type)
 
     @property

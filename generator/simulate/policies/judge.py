@@ -30,7 +30,8 @@ _EXEMPT = {
     "mutatingadmissionpolicies",
     "mutatingadmissionpolicybindings",
 }
-"""Resources to which no policy applies (generic/plugin.go `admissionResources`)."""
+"""Resources to which no policy applies (apiserver v0.34.2 pkg/admission/plugin/policy/generic/plugin.go
+admissionResources)."""
 _LONGEST_MESSAGE = 5 * 1024  # bytes; apiserver v0.34.2 pkg/apis/cel/config.go
 _WITHOUT_USER = ("no such key: userInfo", "no such attribute(s): authorizer")
 """The ends of the errors of expressions that read the user, if the data has no user."""
@@ -392,7 +393,10 @@ def is_matched(policy: Policy, request: Request, cluster: PolicyCluster) -> bool
 
 
 def _evaluate_policy(policy: Policy, request: Request, cluster: PolicyCluster) -> Iterator[Decision]:
-    """Yield the decisions of a policy; none without a binding, because it then has no effect (policy_source.go)."""
+    """Yield the decisions of a policy; none without a binding, because it then has no effect.
+
+    Source: apiserver v0.34.2 pkg/admission/plugin/policy/generic/policy_source.go policySource.calculatePolicyData
+    """
     bindings = [binding for binding in cluster.bindings if binding.policy == policy.name]
     try:
         if not bindings or not _matches(mapping(policy.spec.get("matchConstraints")), request, cluster):

@@ -4,7 +4,7 @@ Source: k8s.io/apiserver v0.34.2 pkg/cel/library/{lists,quantity,regex,format,se
 k8s.io/apimachinery v0.34.2 pkg/api/resource/{quantity,amount}.go `ParseQuantity`, `AsInt64`, `Add`.
 
 If the item type of a list is unknown, the first item selects the overload: cel-go v0.26.0 common/types/types.go
-Type.defaultIsAssignableRuntimeType`.
+Type.defaultIsAssignableRuntimeType.
 
 Kubernetes does not store every whole quantity as an integer: `1000m` has a suffix for fractions, and `100Ti` is too
 long. Two equal quantities stay equal even if only one of them is stored as an integer. So the CEL value of a quantity

@@ -225,7 +225,10 @@ class PolicyCluster:
 
     @cached_property
     def minor(self) -> int:
-        """The minor version before the cluster's, whose CEL functions new policies can use (base.go)."""
+        """The minor version before the cluster's, whose CEL functions new policies can use.
+
+        Source: apiserver v0.34.2 pkg/cel/environment/base.go DefaultCompatibilityVersion
+        """
         return int(self.catalog.targets["kubernetes"].partition(".")[2]) - 1
 
     @cached_property

@@ -1,6 +1,6 @@
 """Admission requests as ValidatingAdmissionPolicies read them.
 
-Source: apiserver v0.34.2 pkg/admission/plugin/cel/condition.go CreateAdmissionRequest`. Fields that
+Source: apiserver v0.34.2 pkg/admission/plugin/cel/condition.go CreateAdmissionRequest. Fields that
 api v0.34.2 admission/v1/types.go marks `omitempty` are absent if they are empty.
 """
 
@@ -152,7 +152,7 @@ def as_stored(body: Body, namespace: str, kind: Kind) -> Body:
     Fields of `metadata` that are empty or null are dropped. All other fields are unchanged and get no defaults.
 
     Source: apiserver v0.34.2 pkg/registry/rest/create.go BeforeCreate; kubernetes v1.34.2 pkg/apis/core/v1/defaults.go
-    SetDefaults_Namespace`.
+    SetDefaults_Namespace.
     """
     metadata: Body = {
         "uid": "00000000-0000-0000-0000-000000000000",

@@ -1,6 +1,6 @@
 """Evaluate the CEL rules of CustomResourceDefinitions, and find the fields that break them.
 
-Source: apiextensions-apiserver v0.34.2 pkg/apiserver/schema/cel/validation.go Validator.validateExpressions`.
+Source: apiextensions-apiserver v0.34.2 pkg/apiserver/schema/cel/validation.go Validator.validateExpressions.
 """
 
 from __future__ import annotations

@@ -111,8 +111,7 @@ class Host:
 
         Sources: kubernetes v1.34.2 pkg/kubelet/kuberuntime/kuberuntime_container.go
         kubeGenericRuntimeManager.killContainer; kubernetes v1.34.2 pkg/kubelet/kuberuntime/kuberuntime_container.go
-        kubeGenericRuntimeManager.executePreStopHook;
-        containerd internal/cri/server/container_stop.go.
+        kubeGenericRuntimeManager.executePreStopHook; containerd v2.1.4 internal/cri/server/container_stop.go.
         """
         process, grace = self._running[container["name"]], float(self.plan["grace"])
         inside = self._first_process(process)
@@ -184,7 +183,7 @@ class Host:
         return None if self._deleted_at is None or ended is None else ended - self._deleted_at
 
     def _message(self, container: Container, code: int | None) -> str:
-        """Source: kubernetes v1.34.2 pkg/kubelet/kuberuntime/kuberuntime_container.go, getTerminationMessage."""
+        """Source: kubernetes v1.34.2 pkg/kubelet/kuberuntime/kuberuntime_container.go getTerminationMessage."""
         if code is None:
             return ""
         written = self.folder / "containers" / container["name"] / "termination-log"
