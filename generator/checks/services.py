@@ -86,7 +86,7 @@ def parse_network(text: str) -> IPv4Network | IPv6Network | None:
 
     Octets can have leading zeros. An IPv4 block in IPv6 form is an IPv4 block.
 
-    Source: k8s.io/utils net/parse.go ParseCIDRSloppy
+    Source: kubernetes/utils net/parse.go ParseCIDRSloppy
     """
     address, _, length = text.partition("/")
     if not re.fullmatch(r"0|[1-9][0-9]{0,2}", length) or "%" in address:

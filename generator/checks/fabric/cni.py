@@ -27,7 +27,8 @@ _FIXES = {
 }
 """(plugin, unknown key) → fix."""
 _HARMLESS = {("whereabouts", "datastore"), ("whereabouts", "etcd_host")}
-"""Keys without effect since whereabouts v0.6, which dropped etcd (pkg/types/types.go UnmarshalJSON)."""
+"""Keys without effect since whereabouts v0.6, which dropped etcd (whereabouts 3a262bd pkg/types/types.go
+IPAMConfig)."""
 
 
 class _Mistake(NamedTuple):

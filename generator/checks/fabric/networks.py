@@ -40,8 +40,9 @@ def addresses(objects: Objects) -> Iterator[Breach]:
     - A second default route. The pods already have a default route to the pod network.
     - A pool of nv-ipam that no file defines with this name and kind (`poolType`), if the files define other pools.
 
-    Source: multus-cni issue 1400; containernetworking plugins plugins/ipam/host-local; nvidia-k8s-ipam 3ce4a34
-    pkg/ipam-node/allocator/range_set.go Canonicalize, api/v1alpha1/validate_exclusions.go
+    Source: multus-cni issue 1400; containernetworking/plugins plugins/ipam/host-local; nvidia-k8s-ipam 3ce4a34
+    pkg/ipam-node/allocator/range_set.go RangeSet.Canonicalize; nvidia-k8s-ipam 3ce4a34
+    api/v1alpha1/validate_exclusions.go
     """
     fabrics = objects.view(Fabrics.read)
     for network in fabrics.attachments:

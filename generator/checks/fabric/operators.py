@@ -556,8 +556,8 @@ def link_type(fabrics: Fabrics) -> Iterator[Breach]:
     - The IPAM plugin `dhcp` in a network of type `ib-sriov` or `ipoib`.
 
     Source: sriov-cni 1b7acc5 sets the MAC address and VLAN of a function, ib-sriov-cni 543060d its GUID;
-    cmd/ib-sriov-cni/main.go doAddIPAM; ipoib-cni bc0726f README.md; Linux drivers/net/macvlan.c macvlan_port_create,
-    ipvlan/ipvlan_main.c ipvlan_port_create (ARPHRD_ETHER only)
+    ib-sriov-cni 543060d cmd/ib-sriov-cni/main.go doAddIPAM; ipoib-cni bc0726f README.md; Linux drivers/net/macvlan.c
+    macvlan_port_create, ipvlan/ipvlan_main.c ipvlan_port_create (ARPHRD_ETHER only)
     """
     for network in fabrics.attachments:
         yield from _device_links(network, fabrics)

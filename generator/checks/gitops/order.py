@@ -115,7 +115,8 @@ def wave(wiring: Wiring) -> Iterator[Breach]:
 
     An object that exists in the cluster already hides the mistake until the next installation.
 
-    Source: gitops-engine 13d5172 pkg/sync/sync_context.go Sync, pkg/sync/sync_tasks.go
+    Source: gitops-engine 13d5172 pkg/sync/sync_context.go syncContext.Sync; gitops-engine 13d5172
+    pkg/sync/sync_tasks.go
     """
     late_objects: dict[int, _Late] = {}
     for delivery in wiring.deliveries:

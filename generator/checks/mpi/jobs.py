@@ -423,8 +423,10 @@ def gang(runtime: MpiRuntime) -> Iterator[Breach]:
     all pods of the group exist. With `dependsOn` or a startup order, JobSet creates the launcher only after the worker
     pods run. So all pods stay Pending. Let the launcher wait for sshd in an init container instead.
 
-    Source: trainer v2.3.0 pkg/runtime/framework/plugins/{coscheduling,volcano} Build; scheduler-plugins v0.34.7
-    pkg/coscheduling/core/core.go PodGroupManager.PreFilter; volcano pkg/scheduler/plugins/gang/gang.go validJobFn
+    Source: trainer v2.3.0 pkg/runtime/framework/plugins/coscheduling/coscheduling.go CoScheduling.Build; trainer v2.3.0
+    pkg/runtime/framework/plugins/volcano/volcano.go Volcano.Build; scheduler-plugins v0.34.7
+    pkg/coscheduling/core/core.go PodGroupManager.PreFilter; volcano-sh/volcano pkg/scheduler/plugins/gang/gang.go
+    validJobFn
     """
     if not _pod_groups(runtime):
         return
