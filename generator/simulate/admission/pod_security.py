@@ -3,7 +3,7 @@
 The texts equal the texts of the API server, so that a user finds them in the events of a Job. Exemptions and defaults
 are in a configuration file of the API server, which is no manifest.
 
-Source: k8s.io/pod-security-admission v0.34.2 policy/{registry,checks,check_*}.go, pod-security-admission v0.34.2
+Source: pod-security-admission v0.34.2 policy/{registry,checks,check_*}.go, pod-security-admission v0.34.2
 api/helpers.go PolicyToEvaluate
 """
 

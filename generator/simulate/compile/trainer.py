@@ -324,7 +324,7 @@ def gpu_amounts(resources: Mapping[str, Any], key: str) -> list[int]:
 def _gpus(resources: Mapping[str, Any]) -> int:
     """Return the amount of the first resource with `gpu` in its name, of the requests or else of the limits; else 0.
 
-    Trainer calls this `GetNumGPUPerNode` (runtime.go).
+    Source: trainer v2.3.0 pkg/runtime/runtime.go GetNumGPUPerNode
     """
     return sum(gpu_amounts(resources, "requests")[:1]) or sum(gpu_amounts(resources, "limits")[:1])
 

@@ -41,17 +41,18 @@ class Rules:
     Attributes:
         version: the minor version.
         ranks_no_candidates_last: a flavor without preemption candidates ranks below all other flavors that can hold the
-            job, whatever `flavorFungibility.preference` is (v0.19.2 flavorassigner/flavorassigner.go `isPreferred`).
+            job, whatever `flavorFungibility.preference` is (kueue v0.19.2
+            pkg/scheduler/flavorassigner/flavorassigner.go isPreferred).
         keeps_progress: the next attempt for a job continues with the next flavor, even if jobs of the queue were
             admitted or finished since the last cycle, or if a different job of the cycle took the quota (kueue v0.19.2
             pkg/scheduler/scheduler.go lastAssignmentOutdated; kueue v0.19.2 pkg/scheduler/scheduler.go
             entry.markSkipped; the feature gate is
             FlavorFungibilityPreserveScanProgress).
-        lends_group_flavor: pods that request nothing get the flavor of the pods in their PodSet group (v0.19.2
-            flavorassigner.go `resolvePodSetFlavors`).
+        lends_group_flavor: pods that request nothing get the flavor of the pods in their PodSet group (kueue v0.19.2
+            pkg/scheduler/flavorassigner/flavorassigner.go FlavorAssigner.resolvePodSetFlavors).
         counts_leader: a topology domain holds a launcher only if it also has room for its worker pods (kueue v0.19.2
-        pkg/cache/scheduler/tas_flavor_snapshot.go TASFlavorSnapshot.prioritizeLeaderDomain; kueue v0.19.2
-        pkg/cache/scheduler/tas_flavor_snapshot.go TASFlavorSnapshot.consumeWithLeadersGeneric).
+            pkg/cache/scheduler/tas_flavor_snapshot.go TASFlavorSnapshot.prioritizeLeaderDomain; kueue v0.19.2
+            pkg/cache/scheduler/tas_flavor_snapshot.go TASFlavorSnapshot.consumeWithLeadersGeneric).
     """
 
     version: str

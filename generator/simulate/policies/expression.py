@@ -1,6 +1,7 @@
 """Compiled CEL expressions of policies: their compile errors, and their results.
 
-Source: k8s.io/apiserver v0.34.2 pkg/admission/plugin/cel/{compile,activation,composition}.go.
+Source: apiserver v0.34.2 pkg/admission/plugin/cel/compile.go; apiserver v0.34.2 pkg/admission/plugin/cel/activation.go;
+apiserver v0.34.2 pkg/admission/plugin/cel/composition.go.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The policies that apply to a request, and their decisions. The cost limits of CEL are not checked.
 
-Source: k8s.io/apiserver v0.34.2 pkg/admission/plugin/policy/validating/{dispatcher,validator}.go,
-apiserver v0.34.2 pkg/admission/plugin/policy/matching/matching.go; apiserver v0.34.2
+Source: apiserver v0.34.2 pkg/admission/plugin/policy/validating/dispatcher.go dispatcher.Dispatch; apiserver v0.34.2
+pkg/admission/plugin/policy/validating/validator.go validator.Validate; apiserver v0.34.2
+pkg/admission/plugin/policy/matching/matching.go; apiserver v0.34.2
 pkg/admission/plugin/policy/generic/policy_dispatcher.go CollectParams; apiserver v0.34.2
 pkg/admission/plugin/webhook/matchconditions/matcher.go,
 pkg/admission/plugin/webhook/predicates/{rules,namespace,object}.
@@ -240,7 +241,7 @@ class Decision:
 def _reject_misconfigured(policy: Policy, message: str) -> Iterator[Decision]:
     """Yield a decision that denies the request, whatever actions a binding has; none with `failurePolicy: Ignore`.
 
-    Source: dispatcher.go `addConfigError`.
+    Source: apiserver v0.34.2 pkg/admission/plugin/policy/validating/dispatcher.go dispatcher.Dispatch
     """
     if not policy.ignores_errors:
         yield Decision(policy.name, None, holds=False, actions=("Deny",), message=message, is_error=True)

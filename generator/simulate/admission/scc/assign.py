@@ -1,7 +1,8 @@
 """The security context that one SecurityContextConstraints gives to a pod, and the fields that it does not allow.
 
 The texts equal the texts of the API server. Source: openshift/apiserver-library-go a8019f39
-pkg/securitycontextconstraints/sccmatching/{matcher,provider}.go and the packages of the strategies.
+pkg/securitycontextconstraints/sccmatching/matcher.go; openshift/apiserver-library-go a8019f39
+pkg/securitycontextconstraints/sccmatching/provider.go; and the packages of the strategies.
 """
 
 from __future__ import annotations
@@ -426,7 +427,8 @@ def _are_equal_levels(expected_level: str, value: str) -> bool:
 def _is_token(volume: Mapping[str, Any]) -> bool:
     """Return True if a projected volume has only the sources of a ServiceAccount's token.
 
-    Source: util/util.go IsOnlyServiceAccountTokenSources
+    Source: openshift/apiserver-library-go a8019f39
+    pkg/securitycontextconstraints/util/util.go IsOnlyServiceAccountTokenSources
     """
     return all(_is_token_source(source) for source in mappings(mapping(volume, "projected").get("sources")))
 

@@ -53,8 +53,9 @@ class Constraint:
     def is_valid(self) -> bool:
         """False if OpenShift rejects the object, because it has an unknown strategy.
 
-        Source: openshift/kubernetes openshift-kube-apiserver/admission/customresourcevalidation/
-        securitycontextconstraints/validation/validation.go ValidateSecurityContextConstraints
+        Source: openshift/kubernetes
+        openshift-kube-apiserver/admission/customresourcevalidation/securitycontextconstraints/validation/validation.go
+        ValidateSecurityContextConstraints
         """
         strategies = (self.strategy("seLinuxContext"), self.strategy("fsGroup"), self.strategy("supplementalGroups"))
         return self.strategy("runAsUser") in _USERS and {*strategies} <= _OTHERS
@@ -63,7 +64,9 @@ class Constraint:
     def fault(self) -> str:
         """The error of an incomplete SCC, which rejects every pod that requires no other SCC; empty without an error.
 
-        Source: user/mustrunas.go, mustrunasrange.go
+        Source: openshift/apiserver-library-go a8019f39
+        pkg/securitycontextconstraints/user/mustrunas.go; openshift/apiserver-library-go a8019f39
+        pkg/securitycontextconstraints/user/mustrunasrange.go
         """
         options = mapping(self.body, "runAsUser")
         match self.strategy("runAsUser"):
@@ -105,7 +108,9 @@ class Constraint:
     def order(self) -> tuple[int, int, str]:
         """The sort key by which OpenShift tries SCCs: highest priority first, then most restrictive, then by name.
 
-        Source: util/sort/bypriority.go, byrestrictions.go
+        Source: openshift/apiserver-library-go a8019f39
+        pkg/securitycontextconstraints/util/sort/bypriority.go; openshift/apiserver-library-go a8019f39
+        pkg/securitycontextconstraints/util/sort/byrestrictions.go
         """
         return -integer(self.body.get("priority"), 0), self._points, self.name
 
@@ -249,8 +254,9 @@ def read_allocation(namespace: Body) -> Allocation | None:
     Return None if the Namespace has no annotation with UIDs: OpenShift adds the annotations after the Namespace is
     created. Without an annotation with groups, the groups are the UIDs.
 
-    Source: sccmatching/matcher.go CreateProvidersFromConstraints, getPreallocated*; openshift/library-go
-    pkg/security/uid/uid.go ParseBlock
+    Source: openshift/apiserver-library-go a8019f39
+    pkg/securitycontextconstraints/sccmatching/matcher.go
+    CreateProvidersFromConstraints; openshift/library-go pkg/security/uid/uid.go ParseBlock
 
     Raises:
         AllocationError: the Namespace has UIDs but no SELinux level, or a value is invalid.
