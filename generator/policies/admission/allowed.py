@@ -25,7 +25,8 @@ _JOB_ANNOTATIONS = (
 """Annotations that every TrainJob may have: its owner, waivers, and the bookkeeping of kubectl and Argo CD."""
 _FLUX_KEYS = "kustomize.toolkit.fluxcd.io/"
 """Beginning of the labels and annotations that a TrainJob may have if the GitOps engine is Flux: Flux writes the name
-and namespace of the Kustomization into labels (fluxcd/pkg ssa/v0.61.0 manager.go SetOwnerLabels)."""
+and namespace of the Kustomization into labels (fluxcd/pkg/ssa v0.61.0 manager.go
+ResourceManager.SetOwnerLabels)."""
 _CLAIM_ANNOTATIONS = (
     "kubectl.kubernetes.io/last-applied-configuration",
     "kubernetes.io/change-cause",
