@@ -38,7 +38,7 @@ _STRATEGIES = {"retain": "Retain", "replace": "Replace"}
 
 _PAUSES = {"backoffBaseSeconds": 60, "backoffMaxSeconds": 3600}
 """The operator's defaults of two fields of `requeuingStrategy`. If one is absent, the API server rejects the object: a
-CEL rule compares both (kueue-operator dc3b65774c45 types.go RequeuingStrategy)."""
+CEL rule compares both (kueue-operator dc3b65774c45 pkg/apis/kueueoperator/v1/types.go RequeuingStrategy)."""
 
 
 def kueue_object(queues: Queues, cluster: Cluster, fabrics: Sequence[Fabric] = ()) -> Body:
@@ -121,8 +121,10 @@ def _device_class_mappings(fabrics: Sequence[Fabric]) -> list[Body] | None:
 def operator_resource(queues: Queues, version: str, fabrics: Sequence[Fabric] = ()) -> Body:
     """Return the `Kueue` resource, from which the operator of the Red Hat build of Kueue writes the configuration.
 
-    openshift/kueue-operator, for Kueue 0.19 at dc3b65774c45 (main, 1.5.0), for 0.18 at a82b72a1a973 (release-1.4):
-    pkg/apis/kueueoperator/v1/types.go, pkg/configmap/configmap.go. The operator sets the managed namespaces
+    For Kueue 0.19 (main, 1.5.0): kueue-operator dc3b65774c45 pkg/apis/kueueoperator/v1/types.go; kueue-operator
+    dc3b65774c45 pkg/configmap/configmap.go. For 0.18 (release-1.4): kueue-operator a82b72a1a973
+    pkg/apis/kueueoperator/v1/types.go; kueue-operator a82b72a1a973 pkg/configmap/configmap.go. The operator sets the
+    managed namespaces
     (`kueue.openshift.io/managed`), concurrency and certificates itself. The resource has no field for the retention of
     finished workloads. Of `resources`, it has only `deviceClassMappings`.
     """

@@ -2,8 +2,11 @@
 
 ClusterQueues refer to flavors and checks, flavors to Topologies, and jobs to priority classes.
 
-Fields and rules: kueue v0.19.2
-apis/kueue/v1beta2/{resourceflavor,topology,admissioncheck,provisioningrequestconfig,multikueue}_types.go. A
+Fields and rules: kueue v0.19.2 apis/kueue/v1beta2/resourceflavor_types.go ResourceFlavorSpec; kueue v0.19.2
+apis/kueue/v1beta2/topology_types.go TopologySpec; kueue v0.19.2 apis/kueue/v1beta2/admissioncheck_types.go
+AdmissionCheckSpec; kueue v0.19.2 apis/kueue/v1beta2/provisioningrequestconfig_types.go ProvisioningRequestConfigSpec;
+kueue v0.19.2 apis/kueue/v1beta2/multikueue_types.go MultiKueueConfigSpec; kueue v0.19.2
+apis/kueue/v1beta2/multikueue_types.go MultiKueueClusterSpec. A
 ClusterQueue admits no job until all of its checks are active (kueue v0.19.2 pkg/cache/scheduler/clusterqueue.go
 clusterQueue.inactiveReason).
 """

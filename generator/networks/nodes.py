@@ -35,7 +35,8 @@ _LOWEST_PRIORITY = 99
 """The default that the webhook of the SR-IOV operator sets. Without the webhook, the default is 0, the highest."""
 _PLUGIN_REPOSITORY, _PLUGIN_VERSION = "nvcr.io/nvidia/mellanox", "network-operator-v26.4.1"
 """The default repository and version of the device plugins of NVIDIA's network operator."""
-_LONGEST_POLICY_NAME = 30  # characters: api/v1alpha1/validator/nicpolicy_webhook.go maxNicNodePolicyNameLength
+# characters: network-operator v26.4.1 api/v1alpha1/validator/nicpolicy_webhook.go maxNicNodePolicyNameLength
+_LONGEST_POLICY_NAME = 30
 
 
 def to_json(config: Body) -> str:
@@ -259,7 +260,7 @@ def _performance_profile(machines: MachineConfigPool) -> Body:
                 "name": f"mpigen-{machines.pool}",
                 "annotations": {
                     **_restarts_pool(machines.pool),
-                    # A profile has no field for the scope (cluster-node-tuning-operator …/kubeletconfig.go).
+                    # A profile has no field for the scope of the kubelet (cluster-node-tuning-operator).
                     "kubeletconfig.experimental": '{"topologyManagerScope": "pod"}' if machines.numa else None,
                 },
             },

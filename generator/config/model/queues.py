@@ -1,9 +1,9 @@
 """`queues`: the priorities, worker clusters and settings of Kueue for the whole cluster.
 
-The Red Hat build of Kueue sets the bounds of `waitForPodsReady` (openshift/kueue-operator at dc3b65774c45, types.go
-`ByWorkload` and `RequeuingStrategy` of pkg/apis/kueueoperator/v1). Kueue itself only rejects negative values
-(kueue v0.19.2 pkg/config/validation.go). The operator of the Red Hat build has no setting for `retainFinished`,
-`excludeResourcePrefixes` and `transformations`.
+The Red Hat build of Kueue sets the bounds of `waitForPodsReady` (kueue-operator dc3b65774c45
+pkg/apis/kueueoperator/v1/types.go ByWorkload; kueue-operator dc3b65774c45 pkg/apis/kueueoperator/v1/types.go
+RequeuingStrategy). Kueue itself only rejects negative values (kueue v0.19.2 pkg/config/validation.go). The
+operator of the Red Hat build has no setting for `retainFinished`, `excludeResourcePrefixes` and `transformations`.
 """
 
 from __future__ import annotations
