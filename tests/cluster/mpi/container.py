@@ -120,7 +120,10 @@ def _volumes(root: Path, volumes: Path, mounts: list[Mount]) -> None:
 
 
 def _name_user(root: Path, scratch: Path, container: Container) -> None:
-    """An entry in /etc/passwd (cri-o server/container_create.go and utils.GeneratePasswd), without a shell."""
+    """An entry in /etc/passwd, without a shell.
+
+    Source: cri-o v1.34.0 server/container_create.go; cri-o v1.34.0 utils/utils.go GeneratePasswd
+    """
     process, passwd = container["process"], root / "etc/passwd"
     targets = {mount["target"].rstrip("/") for mount in container["mounts"]}
     user = process["user"]
