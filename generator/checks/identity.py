@@ -47,8 +47,8 @@ def duplicate(everything: AllKinds) -> Iterator[Breach]:
     variants of a job, have such objects too. So outside of a complete release of mpigen, the check reports only objects
     of one platform of mpigen, and objects in one file. The finding is then a warning.
 
-    Source: argo-cd v3.2.1 controller/state.go DeduplicateTargetObjects; kustomize api v0.20.1
-    api/resmap/reswrangler.go Append
+    Source: argo-cd v3.2.1 controller/state.go DeduplicateTargetObjects; kustomize/api v0.20.1
+    resmap/reswrangler.go Append
     """
     is_release = everything.objects.is_complete
     first: dict[tuple[str, str, str, str], Manifest] = {}

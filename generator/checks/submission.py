@@ -750,7 +750,8 @@ def _priority(job: Manifest, job_set: Body, world: Sequence[Manifest]) -> int:
     Otherwise the priority is the value of the first PriorityClass that its pods name, else of the default
     PriorityClass of the cluster, else 0.
 
-    Source: kueue v0.19.2 pkg/controller/jobframework/reconciler.go extractPriority, extractPriorityFromPodSets
+    Source: kueue v0.19.2 pkg/controller/jobframework/reconciler.go JobReconciler.prepareWorkload; kueue v0.19.2
+    pkg/controller/jobframework/reconciler.go extractPriorityFromPodSets
 
     Raises:
         SimulationError: no file has the WorkloadPriorityClass that the TrainJob names.

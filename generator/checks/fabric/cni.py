@@ -1,7 +1,7 @@
 """Checks of JSON in string fields: fabric/cni-json, fabric/cni-config.
 
 The API server accepts any string in these fields. These operators read them: sriov-network-operator v1.6.0
-api/v1/helper.go RenderNetAttDef and bindata/manifests/cni-config; network-operator v26.4.1
+api/v1/helper.go SriovNetwork.RenderNetAttDef and bindata/manifests/cni-config; network-operator v26.4.1
 manifests/state-{macvlan,hostdevice,ipoib}-network.
 """
 

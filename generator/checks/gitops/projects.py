@@ -27,8 +27,7 @@ def project(graph: Graph) -> Iterator[Breach]:
     because the files do not show the names of clusters. The check also reads the template of an ApplicationSet. For an
     AppProject with labels, the finding is a warning, because a global project can allow more.
 
-    Source: argo-cd v3.2.1 controller/appcontroller.go ApplicationController.refreshAppConditions,
-    pkg/apis/application/v1alpha1
+    Source: argo-cd v3.2.1 controller/appcontroller.go ApplicationController.refreshAppConditions;
     argo-cd v3.2.1 pkg/apis/application/v1alpha1/app_project_types.go AppProject.IsSourcePermitted; argo-cd v3.2.1
     pkg/apis/application/v1alpha1/app_project_types.go AppProject.isDestinationMatched
     """
@@ -194,9 +193,9 @@ def not_permitted(wiring: Wiring) -> Iterator[Breach]:
     The check needs the folder of the Application on disk, as reference/path does, and reads no objects that kustomize
     adds or changes.
 
-    Source: argo-cd v3.2.1 controller/sync.go WithPermissionValidator, pkg/apis/application/v1alpha1
-    argo-cd v3.2.1 pkg/apis/application/v1alpha1/app_project_types.go AppProject.IsGroupKindPermitted; v3.3.0
-    isNamedResourceInList
+    Source: argo-cd v3.2.1 controller/sync.go appStateManager.SyncAppState; argo-cd v3.2.1
+    pkg/apis/application/v1alpha1/app_project_types.go AppProject.IsGroupKindPermitted; argo-cd v3.3.4
+    pkg/apis/application/v1alpha1/app_project_types.go isNamedResourceInList
     """
     projects = _by_name(item for item in wiring.tree.manifests if (item.group, item.kind) == (ARGO, "AppProject"))
     forbidden: dict[tuple[str, str], _Forbidden] = {}
