@@ -1,7 +1,7 @@
 """Admission requests as ValidatingAdmissionPolicies read them.
 
-Source: apiserver v0.34.2 pkg/admission/plugin/cel/condition.go CreateAdmissionRequest. Fields that
-api v0.34.2 admission/v1/types.go marks `omitempty` are absent if they are empty.
+Source: apiserver v0.34.2 pkg/admission/plugin/cel/condition.go CreateAdmissionRequest. Fields with
+`omitempty` are absent if they are empty: api v0.34.2 admission/v1/types.go AdmissionRequest.
 """
 
 from __future__ import annotations

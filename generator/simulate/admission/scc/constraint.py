@@ -39,7 +39,8 @@ class IdRange(NamedTuple):
 class Constraint:
     """An object of the kind SecurityContextConstraints, with the defaults of the API server.
 
-    Source: sccdefaults/defaults.go SetDefaults_SCC
+    Source: openshift/kubernetes
+    openshift-kube-apiserver/admission/customresourcevalidation/securitycontextconstraints/defaults.go SetDefaults_SCC
 
     Attributes:
         name: the name of the object.
