@@ -1,7 +1,8 @@
 """An admission rule as Kubernetes objects: a ValidatingAdmissionPolicy and its ValidatingAdmissionPolicyBinding.
 
-Fields: api v0.34.2 admissionregistration/v1/types.go; defaults are written out. Functions
-of CEL: apiserver v0.34.2 pkg/cel/environment/base.go of the minor version before the cluster's. Reading an
+Fields: api v0.34.2 admissionregistration/v1/types.go ValidatingAdmissionPolicySpec; defaults are written out. Functions
+of CEL: apiserver v0.34.2 pkg/cel/environment/base.go baseOptsWithoutStrictCost, of the minor version before the
+cluster's. Reading an
 absent field is an error, and an error denies the request, so expressions read optional fields by `.?` and `orValue`.
 """
 
@@ -96,8 +97,8 @@ def parameter(name: str) -> str:
 
     Policies have no `paramRef`, because of a defect: after the deletion of the last policy with ConfigMap parameters,
     the API server watches no ConfigMaps for new policies until it restarts (apiserver v0.34.2
-    pkg/admission/plugin/policy/generic/policy_source.go starts a shared informer a second time). If an admin removes
-    and reinstalls a platform, the API server would reject all requests.
+    pkg/admission/plugin/policy/generic/policy_source.go policySource.ensureParamsForPolicyLocked: it starts a shared
+    informer a second time). If an admin removes and reinstalls a platform, the API server would reject all requests.
     """
     return f"namespaceObject.metadata.?annotations[?'{PARAMETER}{name}'].orValue('')"
 
