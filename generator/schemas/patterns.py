@@ -245,8 +245,8 @@ _PATTERNS = {
     ("string", "duration"): DURATION,
     ("string", "uuid"): UUID,
 }
-# Formats that apiextensions-apiserver v0.34.2 pkg/apiserver/validation/formats.go lists, without hyphens, and
-# that no pattern here describes. In custom resources the server ignores formats that this file does not list.
+# Formats that apiextensions-apiserver v0.34.2 pkg/apiserver/validation/formats.go supportedVersionedFormats, without
+# hyphens, that no pattern here describes. In custom resources the server ignores formats that this file does not list.
 _NOT_DESCRIBED = frozenset(
     (
         *("bsonobjectid", "creditcard", "date", "email", "hexcolor", "hostname", "ipv4", "ipv6", "isbn", "isbn10"),

@@ -130,8 +130,8 @@ def _is_transition(rule: str) -> bool:
 def _in_order_of(new: Any, old: Any, node: Schema, schema: Schema) -> Any:
     """Return `old` with the items of its sets and maps in the order of `new`, because `==` in CEL ignores the order.
 
-    Source: apiserver v0.34.2 pkg/cel/common/values.go unstructuredMapList; apiserver v0.34.2
-    pkg/cel/common/values.go unstructuredSetList
+    Source: apiserver v0.34.2 pkg/cel/common/valuesunstructured.go unstructuredMapList; apiserver v0.34.2
+    pkg/cel/common/valuesunstructured.go unstructuredSetList
     """
     _, node = resolve(node, schema)
     if isinstance(old, dict) and isinstance(new, dict):
