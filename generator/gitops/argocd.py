@@ -81,7 +81,8 @@ def app_projects(platform: Platform, gitops: GitOps, manifests: Iterable[Manifes
 
     Both allow this repository, this cluster, and the cluster-scoped kinds that the Applications can apply. These are
     kinds that mpigen can generate and kinds that an admin added to this release: Argo CD must also prune kinds that
-    this release no longer has (argo-cd v3.2.1 controller/sync.go checks every task, also pruning). For the same reason,
+    this release no longer has (argo-cd v3.2.1 controller/sync.go
+    appStateManager.SyncAppState: it checks every task, also pruning). For the same reason,
     no AppProject lists the namespaces of this release. Instead, the AppProject of tenants excludes namespaces that no
     tenant can have. Argo CD heeds an excluded namespace only if the entry names the cluster by its server (argo-cd
     v3.2.1 pkg/apis/application/v1alpha1/app_project_types.go AppProject.isDestinationMatched).

@@ -264,8 +264,8 @@ class GitOps(Section):
     def flux_reference(self) -> dict[str, str]:
         """Return the `ref` of a GitRepository or OCIRepository for `revision`: field → value.
 
-        Source: source-controller v1.7.3 api/v1/gitrepository_types.go GitRepositoryRef; source-controller v1.7.3
-        api/v1/ocirepository_types.go OCIRepositoryRef
+        Source: source-controller/api v1.7.3 v1/gitrepository_types.go GitRepositoryRef; source-controller/api v1.7.3
+        v1/ocirepository_types.go OCIRepositoryRef
         """
         if self.is_oci:
             return {"digest" if self.is_digest else "semver" if self.is_range else "tag": self.revision}
