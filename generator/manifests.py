@@ -250,7 +250,8 @@ def _manifests(document: Document, file: str) -> Iterator[Manifest]:
 def _open(body: Body, file: str, index: int, inside: Path) -> Iterator[Manifest]:
     """Yield the items of a list object (`kind: List`, `kind: ConfigMapList`, …); any other object itself.
 
-    Items of a `ConfigMapList` may omit apiVersion and kind: apimachinery v0.34.2, unstructured/helpers.go decodeToList.
+    Items of a `ConfigMapList` may omit apiVersion and kind: apimachinery v0.34.2
+    pkg/apis/meta/v1/unstructured/helpers.go unstructuredJSONScheme.decodeToList.
     """
     kind, items = _text(body.get("kind")), body.get("items")
     if not (isinstance(items, list) and kind.endswith("List")):

@@ -1,6 +1,6 @@
 """Kubernetes quantities: read, multiply, and write in the canonical form that the API server keeps.
 
-Source: k8s.io/apimachinery v0.34.2 pkg/api/resource/quantity.go (`ParseQuantity`, `CanonicalizeBytes`): no fraction
+Source: apimachinery v0.34.2 pkg/api/resource/quantity.go (`ParseQuantity`, `CanonicalizeBytes`): no fraction
 digits, and the largest suffix that keeps the amount exact. The API server stores a canonical quantity unchanged, so
 Argo CD reports no drift. `parse` accepts exponents (`1e3`), and `str` writes a suffix instead (`1k`).
 """
@@ -133,7 +133,7 @@ def amount_of(value: object) -> Fraction | None:
 
     The API server ignores blanks around a quantity.
 
-    Source: k8s.io/apimachinery v0.34.2 pkg/api/resource/quantity.go UnmarshalJSON
+    Source: apimachinery v0.34.2 pkg/api/resource/quantity.go Quantity.UnmarshalJSON
     """
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         return None
@@ -148,7 +148,8 @@ def compared_amount(value: object) -> Fraction | None:
 
     Unlike `amount_of`, the function also reads amounts of 8Ei or more. The API server caps only binary amounts.
 
-    Source: k8s.io/apimachinery v0.34.2 pkg/api/resource/quantity.go ParseQuantity, Cmp
+    Source: apimachinery v0.34.2 pkg/api/resource/quantity.go ParseQuantity; apimachinery v0.34.2
+    pkg/api/resource/quantity.go Quantity.Cmp
     """
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         return None
@@ -172,8 +173,10 @@ def scaled_value(text: str, scale: int) -> int:
     A positive result is rounded up. An amount that is too large overflows, and no error reports it: the result of
     `scaled_value("9223372036854776", -3)` is negative.
 
-    Source: k8s.io/apimachinery v0.34.2 pkg/api/resource/quantity.go `ParseQuantity`, `ScaledValue`; amount.go
-    `AsScaledInt64`; math.go `positiveScaleInt64`; scale_int.go `scaledValue`
+    Source: apimachinery v0.34.2 pkg/api/resource/quantity.go ParseQuantity; apimachinery v0.34.2
+    pkg/api/resource/quantity.go Quantity.ScaledValue; apimachinery v0.34.2 pkg/api/resource/amount.go
+    int64Amount.AsScaledInt64; apimachinery v0.34.2 pkg/api/resource/math.go positiveScaleInt64; apimachinery v0.34.2
+    pkg/api/resource/scale_int.go scaledValue
 
     Raises:
         ValueError: the text is not a quantity.

@@ -32,7 +32,8 @@ _SESSIONS = frozenset(("token", "exec", "attach", "portforward", "proxy"))
 """Subresources whose verb `get` opens a session or a connection. `*/exec` is the subresource of all resources.
 
 Source: kubernetes v1.34.2 pkg/registry/core/rest/storage_core.go (their storages),
-plugin/pkg/auth/authorizer/rbac/bootstrappolicy/policy.go and k8s.io/api v0.34.2 rbac/v1/types.go (`*/subresource`)
+kubernetes v1.34.2 plugin/pkg/auth/authorizer/rbac/bootstrappolicy/policy.go; api v0.34.2 rbac/v1/types.go
+(`*/subresource`)
 """
 _CALLERS: dict[Meaning, str] = {
     "anyone": "every client that reaches the API server, even without authentication",
@@ -59,7 +60,8 @@ def everyone(objects: Objects) -> Iterator[Breach]:
     and every authenticated user the ClusterRoles `system:basic-user` and `system:discovery`, because the API server
     itself binds them so. If the files contain such a ClusterRole, the check reads its rules.
 
-    Source: apiserver v0.34.2 pkg/authentication/user/user.go AllAuthenticated, AllUnauthenticated, Anonymous
+    Source: apiserver v0.34.2 pkg/authentication/user/user.go AllAuthenticated; apiserver v0.34.2
+    pkg/authentication/user/user.go AllUnauthenticated; apiserver v0.34.2 pkg/authentication/user/user.go Anonymous
     """
     access = [manifest for manifest in objects.others if manifest.group == _GROUP]
     roles = {(role.kind, role.namespace, role.name): role for role in access if role.kind in ("ClusterRole", "Role")}
@@ -122,7 +124,9 @@ def wildcard(objects: Objects) -> Iterator[Breach]:
     `app.kubernetes.io/managed-by: mpigen`. Of other roles it reports a rule with all verbs on all resources, unless the
     bindings in the files give the role only to ServiceAccounts: operators often need such a role.
 
-    Source: kubernetes v1.34.2 pkg/apis/rbac/v1/evaluation_helpers.go VerbMatches, ResourceMatches, APIGroupMatches
+    Source: kubernetes v1.34.2 pkg/apis/rbac/v1/evaluation_helpers.go VerbMatches; kubernetes v1.34.2
+    pkg/apis/rbac/v1/evaluation_helpers.go ResourceMatches; kubernetes v1.34.2 pkg/apis/rbac/v1/evaluation_helpers.go
+    APIGroupMatches
     """
     access = [manifest for manifest in objects.others if manifest.group == _GROUP]
     subjects: dict[tuple[str, str], set[str]] = {}

@@ -55,7 +55,7 @@ def pod_security(objects: Objects) -> Iterator[Breach]:
     one of these Namespaces accepts the pods. On OpenShift, the SecurityContextConstraints set
     absent fields before Pod Security reads the pods. `fabric/memlock` reports the capability IPC_LOCK.
 
-    Source: k8s.io/pod-security-admission v0.34.2 policy/registry.go EvaluatePod
+    Source: pod-security-admission v0.34.2 policy/registry.go checkRegistry.EvaluatePod
     """
     minor = int((objects.targets.get("kubernetes") or minors("kubernetes")[0]).partition(".")[2])
     for runtime in objects.of(GROUP, *RUNTIMES):
@@ -191,7 +191,7 @@ def unset_amount(objects: Objects) -> Iterator[Breach]:
 
     The check applies the defaults of LimitRanges. It reads the same namespaces as `runtime/pod-security`.
 
-    Source: kubernetes v1.34.2 pkg/quota/v1/evaluator/core/pods.go Constraints
+    Source: kubernetes v1.34.2 pkg/quota/v1/evaluator/core/pods.go podEvaluator.Constraints
     """
     shared = [*objects.of("node.k8s.io", "RuntimeClass"), *objects.of("scheduling.k8s.io", "PriorityClass")]
     near: dict[str, list[Manifest]] = {}
@@ -569,7 +569,7 @@ def rejects_own_object(admission: OwnAdmission) -> Iterator[Breach]:
     that the API server can set. For a cluster-scoped object outside of a complete release, the finding is a warning.
     `mpigen check-job` decides about TrainJobs of a user with groups.
 
-    Source: k8s.io/apiserver v0.34.2 pkg/admission/plugin/policy/validating/dispatcher.go Dispatch
+    Source: apiserver v0.34.2 pkg/admission/plugin/policy/validating/dispatcher.go dispatcher.Dispatch
     """
     for manifest in admission.objects.manifests:
         for decision, path in admission.denials(manifest):

@@ -52,7 +52,8 @@ def too_large_amount(large: TooLarge) -> Iterator[Breach]:
     No node has so much of a resource. The API server accepts the quantity, and the API server and controllers cap it in
     different ways. So mpigen leaves out the rules about quotas, limits and nodes that read the quantity.
 
-    Source: k8s.io/apimachinery v0.34.2 pkg/api/resource/quantity.go ParseQuantity, MilliValue
+    Source: apimachinery v0.34.2 pkg/api/resource/quantity.go ParseQuantity; apimachinery v0.34.2
+    pkg/api/resource/quantity.go Quantity.MilliValue
     """
     for path, value in large.amounts:
         yield Breach(

@@ -166,10 +166,10 @@ declare(
       the TrainJobs before this one, count as its usage. A TrainJob without all of its pods never runs.
 
     Source: trainer v2.3.0 pkg/webhooks/trainjob_webhook.go; kueue v0.19.2
-    pkg/controller/jobs/trainjob/trainjob_webhook.go; jobset v0.12.0 pkg/webhooks/jobset_webhook.go ValidateCreate;
-    k8s.io/pod-security-admission v0.34.2 admission/admission.go EvaluatePod; openshift/apiserver-library-go a8019f39
-    pkg/securitycontextconstraints/sccadmission/admission.go; kubernetes v1.34.2
-    plugin/pkg/admission/limitranger/admission.go PodValidateLimitFunc; k8s.io/apiserver v0.34.2
+    pkg/controller/jobs/trainjob/trainjob_webhook.go; jobset v0.12.0 pkg/webhooks/jobset_webhook.go
+    jobSetWebhook.ValidateCreate; pod-security-admission v0.34.2 admission/admission.go Admission.EvaluatePod;
+    openshift/apiserver-library-go a8019f39 pkg/securitycontextconstraints/sccadmission/admission.go; kubernetes v1.34.2
+    plugin/pkg/admission/limitranger/admission.go PodValidateLimitFunc; apiserver v0.34.2
     pkg/admission/plugin/resourcequota/controller.go CheckRequest
     """,
 )

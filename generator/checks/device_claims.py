@@ -59,9 +59,10 @@ def device_claim(devices: Devices) -> Iterator[Breach]:
     estimates for a selector must not exceed 1,000,000. mpigen computes the same estimate from the sizes that Kubernetes
     declares, such as 32 attributes of a device.
 
-    Source: kubernetes v1.34.2 pkg/apis/resource/validation/validation.go validateDeviceClaim, validateRequestNameRef,
-    validateCELSelector; k8s.io/dynamic-resource-allocation v0.34.2 cel/compile.go CompileCELExpression; cel-go v0.26.0
-    checker/cost.go
+    Source: kubernetes v1.34.2 pkg/apis/resource/validation/validation.go validateDeviceClaim; kubernetes v1.34.2
+    pkg/apis/resource/validation/validation.go validateRequestNameRef; kubernetes v1.34.2
+    pkg/apis/resource/validation/validation.go validateCELSelector; dynamic-resource-allocation v0.34.2 cel/compile.go
+    compiler.CompileCELExpression; cel-go v0.26.0 checker/cost.go
     """
     yield from _find_unknown_requests(devices)
     for path, selector in _selectors(devices):

@@ -116,6 +116,6 @@ declare(
     reports an answer that is unknown, or that differs between the pods of a peer, and a peer that the files lack.
     Only `mpigen expect` runs this check.
 
-    Source: k8s.io/api v0.34.2 networking/v1/types.go NetworkPolicySpec
+    Source: api v0.34.2 networking/v1/types.go NetworkPolicySpec
     """,
 )

@@ -148,7 +148,7 @@ def recognize_text(text: bytes, file: str, engine: Engine) -> Skipped | None:
 def _is_encrypted(body: Mapping[str, Any]) -> bool:
     """Return True for a document that SOPS encrypted.
 
-    Source: getsops/sops v3.11.0 stores/stores.go Metadata
+    Source: sops v3.11.0 stores/stores.go Metadata
     """
     metadata = body.get("sops")
     return isinstance(metadata, dict) and "mac" in metadata and "lastmodified" in metadata

@@ -47,8 +47,8 @@ def duplicate(everything: AllKinds) -> Iterator[Breach]:
     variants of a job, have such objects too. So outside of a complete release of mpigen, the check reports only objects
     of one platform of mpigen, and objects in one file. The finding is then a warning.
 
-    Source: argo-cd v3.2.1 controller/state.go DeduplicateTargetObjects; kustomize api v0.20.1
-    api/resmap/reswrangler.go Append
+    Source: argo-cd v3.2.1 controller/state.go DeduplicateTargetObjects; kustomize/api v0.20.1
+    resmap/reswrangler.go Append
     """
     is_release = everything.objects.is_complete
     first: dict[tuple[str, str, str, str], Manifest] = {}
@@ -92,7 +92,7 @@ def missing_namespace(everything: AllKinds) -> Iterator[Breach]:
     The finding is a warning, because the namespace may exist in the cluster. The check leaves out the namespaces of
     Kubernetes, OpenShift and operators.
 
-    Source: k8s.io/apiserver v0.34.2 pkg/admission/plugin/namespace/lifecycle/admission.go Admit
+    Source: apiserver v0.34.2 pkg/admission/plugin/namespace/lifecycle/admission.go Lifecycle.Admit
     """
     objects = everything.objects
     namespaces = objects.of("", "Namespace")

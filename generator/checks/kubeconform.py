@@ -27,7 +27,7 @@ from generator.schemas.embedded import Engine
 if TYPE_CHECKING:
     from generator.schemas.kubeconform import Kubeconform, Result
 
-_NO_SCHEMA = "could not find schema for"  # kubeconform v0.7.0 pkg/validator/validator.go ValidateResource
+_NO_SCHEMA = "could not find schema for"  # kubeconform v0.7.0 pkg/validator/validator.go v.ValidateResource
 _POINTER = re.compile(r"at '((?:[^'\\]|\\.)*)': (?!validation failed|\w+Of failed)")
 _ESCAPED = re.compile(r"\\(.)")
 _TYPED_LIST = re.compile(rb"[\"']?kind[\"']?\s*:\s*[\"']?[A-Za-z]+List\b")
@@ -100,7 +100,7 @@ def _run(kubeconform: Kubeconform, texts: Mapping[str, bytes], part: Part) -> It
     kubeconform skips files without a YAML or JSON suffix and rewrites unprintable names, so mpigen passes such files as
     texts. It checks the items of a `List`, but has no schema for a `RoleList`, so mpigen passes the items alone.
 
-    Source: kubeconform v0.7.0 pkg/resource/resource.go Resources
+    Source: kubeconform v0.7.0 pkg/resource/resource.go Resource.Resources
     """
     items = {name: text for name in texts if (text := _items_of_lists(texts[name], name))}
     by_name = [name for name in texts if name not in part.texts and name.endswith(SUFFIXES) and name.isprintable()]
@@ -185,7 +185,7 @@ declare(
     check then reports only objects in which mpigen's engine finds nothing. The message and the path come from
     kubeconform.
 
-    Source: kubeconform v0.7.0 pkg/validator/validator.go ValidateResource
+    Source: kubeconform v0.7.0 pkg/validator/validator.go v.ValidateResource
     """,
 )
 declare(
@@ -195,6 +195,6 @@ declare(
 
     Without a schema, kubeconform cannot check the object. Often the `apiVersion` is wrong.
 
-    Source: kubeconform v0.7.0 pkg/validator/validator.go ValidateResource
+    Source: kubeconform v0.7.0 pkg/validator/validator.go v.ValidateResource
     """,
 )

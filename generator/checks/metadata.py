@@ -1,6 +1,6 @@
 """object/metadata, object/required-name, object/data: metadata and keys of ConfigMaps that the API server rejects.
 
-Source: k8s.io/apimachinery v0.34.2 pkg/api/validation/objectmeta.go
+Source: apimachinery v0.34.2 pkg/api/validation/objectmeta.go
 """
 
 from __future__ import annotations
@@ -61,9 +61,10 @@ def metadata(metadata: Metadata) -> Iterator[Breach]:
     most 256 KiB. At most one owner of an object can be its
     controller. `orphan` and `foregroundDeletion` exclude each other.
 
-    Source: k8s.io/apimachinery v0.34.2 pkg/api/validation/objectmeta.go ValidateFinalizers, ValidateOwnerReferences,
-    ValidateAnnotationsSize, pkg/api/validation/generic.go ValidateNamespaceName; kubernetes v1.34.2
-    pkg/apis/core/validation/validation.go validateKubeFinalizerName
+    Source: apimachinery v0.34.2 pkg/api/validation/objectmeta.go ValidateFinalizers; apimachinery v0.34.2
+    pkg/api/validation/objectmeta.go ValidateOwnerReferences; apimachinery v0.34.2 pkg/api/validation/objectmeta.go
+    ValidateAnnotationsSize; apimachinery v0.34.2 pkg/api/validation/generic.go ValidateNamespaceName; kubernetes
+    v1.34.2 pkg/apis/core/validation/validation.go validateKubeFinalizerName
     """
     namespace = string(metadata.body.get("namespace"))
     if namespace and not is_label(namespace, starts_with_letter=False):
@@ -163,9 +164,8 @@ def required_name(named: NamedBySpec) -> Iterator[Breach]:
     The name of an APIService must be `spec.version`, a dot and `spec.group`, such as `v1beta1.metrics.k8s.io`. The name
     of a CustomResourceDefinition must be `spec.names.plural`, a dot and `spec.group`.
 
-    Source: k8s.io/kube-aggregator v0.34.2 pkg/apis/apiregistration/validation/validation.go ValidateAPIService;
-    k8s.io/apiextensions-apiserver v0.34.2 pkg/apis/apiextensions/validation/validation.go
-    ValidateCustomResourceDefinition
+    Source: kube-aggregator v0.34.2 pkg/apis/apiregistration/validation/validation.go ValidateAPIService;
+    apiextensions-apiserver v0.34.2 pkg/apis/apiextensions/validation/validation.go ValidateCustomResourceDefinition
     """
     if named.name != named.required:
         first, second = (".".join(map(str, path)) for path in named.fields)

@@ -307,7 +307,7 @@ def not_isolated(isolation: Isolation) -> Iterator[Breach]:
     an empty `podSelector` that allows nothing. The check tests two kinds of pods: pods without labels, and pods of
     ranks. It runs only on complete releases, and covers only namespaces with the label `mpigen.dev/tenant`.
 
-    Source: kubernetes v1.34.2 staging/src/k8s.io/api/networking/v1/types.go NetworkPolicySpec
+    Source: api v0.34.2 networking/v1/types.go NetworkPolicySpec
     """
     cluster, decided = isolation.cluster, dict[object, tuple[str, Cause] | None]()
     for namespace, _ in isolation.namespaces():
@@ -349,7 +349,7 @@ def open_egress(objects: Objects) -> Iterator[Breach]:
     pods and allows no egress. It reports egress to every address, also in parts such as `0.0.0.0/1` and `128.0.0.0/1`,
     and to every namespace, on all ports or on all TCP ports.
 
-    Source: kubernetes v1.34.2 staging/src/k8s.io/api/networking/v1/types.go NetworkPolicyEgressRule
+    Source: api v0.34.2 networking/v1/types.go NetworkPolicyEgressRule
     """
     policies = [*objects.of("networking.k8s.io", "NetworkPolicy")]
     closed = {policy.namespace for policy in policies if _denies_egress(mapping(policy.body, "spec"))}

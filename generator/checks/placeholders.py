@@ -34,7 +34,7 @@ STAND_IN = "placeholder-"
 def read_values(manifests: Iterable[Manifest]) -> Mapping[str, str]:
     """Return variable → value that the Kustomizations of Flux set; without variables that have different values.
 
-    Source: fluxcd/pkg kustomize v1.24.0 kustomize_varsub.go SubstituteVariables
+    Source: fluxcd/pkg/kustomize v1.24.0 kustomize_varsub.go SubstituteVariables
     """
     values: dict[str, set[str]] = {}
     for item in manifests:
@@ -152,6 +152,6 @@ declare(
     object. It does not read placeholders in commands, arguments,
     values of environment variables, and data of ConfigMaps, because a shell or a program may read them.
 
-    Source: fluxcd/pkg kustomize v1.24.0 kustomize_varsub.go SubstituteVariables; fluxcd/pkg envsubst v1.5.0
+    Source: fluxcd/pkg/kustomize v1.24.0 kustomize_varsub.go SubstituteVariables; fluxcd/pkg envsubst v1.5.0
     """,
 )

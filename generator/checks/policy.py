@@ -316,8 +316,9 @@ declare(
     that Kubernetes declares. The API server also rejects lists and mappings of mixed types, such as `[1, 'a']`, and
     invalid literals of durations, timestamps and patterns, such as `duration('1d')`.
 
-    Source: kubernetes v1.34.2 pkg/apis/admissionregistration/validation/validation.go validateCELCondition,
-    validateMatchConditions; k8s.io/apiserver v0.34.2 pkg/cel/environment/base.go
+    Source: kubernetes v1.34.2 pkg/apis/admissionregistration/validation/validation.go validateCELCondition; kubernetes
+    v1.34.2 pkg/apis/admissionregistration/validation/validation.go validateMatchConditions; apiserver v0.34.2
+    pkg/cel/environment/base.go
     """,
 )
 declare(
@@ -328,7 +329,7 @@ declare(
     The expression uses a function that the release before the target release of Kubernetes does not have. The API
     server rejects such an expression in a new policy, so that a rollback of the cluster stays possible.
 
-    Source: k8s.io/apiserver v0.34.2 pkg/cel/environment/environment.go NewExpressions
+    Source: apiserver v0.34.2 pkg/cel/environment/environment.go NewExpressions
     """,
 )
 declare(
@@ -380,7 +381,7 @@ declare(
     mpigen evaluates the policy for minimal objects that its `matchConditions` include. The finding is a warning,
     because the rule works for objects that have the field.
 
-    Source: k8s.io/apiserver v0.34.2 pkg/admission/plugin/policy/validating/validator.go policyDecisionActionForError
+    Source: apiserver v0.34.2 pkg/admission/plugin/policy/validating/validator.go policyDecisionActionForError
     """,
 )
 declare(

@@ -213,7 +213,7 @@ def launcher(objects: Objects) -> Iterator[Breach]:
     `deepspeed` start ranks in their own pod only. With `mlPolicy.torch`, Trainer sets variables `PET_*`, which only
     `torchrun` reads. Python without `torchrun` starts one process per pod, with world size 1.
 
-    Source: trainer v2.3.0 pkg/runtime/framework/plugins/torch/torch.go EnforceMLPolicy; deepspeed 0.19.8
+    Source: trainer v2.3.0 pkg/runtime/framework/plugins/torch/torch.go Torch.EnforceMLPolicy; deepspeed 0.19.8
     deepspeed/launcher/runner.py fetch_hostfile
     """
     for start in objects.view(RankStart.read):

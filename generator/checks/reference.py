@@ -23,7 +23,7 @@ def service_account(graph: Graph) -> Iterator[Breach]:
     ServiceAccount among the subjects of a binding is an info, because the binding then grants nothing. Outside of a
     complete release of mpigen, the finding is a warning.
 
-    Source: kubernetes v1.34.2 plugin/pkg/admission/serviceaccount/admission.go Admit
+    Source: kubernetes v1.34.2 plugin/pkg/admission/serviceaccount/admission.go Plugin.Admit
     """
     yield from _report(graph, "reference/service-account")
 
@@ -37,7 +37,8 @@ def secret(graph: Graph) -> Iterator[Breach]:
     TrainJobs and MPIJobs. The finding is a warning, because users and operators create Secrets that belong in no
     repository. The check ignores references with `optional: true`.
 
-    Source: kubernetes v1.34.2 pkg/kubelet/kubelet_pods.go makeEnvironmentVariables, pkg/volume/secret/secret.go SetUpAt
+    Source: kubernetes v1.34.2 pkg/kubelet/kubelet_pods.go Kubelet.makeEnvironmentVariables; kubernetes v1.34.2
+    pkg/volume/secret/secret.go secretVolumeMounter.SetUpAt
     """
     yield from _report(graph, "reference/secret")
 
@@ -51,8 +52,8 @@ def config_map(graph: Graph) -> Iterator[Breach]:
     ClusterTrainingRuntimes, whose users can create the ConfigMap, and outside of a complete release of mpigen. The
     check ignores references with `optional: true`.
 
-    Source: kubernetes v1.34.2 pkg/kubelet/kubelet_pods.go makeEnvironmentVariables, pkg/volume/configmap/configmap.go
-    SetUpAt
+    Source: kubernetes v1.34.2 pkg/kubelet/kubelet_pods.go Kubelet.makeEnvironmentVariables; kubernetes v1.34.2
+    pkg/volume/configmap/configmap.go configMapVolumeMounter.SetUpAt
     """
     yield from _report(graph, "reference/config-map")
 
@@ -65,7 +66,7 @@ def claim(graph: Graph) -> Iterator[Breach]:
     creates. The finding is a warning for TrainJobs and ClusterTrainingRuntimes, whose users can create the claim,
     and outside of a complete release of mpigen.
 
-    Source: kubernetes v1.34.2 pkg/scheduler/framework/plugins/volumebinding/volume_binding.go podHasPVCs
+    Source: kubernetes v1.34.2 pkg/scheduler/framework/plugins/volumebinding/volume_binding.go VolumeBinding.podHasPVCs
     """
     yield from _report(graph, "reference/claim")
 
@@ -79,7 +80,7 @@ def role(graph: Graph) -> Iterator[Breach]:
     check reports an absent ClusterRole only if the files have another ClusterRole, and only as a warning. An absent
     Role is an error in a complete release of mpigen, and a warning in other files.
 
-    Source: kubernetes v1.34.2 pkg/registry/rbac/validation/rule.go VisitRulesFor
+    Source: kubernetes v1.34.2 pkg/registry/rbac/validation/rule.go DefaultRuleResolver.VisitRulesFor
     """
     yield from _report(graph, "reference/role")
 
@@ -91,7 +92,7 @@ def policy(graph: Graph) -> Iterator[Breach]:
     The API server enforces nothing until the policy exists, and reports no error. Outside of a complete release of
     mpigen, the finding is a warning.
 
-    Source: k8s.io/apiserver v0.34.2 pkg/admission/plugin/policy/generic/policy_source.go calculatePolicyData
+    Source: apiserver v0.34.2 pkg/admission/plugin/policy/generic/policy_source.go policySource.calculatePolicyData
     """
     yield from _report(graph, "reference/policy")
 
@@ -105,7 +106,7 @@ def store(graph: Graph) -> Iterator[Breach]:
     in the files has a similar name, and only as an info. An absent SecretStore is an error in a complete release of
     mpigen, and a warning in other files.
 
-    Source: external-secrets v1.3.2 pkg/controllers/secretstore/client_manager.go getStore
+    Source: external-secrets v1.3.2 pkg/controllers/secretstore/client_manager.go Manager.getStore
     """
     yield from _report(graph, "reference/store")
 
@@ -120,7 +121,9 @@ def flux(graph: Graph) -> Iterator[Breach]:
     no file. Outside of a complete release of mpigen, the check reports an object only if the files have another object
     of its kind, and the finding is a warning.
 
-    Source: kustomize-controller v1.7.3 internal/controller/kustomization_controller.go getSource, checkDependencies
+    Source: kustomize-controller v1.7.3 internal/controller/kustomization_controller.go
+    KustomizationReconciler.getSource; kustomize-controller v1.7.3 internal/controller/kustomization_controller.go
+    KustomizationReconciler.checkDependencies
     """
     yield from _report(graph, "reference/flux")
 
@@ -133,7 +136,7 @@ def admission_check(graph: Graph) -> Iterator[Breach]:
     none of its jobs. Kueue sends no job to an absent MultiKueueCluster. The check reports an object only if the files
     have another object of its kind. Outside of a complete release of mpigen, the finding is a warning.
 
-    Source: kueue v0.19.2 pkg/cache/scheduler/clusterqueue.go inactiveReason
+    Source: kueue v0.19.2 pkg/cache/scheduler/clusterqueue.go clusterQueue.inactiveReason
     """
     yield from _report(graph, "reference/admission-check")
 
@@ -146,8 +149,8 @@ def cluster_class(graph: Graph) -> Iterator[Breach]:
     similar to the name of a class in the files. The API server rejects pods with an absent PriorityClass or
     RuntimeClass. A claim with an absent StorageClass or DeviceClass stays Pending.
 
-    Source: kubernetes v1.34.2 plugin/pkg/admission/priority/admission.go admitPod,
-    plugin/pkg/admission/runtimeclass/admission.go prepareObjects
+    Source: kubernetes v1.34.2 plugin/pkg/admission/priority/admission.go Plugin.admitPod; kubernetes v1.34.2
+    plugin/pkg/admission/runtimeclass/admission.go RuntimeClass.prepareObjects
     """
     yield from _report(graph, "reference/cluster-class")
 

@@ -8,7 +8,7 @@
 
        Why it matters: the effect, and the symptom that users see. What the check needs, and what it does not report.
 
-       Source: kueue v0.19.2 pkg/cache/scheduler/resource_node.go `available`
+       Source: kueue v0.19.2 pkg/cache/scheduler/resource_node.go available
        \"\"\"
        yield Breach(path, message, why, fix, manifest)
 

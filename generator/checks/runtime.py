@@ -33,7 +33,7 @@ def failed_job_reruns(runtime: TrainingRuntime) -> Iterator[Breach]:
     failed JobSet again, with all its restarts and without quota. Trainer does not create a completed JobSet again.
     [Upstream defects](../../reference/upstream-defects.md) lists the releases with the defect.
 
-    Source: trainer v2.3.0 pkg/controller/trainjob_controller.go Reconcile
+    Source: trainer v2.3.0 pkg/controller/trainjob_controller.go TrainJobReconciler.Reconcile
     """
     body = runtime.body
     job_set = mapping(body, *map(str, JOB_SET))
@@ -114,7 +114,8 @@ def grouped_placement(runtime: TrainingRuntime) -> Iterator[Breach]:
     several replicated jobs, Kueue before 0.18.5 and Kueue 0.19.0 may place a launcher pod and a worker pod on a node
     that has room for only one of them.
 
-    Source: kueue v0.18.3 pkg/cache/scheduler/tas_flavor_snapshot.go consumeWithLeadersGeneric, findBestFitDomainBy
+    Source: kueue v0.18.3 pkg/cache/scheduler/tas_flavor_snapshot.go TASFlavorSnapshot.consumeWithLeadersGeneric; kueue
+    v0.18.3 pkg/cache/scheduler/tas_flavor_snapshot.go findBestFitDomainBy
     """
     body = runtime.body
     named = list(_groups(body))
@@ -143,8 +144,9 @@ def exclusive_placement(runtime: TrainingRuntime) -> Iterator[Breach]:
     `alpha.jobset.sigs.k8s.io/node-selector`: JobSet then selects nodes by the label
     `alpha.jobset.sigs.k8s.io/namespaced-job`.
 
-    Source: jobset v0.12.0 pkg/webhooks/pod_webhook.go ValidateCreate, leaderPodForFollower;
-    api/jobset/v1alpha2/jobset_types.go NodeSelectorStrategyKey
+    Source: jobset v0.12.0 pkg/webhooks/pod_webhook.go podWebhook.ValidateCreate; jobset v0.12.0
+    pkg/webhooks/pod_webhook.go podWebhook.leaderPodForFollower; jobset v0.12.0 api/jobset/v1alpha2/jobset_types.go
+    NodeSelectorStrategyKey
     """
     body = runtime.body
     of_job_set = ("spec", "template", "metadata", "annotations")
@@ -189,8 +191,8 @@ def broken_value(runtime: TrainingRuntime) -> Iterator[Breach]:
     Kubernetes before 1.34.4 cuts a character outside of ASCII in two if it follows a `$`, as in `$€`. Kubernetes 1.33
     sets a broken value, and 1.34 never starts the container. The check reads variables, commands and arguments.
 
-    Source: kubernetes v1.34.2 third_party/forked/golang/expansion/expand.go tryReadVariableName;
-    pkg/kubelet/kubelet_pods.go makeEnvironmentVariables; pkg/kubelet/container/helpers.go
+    Source: kubernetes v1.34.2 third_party/forked/golang/expansion/expand.go tryReadVariableName; kubernetes v1.34.2
+    pkg/kubelet/kubelet_pods.go Kubelet.makeEnvironmentVariables; kubernetes v1.34.2 pkg/kubelet/container/helpers.go
     ExpandContainerCommandAndArgs
     """
     body = runtime.body

@@ -185,7 +185,7 @@ def unnamed(manifest: Manifest) -> Iterator[Breach]:
 
     The object has neither `metadata.name` nor `metadata.generateName`, so the API server rejects it.
 
-    Source: k8s.io/apimachinery v0.34.2 pkg/api/validation/objectmeta.go ValidateObjectMetaAccessor
+    Source: apimachinery v0.34.2 pkg/api/validation/objectmeta.go ValidateObjectMetaAccessor
     """
     metadata = manifest.body.get("metadata")
     is_generated = isinstance(metadata, dict) and metadata.get("generateName")
@@ -227,7 +227,7 @@ declare(
     A document or an item of a list is not a mapping, or its `apiVersion` or `kind` is absent or is not a string.
     kubectl and Argo CD cannot apply such a document. mpigen still checks the other documents of the file.
 
-    Source: k8s.io/apimachinery v0.34.2 pkg/runtime/error.go: "Object 'Kind' is missing", "Object 'apiVersion' is
+    Source: apimachinery v0.34.2 pkg/runtime/error.go: "Object 'Kind' is missing", "Object 'apiVersion' is
     missing"
     """,
 )
@@ -255,7 +255,7 @@ declare(
     removed, the finding names the release and the replacement. A field that a release after all targets added is a
     warning, because the cluster may have this release.
 
-    Source: k8s.io/apiextensions-apiserver v0.34.2 pkg/apiserver/schema/pruning/algorithm.go PruneWithOptions
+    Source: apiextensions-apiserver v0.34.2 pkg/apiserver/schema/pruning/algorithm.go PruneWithOptions
     """,
 )
 declare(
@@ -314,7 +314,7 @@ declare(
     with the stored one (`oldSelf`), [quota/limit](../quota/limit.md) reports a limit without a cohort, and
     [quota/order](../quota/order.md) reports a flavor without a resource of `coveredResources`.
 
-    Source: k8s.io/apiextensions-apiserver v0.34.2 pkg/apiserver/schema/cel/validation.go; the
+    Source: apiextensions-apiserver v0.34.2 pkg/apiserver/schema/cel/validation.go; the
     CustomResourceDefinitions of the pinned releases (schemas/catalog.json)
     """,
 )
@@ -326,7 +326,7 @@ declare(
     A create request drops a null field, but server-side apply rejects the object unless the field has a default.
     In built-in kinds and in metadata, null equals an absent field, so the check does not report it there.
 
-    Source: k8s.io/apiextensions-apiserver v0.34.2 pkg/apiserver/schema/defaulting/prunenulls.go
+    Source: apiextensions-apiserver v0.34.2 pkg/apiserver/schema/defaulting/prunenulls.go
     PruneNonNullableNullsWithoutDefaults
     """,
 )
@@ -348,6 +348,6 @@ declare(
     The API server rejects the object or drops the namespace, so Argo CD never finds the object in sync. Only `synth`
     runs this check.
 
-    Source: k8s.io/apiserver v0.34.2 pkg/registry/rest/meta.go EnsureObjectNamespaceMatchesRequestNamespace
+    Source: apiserver v0.34.2 pkg/registry/rest/meta.go EnsureObjectNamespaceMatchesRequestNamespace
     """,
 )

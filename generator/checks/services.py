@@ -44,7 +44,8 @@ def policy(network_policy: NetworkPolicy) -> Iterator[Breach]:
 
     `endPort` must be at least `port`. A block in `except` must be inside `cidr` and smaller.
 
-    Source: kubernetes v1.34.2 pkg/apis/networking/validation/validation.go ValidateNetworkPolicyPort, ValidateIPBlock
+    Source: kubernetes v1.34.2 pkg/apis/networking/validation/validation.go ValidateNetworkPolicyPort; kubernetes
+    v1.34.2 pkg/apis/networking/validation/validation.go ValidateIPBlock
     """
     for side, peers in _SIDES.items():
         for number, rule in indexed_mappings(mapping(network_policy.body, "spec").get(side)):
@@ -85,7 +86,7 @@ def parse_network(text: str) -> IPv4Network | IPv6Network | None:
 
     Octets can have leading zeros. An IPv4 block in IPv6 form is an IPv4 block.
 
-    Source: k8s.io/utils net/parse.go ParseCIDRSloppy
+    Source: kubernetes/utils net/parse.go ParseCIDRSloppy
     """
     address, _, length = text.partition("/")
     if not re.fullmatch(r"0|[1-9][0-9]{0,2}", length) or "%" in address:
@@ -131,8 +132,10 @@ def service(service: Service) -> Iterator[Breach]:
     types, and Services with `externalIPs`, have an `externalTrafficPolicy`. Two ports must have different names, and
     ports of one protocol different node ports. `ipFamilies` must list each family once.
 
-    Source: kubernetes v1.34.2 pkg/apis/core/validation/validation.go validateService, validateServicePort,
-    validateServiceExternalTrafficPolicy, ValidateServiceClusterIPsRelatedFields
+    Source: kubernetes v1.34.2 pkg/apis/core/validation/validation.go validateService; kubernetes v1.34.2
+    pkg/apis/core/validation/validation.go validateServicePort; kubernetes v1.34.2
+    pkg/apis/core/validation/validation.go validateServiceExternalTrafficPolicy; kubernetes v1.34.2
+    pkg/apis/core/validation/validation.go ValidateServiceClusterIPsRelatedFields
     """
     spec = mapping(service.body, "spec")
     kind = string(spec.get("type"), "ClusterIP")

@@ -213,6 +213,6 @@ declare(
     no Helm: a kustomization with a URL or with `helmCharts` is a warning. Render such a kustomization where its files
     are, and pipe the result into `mpigen validate -`.
 
-    Source: sigs.k8s.io/kustomize/api v0.20.1 internal/loader/loader.go, which downloads references that are no files
+    Source: kustomize/api v0.20.1 internal/loader/loader.go, which downloads references that are no files
     """,
 )

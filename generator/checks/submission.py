@@ -750,7 +750,8 @@ def _priority(job: Manifest, job_set: Body, world: Sequence[Manifest]) -> int:
     Otherwise the priority is the value of the first PriorityClass that its pods name, else of the default
     PriorityClass of the cluster, else 0.
 
-    Source: kueue v0.19.2 pkg/controller/jobframework/reconciler.go extractPriority, extractPriorityFromPodSets
+    Source: kueue v0.19.2 pkg/controller/jobframework/reconciler.go JobReconciler.prepareWorkload; kueue v0.19.2
+    pkg/controller/jobframework/reconciler.go extractPriorityFromPodSets
 
     Raises:
         SimulationError: no file has the WorkloadPriorityClass that the TrainJob names.
@@ -778,7 +779,7 @@ declare(
     `mpigen check-job --as WHO` checks the Roles and bindings in the files. Without `create` on `trainjobs` in the
     namespace, the API server rejects the TrainJob.
 
-    Source: kubernetes v1.34.2 plugin/pkg/auth/authorizer/rbac/rbac.go Authorize
+    Source: kubernetes v1.34.2 plugin/pkg/auth/authorizer/rbac/rbac.go RBACAuthorizer.Authorize
     """,
 )
 declare(
@@ -791,7 +792,7 @@ declare(
     warns. It is at the field that the policy rejects: a field or a value that the message of the policy names, or a
     field without which the policy accepts the TrainJob.
 
-    Source: k8s.io/apiserver v0.34.2 pkg/admission/plugin/policy/validating/dispatcher.go Dispatch
+    Source: apiserver v0.34.2 pkg/admission/plugin/policy/validating/dispatcher.go dispatcher.Dispatch
     """,
 )
 declare(
@@ -803,7 +804,7 @@ declare(
     and its ClusterQueue, quotas and borrowing limits, taints, node selectors, topology and LimitRanges. The check
     does not repeat a TrainJob that `quota/never-admitted` reports.
 
-    Source: kueue v0.19.2 pkg/scheduler/flavorassigner/flavorassigner.go assignFlavors
+    Source: kueue v0.19.2 pkg/scheduler/flavorassigner/flavorassigner.go FlavorAssigner.assignFlavors
     """,
 )
 declare(

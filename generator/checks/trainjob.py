@@ -2,7 +2,7 @@
 
 Trainer 2.2 replaces all resources of the runtime by `resourcesPerNode` of the TrainJob. Trainer 2.3 merges both,
 resource by resource. Kueue 0.18 and 0.19 count as Trainer 2.2 does, because they contain its code (kueue v0.19.2
-go.mod; pkg/controller/jobs/trainjob/trainjob_controller.go getChildJobSet).
+go.mod; kueue v0.19.2 pkg/controller/jobs/trainjob/trainjob_controller.go getChildJobSet).
 
 A check that needs the runtime of a TrainJob finds only a runtime of the same release. The files of a release are in
 the folder of its `release.json`. For a TrainJob outside of releases, the check finds only runtimes outside of releases.
@@ -57,7 +57,7 @@ def name(job: TrainJob) -> Iterator[Breach]:
     a TrainJob's name can have at most 44 characters on an MPI runtime, and 51 on any other. The check does not read the
     runtime: 45 to 51 characters are a warning, and more are an error.
 
-    Source: jobset v0.12.0 pkg/webhooks/jobset_webhook.go ValidateCreate, pkg/util/placement GenPodName
+    Source: jobset v0.12.0 pkg/webhooks/jobset_webhook.go jobSetWebhook.ValidateCreate, pkg/util/placement GenPodName
     """
     metadata = mapping(job.body, "metadata")
     field, more = ("name", 0) if metadata.get("name") else ("generateName", _GENERATED)
@@ -90,7 +90,7 @@ def deadline(job: TrainJob) -> Iterator[Breach]:
     number overflows, so the deadline can be in the past. Trainer then fails the job as soon as it starts.
     `workload/job` reports the same mistake in the Jobs of a runtime.
 
-    Source: trainer v2.3.0 pkg/controller/trainjob_controller.go reconcileDeadline
+    Source: trainer v2.3.0 pkg/controller/trainjob_controller.go TrainJobReconciler.reconcileDeadline
     """
     seconds = integer(mapping(job.body, "spec").get("activeDeadlineSeconds"), 0)
     if seconds > LONGEST_DURATION:
@@ -111,8 +111,10 @@ def processes(objects: Objects) -> Iterator[Breach]:
     slots, so `mpirun` fails. With torch, torchrun rejects the number. `mpi/processes` reports the field in a runtime.
     If a runtime in the files has none of these policies, Trainer ignores the field.
 
-    Source: trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go EnforceMLPolicy, buildHostFileConfigMap;
-    torch/torch.go EnforceMLPolicy, flux/flux.go Build
+    Source: trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go MPI.EnforceMLPolicy; trainer v2.3.0
+    pkg/runtime/framework/plugins/mpi/mpi.go MPI.buildHostFileConfigMap; trainer v2.3.0
+    pkg/runtime/framework/plugins/torch/torch.go Torch.EnforceMLPolicy; trainer v2.3.0
+    pkg/runtime/framework/plugins/flux/flux.go Flux.Build
     """
     for job in objects.of(GROUP, "TrainJob"):
         number = mapping(job.body, "spec", "trainer").get("numProcPerNode")
@@ -142,7 +144,8 @@ def runtime_kind(job: TrainJob) -> Iterator[Breach]:
     Trainer supports only the kinds ClusterTrainingRuntime and TrainingRuntime of the API group `trainer.kubeflow.org`.
     Trainer rejects a TrainJob whose `runtimeRef` has another kind or group.
 
-    Source: trainer v2.3.0 pkg/webhooks/trainjob_webhook.go ValidateCreate, pkg/runtime/core/registry.go
+    Source: trainer v2.3.0 pkg/webhooks/trainjob_webhook.go TrainJobValidator.ValidateCreate; trainer v2.3.0
+    pkg/runtime/core/registry.go
     """
     if job.body.get("spec") is None:
         message = "`spec` is not set, so the TrainJob has no runtime"
@@ -171,7 +174,7 @@ def reserved_variable(job: TrainJob) -> Iterator[Breach]:
     - `OMPI_MCA_orte_set_default_slots`: the number of processes per node
     - `OMPI_MCA_plm_rsh_args`: the options of ssh
 
-    Source: trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go Validate
+    Source: trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go MPI.Validate
     """
     for number, variable in indexed_mappings(mapping(job.body, "spec", "trainer").get("env")):
         if variable.get("name") in env.RESERVED_BY_TRAINER:
@@ -211,9 +214,11 @@ def empty_value(job: TrainJob) -> Iterator[Breach]:
 
     The Kubeflow SDK 0.5 writes `env: []` for a dataset initializer with only a `storage_uri`.
 
-    Source: kueue v0.18.3 and v0.19.2 go.mod, pkg/controller/jobs/trainjob/trainjob_controller.go RunWithPodSetsInfo;
-    trainer v2.2.1 pkg/apis/trainer/v1alpha1/trainjob_types.go (`omitempty`, and the rules `self == oldSelf`);
-    k8s.io/api v0.36.2 core/v1/types.go
+    Source: kueue v0.18.3 go.mod; kueue v0.19.2 go.mod; kueue v0.18.3
+    pkg/controller/jobs/trainjob/trainjob_controller.go TrainJob.RunWithPodSetsInfo; kueue v0.19.2
+    pkg/controller/jobs/trainjob/trainjob_controller.go TrainJob.RunWithPodSetsInfo; trainer v2.2.1
+    pkg/apis/trainer/v1alpha1/trainjob_types.go (`omitempty`, and the rules `self == oldSelf`);
+    api v0.36.2 core/v1/types.go
     """
     severity, condition = _effect_of_kueue(job.body)
     immutable: list[tuple[Path, object]] = [
@@ -247,7 +252,7 @@ def dropped_field(job: TrainJob) -> Iterator[Breach]:
     the field works.
 
     Source: trainer v2.3.0 pkg/apis/trainer/v1alpha1/trainjob_types.go PodSpecPatch; jobset v0.12.0
-    pkg/webhooks/jobset_webhook.go ValidateUpdate
+    pkg/webhooks/jobset_webhook.go jobSetWebhook.ValidateUpdate
     """
     severity, condition = _effect_of_kueue(job.body)
     for path, pod in _patched_pods(job.body):
@@ -319,8 +324,8 @@ def missing_runtime(graph: Graph) -> Iterator[Breach]:
     exist in the cluster. The finding is also a warning for a runtime that an installation of Trainer can contain, such
     as `torch-distributed`.
 
-    Source: trainer v2.3.0 pkg/runtime/core/trainingruntime.go ValidateObjects, clustertrainingruntime.go
-    ValidateObjects
+    Source: trainer v2.3.0 pkg/runtime/core/trainingruntime.go TrainingRuntime.ValidateObjects; trainer v2.3.0
+    pkg/runtime/core/clustertrainingruntime.go ClusterTrainingRuntime.ValidateObjects
     """
     for reference in graph.dangling("trainjob/missing-runtime"):
         kind, name, job = reference.target.identity.kind, reference.name, reference.manifest
@@ -366,8 +371,8 @@ def lost_devices(objects: Objects) -> Iterator[Breach]:
     memory, its pods get no devices. Trainer 2.3 replaces only the resources that the TrainJob sets. Both versions of
     Trainer drop the device claims of the runtime (`resources.claims`), because they keep only limits and requests.
 
-    Source: trainer v2.2.0 pkg/runtime/framework/plugins/jobset/builder.go Trainer; v2.3.0
-    pkg/runtime/core/trainingruntime.go newRuntimeInfo
+    Source: trainer v2.2.0 pkg/runtime/framework/plugins/jobset/builder.go Builder.Trainer; trainer v2.3.0
+    pkg/runtime/core/trainingruntime.go TrainingRuntime.newRuntimeInfo
     """
     is_replacing = objects.targets.get("trainer") == _REPLACING
     for pair in on_runtimes(objects):
@@ -397,7 +402,7 @@ def lost_resources(objects: Objects) -> Iterator[Breach]:
     kubelet first evicts pods without a memory request. If the TrainJob also loses devices, `trainjob/lost-devices`
     reports it instead.
 
-    Source: trainer v2.2.0 pkg/runtime/framework/plugins/jobset/builder.go Trainer
+    Source: trainer v2.2.0 pkg/runtime/framework/plugins/jobset/builder.go Builder.Trainer
     """
     for pair in on_runtimes(objects):
         is_lost = objects.targets.get("trainer") == _REPLACING and pair.sets_amounts
@@ -421,7 +426,7 @@ def uncounted_resources(objects: Objects) -> Iterator[Breach]:
     as the init container that mpigen adds on a [fabric](../../explanations/fabrics.md#no-silent-tcp). The check reads
     TrainJobs that name a queue, and TrainJobs in a namespace with a LocalQueue `default`.
 
-    Source: kueue v0.19.2 pkg/controller/jobs/trainjob/trainjob_controller.go getChildJobSet;
+    Source: kueue v0.19.2 pkg/controller/jobs/trainjob/trainjob_controller.go getChildJobSet; kueue v0.19.2
     pkg/workload/workload.go totalRequestsFromPodSets
     """
     for pair in on_runtimes(objects):
@@ -438,8 +443,8 @@ def contradicting_resources(objects: Objects) -> Iterator[Breach]:
     lowers only the limit, or raises only the request, the request can exceed the limit, and the API server rejects the
     Job of the pods. Devices and huge pages need a limit, and their limit and request must be equal.
 
-    Source: kubernetes v1.34.2 pkg/apis/core/validation/validation.go ValidateContainerResourceRequirements,
-    pkg/apis/core/v1/helper/helpers.go IsOvercommitAllowed
+    Source: kubernetes v1.34.2 pkg/apis/core/validation/validation.go ValidateContainerResourceRequirements; kubernetes
+    v1.34.2 pkg/apis/core/v1/helper/helpers.go IsOvercommitAllowed
     """
     if objects.targets.get("trainer") == _REPLACING:
         return
@@ -503,7 +508,8 @@ def one_node(objects: Objects) -> Iterator[Breach]:
     The TrainJob uses the quota of two pods and runs twice the ranks. On a runtime with `runLauncherAsNode: false`, the
     launcher runs no ranks, so a TrainJob with `numNodes: 1` runs all ranks in one worker pod.
 
-    Source: trainer v2.3.0 and v2.2.0 pkg/runtime/framework/plugins/mpi/mpi.go EnforceMLPolicy
+    Source: trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go MPI.EnforceMLPolicy; trainer v2.2.0
+    pkg/runtime/framework/plugins/mpi/mpi.go MPI.EnforceMLPolicy
     """
     for job, manifest, runtime in _on_mpi(objects):
         nodes = mapping(job.body, "spec", "trainer").get("numNodes")
@@ -527,7 +533,8 @@ def launcher_image(objects: Objects) -> Iterator[Breach]:
     On an MPI runtime, Trainer sets `trainer.image` of a TrainJob in the launcher only. The worker pods keep the image
     of the runtime, so their ranks may run another program or another MPI version.
 
-    Source: trainer v2.3.0 and v2.2.0 pkg/runtime/framework/plugins/jobset/builder.go Trainer
+    Source: trainer v2.3.0 pkg/runtime/framework/plugins/jobset/builder.go Builder.Trainer; trainer v2.2.0
+    pkg/runtime/framework/plugins/jobset/builder.go Builder.Trainer
     """
     for job, manifest, runtime in _on_mpi(objects):
         image = mapping(job.body, "spec", "trainer").get("image")

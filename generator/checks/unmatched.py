@@ -168,7 +168,8 @@ def unknown_resource(matching: Matching) -> Iterator[Breach]:
     check compares the names with the APIs of the target versions, and with CustomResourceDefinitions in the files. It
     reports a name only if a known name is similar, because clusters have further APIs.
 
-    Source: kubernetes v1.34.2 pkg/apis/rbac/v1/evaluation_helpers.go ResourceMatches, VerbMatches
+    Source: kubernetes v1.34.2 pkg/apis/rbac/v1/evaluation_helpers.go ResourceMatches; kubernetes v1.34.2
+    pkg/apis/rbac/v1/evaluation_helpers.go VerbMatches
     """
     for role in matching.objects.of(_RBAC, "ClusterRole", "Role"):
         for number, rule in indexed_mappings(role.body.get("rules")):
@@ -200,8 +201,8 @@ def matches_nothing(matching: Matching) -> Iterator[Breach]:
       then reports a label whose key begins with `mpigen.dev/`, and a label that is similar to a known one. Pods and
       namespaces that no file creates can have all other labels.
 
-    Source: k8s.io/apiserver v0.34.2 pkg/admission/plugin/policy/matching/matching.go; kubernetes v1.34.2
-    staging/src/k8s.io/api/networking/v1/types.go NetworkPolicyPeer
+    Source: apiserver v0.34.2 pkg/admission/plugin/policy/matching/matching.go; api v0.34.2 networking/v1/types.go
+    NetworkPolicyPeer
     """
     for manifest in matching.objects.manifests:
         if manifest.group == _ADMISSION:

@@ -36,9 +36,9 @@ def volume_claim(manifest: Manifest, engine: Engine, reported: Sequence[Breach])
     The API server stores the templates in `volumeClaimPolicies` of a JobSet or a runtime without validation, and
     rejects the claims that JobSet creates of them. So the check applies the schema of claims to these templates.
 
-    Source: kubernetes v1.34.2 pkg/apis/core/validation/validation.go ValidatePersistentVolumeClaimSpec,
-    pkg/api/persistentvolumeclaim/util.go DropDisabledFields; jobset v0.12.0 pkg/controllers/volume_claim_policy.go
-    createPVCsIfNecessary
+    Source: kubernetes v1.34.2 pkg/apis/core/validation/validation.go ValidatePersistentVolumeClaimSpec; kubernetes
+    v1.34.2 pkg/api/persistentvolumeclaim/util.go DropDisabledFields; jobset v0.12.0
+    pkg/controllers/volume_claim_policy.go JobSetReconciler.createPVCsIfNecessary
     """
     known = {(breach.path, breach.message) for breach in reported}
     for path, template in _stored_templates(manifest):

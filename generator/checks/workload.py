@@ -2,7 +2,8 @@
 
 These rules compare two fields with each other, or parse a string. The schemas check single fields.
 
-Source: kubernetes v1.34.2 pkg/apis/batch/validation/validation.go, pkg/apis/apps/validation/validation.go
+Source: kubernetes v1.34.2 pkg/apis/batch/validation/validation.go; kubernetes v1.34.2
+pkg/apis/apps/validation/validation.go
 """
 
 from __future__ import annotations
@@ -116,9 +117,11 @@ def job(jobs: Jobs) -> Iterator[Breach]:
     `successPolicy`, `podFailurePolicy` and `selector`. It also reports an `activeDeadlineSeconds` that overflows in the
     Job controller, which then fails the Job as soon as it starts.
 
-    Source: kubernetes v1.34.2 pkg/apis/batch/validation/validation.go ValidateJob, validateJobSpec,
-    validatePodFailurePolicy, validateSuccessPolicy, validateGeneratedSelector; pkg/controller/job/job_controller.go
-    pastActiveDeadline
+    Source: kubernetes v1.34.2 pkg/apis/batch/validation/validation.go ValidateJob; kubernetes v1.34.2
+    pkg/apis/batch/validation/validation.go validateJobSpec; kubernetes v1.34.2 pkg/apis/batch/validation/validation.go
+    validatePodFailurePolicy; kubernetes v1.34.2 pkg/apis/batch/validation/validation.go validateSuccessPolicy;
+    kubernetes v1.34.2 pkg/apis/batch/validation/validation.go validateGeneratedSelector; kubernetes v1.34.2
+    pkg/controller/job/job_controller.go Controller.pastActiveDeadline
     """
     for spec in jobs.specs:
         yield from _find_index_breaches(spec)
@@ -247,7 +250,8 @@ def count_indexes(text: str, completions: int) -> int | None:
 
     Each index must be below `completions`, and the indexes must be in ascending order.
 
-    Source: kubernetes v1.34.2 pkg/apis/batch/validation/validation.go validateIndexesFormat, parseIndexInterval
+    Source: kubernetes v1.34.2 pkg/apis/batch/validation/validation.go validateIndexesFormat; kubernetes v1.34.2
+    pkg/apis/batch/validation/validation.go parseIndexInterval
     """
     total, last = 0, None
     for interval in text.split(",") if text else ():
@@ -304,7 +308,7 @@ def created_name(manifest: Manifest) -> str:
 
     The result is empty if the object has neither.
 
-    Source: k8s.io/apiserver v0.34.2 pkg/storage/names/generate.go GenerateName
+    Source: apiserver v0.34.2 pkg/storage/names/generate.go simpleNameGenerator.GenerateName
     """
     prefix = mapping(manifest.body, "metadata").get("generateName")
     return manifest.name or (f"{prefix[:_LONGEST_PREFIX]}{'x' * _RANDOM}" if isinstance(prefix, str) else "")
@@ -358,8 +362,8 @@ def schedule(jobs: Jobs) -> Iterator[Breach]:
     is a preset such as `@daily`, or `@every` with a duration such as `1h30m`. The time zone is a name of the IANA
     database, such as `Europe/Berlin`. Without that database on this machine, the check accepts each well-formed name.
 
-    Source: kubernetes v1.34.2 pkg/apis/batch/validation/validation.go validateScheduleFormat, validateTimeZone;
-    robfig/cron v3.0.1 parser.go ParseStandard
+    Source: kubernetes v1.34.2 pkg/apis/batch/validation/validation.go validateScheduleFormat; kubernetes v1.34.2
+    pkg/apis/batch/validation/validation.go validateTimeZone; robfig/cron v3.0.1 parser.go ParseStandard
     """
     if jobs.manifest.kind != "CronJob":
         return
@@ -461,9 +465,10 @@ def selector(replicas: Replicas) -> Iterator[Breach]:
     The API server rejects a Deployment, ReplicaSet, StatefulSet or DaemonSet that could not find its own pods. A
     ReplicationController without a selector gets the labels of its pod template, so it needs one of both.
 
-    Source: kubernetes v1.34.2 pkg/apis/apps/validation/validation.go ValidatePodTemplateSpecForReplicaSet,
-    ValidatePodTemplateSpecForStatefulSet, ValidateDaemonSetSpec; pkg/apis/core/validation/validation.go
-    ValidateReplicationControllerSpec
+    Source: kubernetes v1.34.2 pkg/apis/apps/validation/validation.go ValidatePodTemplateSpecForReplicaSet; kubernetes
+    v1.34.2 pkg/apis/apps/validation/validation.go ValidatePodTemplateSpecForStatefulSet; kubernetes v1.34.2
+    pkg/apis/apps/validation/validation.go ValidateDaemonSetSpec; kubernetes v1.34.2
+    pkg/apis/core/validation/validation.go ValidateReplicationControllerSpec
     """
     own, template = replicas.spec.get("selector"), replicas.spec.get("template")
     labels = _labels_of(replicas.spec)
@@ -494,8 +499,10 @@ def rollout(replicas: Replicas) -> Iterator[Breach]:
     above 0, and `maxUnavailable` is 1 by default. `progressDeadlineSeconds` of a Deployment, 600 by default, must
     exceed `minReadySeconds`. A StatefulSet with the type `OnDelete` must not set `rollingUpdate`.
 
-    Source: kubernetes v1.34.2 pkg/apis/apps/validation/validation.go ValidateRollingUpdateDeployment,
-    ValidateRollingUpdateDaemonSet, ValidateDeploymentSpec, ValidateStatefulSetSpec; pkg/apis/apps/v1/defaults.go
+    Source: kubernetes v1.34.2 pkg/apis/apps/validation/validation.go ValidateRollingUpdateDeployment; kubernetes
+    v1.34.2 pkg/apis/apps/validation/validation.go ValidateRollingUpdateDaemonSet; kubernetes v1.34.2
+    pkg/apis/apps/validation/validation.go ValidateDeploymentSpec; kubernetes v1.34.2
+    pkg/apis/apps/validation/validation.go ValidateStatefulSetSpec; kubernetes v1.34.2 pkg/apis/apps/v1/defaults.go
     """
     kind, spec = replicas.manifest.kind, replicas.spec
     field = "strategy" if kind == "Deployment" else "updateStrategy"
@@ -547,8 +554,10 @@ def job_set(jobs: Jobs) -> Iterator[Breach]:
     JobSet creates no Job for this replicated job. If the sum of all replicas is negative, the API server also rejects
     the other Jobs, because JobSet writes the sum into their labels.
 
-    Source: jobset v0.12.0 pkg/webhooks/jobset_webhook.go ValidateCreate, validateFailurePolicy, validateCoordinator,
-    validateVolumeClaimPolicies; pkg/controllers/jobset_controller.go globalReplicas
+    Source: jobset v0.12.0 pkg/webhooks/jobset_webhook.go jobSetWebhook.ValidateCreate; jobset v0.12.0
+    pkg/webhooks/jobset_webhook.go validateFailurePolicy; jobset v0.12.0 pkg/webhooks/jobset_webhook.go
+    validateCoordinator; jobset v0.12.0 pkg/webhooks/jobset_webhook.go jobSetWebhook.validateVolumeClaimPolicies; jobset
+    v0.12.0 pkg/controllers/jobset_controller.go globalReplicas
     """
     manifest = jobs.manifest
     if manifest.kind in ("Job", "CronJob"):

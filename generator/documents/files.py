@@ -79,7 +79,7 @@ def find_link_problem(file: Path, named: Path) -> Problem | None:
     """Return the problem of a symbolic link that leads out of the repository, or into its `.git`; None if it does not.
 
     Findings print lines of a file, so a link in a pull request would publish credentials of the machine. Argo CD
-    rejects such links too: argo-cd v3.2.1 util/app/path/path.go `CheckOutOfBoundsSymlinks`.
+    rejects such links too: argo-cd v3.2.1 util/app/path/path.go CheckOutOfBoundsSymlinks.
 
     Args:
         file: the file.

@@ -1,11 +1,12 @@
 """Kustomizations: the files that they read, and the manifests that kustomize renders from them.
 
 mpigen starts kubectl or kustomize only if all references of a kustomization are files on disk, because kustomize
-downloads other references. Sources: sigs.k8s.io/kustomize/api v0.20.1 types/kustomization.go (fields),
-internal/target/kusttarget.go (resources, components), internal/loader/loader.go (downloads).
+downloads other references. Sources: kustomize/api v0.20.1 types/kustomization.go (fields),
+kustomize/api v0.20.1 internal/target/kusttarget.go (resources, components), kustomize/api v0.20.1
+internal/loader/loader.go (downloads).
 
 kustomize reads the first document of a kustomization file. The last of several equal keys counts, and kustomize ignores
-the case of keys. Source: sigs.k8s.io/kustomize/api v0.20.1 types/kustomization.go `Unmarshal`, which calls `YAMLToJSON`
+the case of keys. Source: kustomize/api v0.20.1 types/kustomization.go Kustomization.Unmarshal, which calls `YAMLToJSON`
 of sigs.k8s.io/yaml, and then encoding/json.
 """
 

@@ -1,7 +1,8 @@
 """Values of strings: unquoted YAML scalars, decimal integers, and JSON.
 
 Unquoted scalars follow the rules of sigs.k8s.io/yaml, which kubectl, Argo CD and kubeconform use. Source:
-sigs.k8s.io/yaml v1.4.0, goyaml.v2/resolve.go (`resolve`, `resolveMap`, `yamlStyleFloat`). It is YAML 1.1 with
+sigs.k8s.io/yaml v1.4.0, sigs.k8s.io/yaml v1.4.0 goyaml.v2/resolve.go (`resolve`, `resolveMap`, `yamlStyleFloat`). It is
+YAML 1.1 with
 `y`/`n` as booleans, without base-60 numbers, and with timestamps left as strings.
 """
 

@@ -5,12 +5,14 @@ this set although all files stay: by a path, by a pattern of Argo CD (`include`,
 ApplicationSet), or by the files that a source of Flux leaves out (`ignore`, `sparseCheckout`).
 
 Argo CD prunes the objects that an Application no longer applies. It skips the sync of an Application that applies no
-object any more, unless `allowEmpty` is set (argo-cd v3.2.1 controller/appcontroller.go autoSync). It deletes an
+object any more, unless `allowEmpty` is set (argo-cd v3.2.1 controller/appcontroller.go ApplicationController.autoSync).
+It deletes an
 Application that an ApplicationSet no longer generates, and with the finalizer also the objects of the Application
-(applicationset/controllers/applicationset_controller.go deleteInCluster, applicationset/utils/utils.go
-RenderTemplateParams). Flux prunes objects that a Kustomization no longer applies. If the artifact lacks the folder of
+(argo-cd v3.2.1 applicationset/controllers/applicationset_controller.go ApplicationSetReconciler.deleteInCluster;
+argo-cd v3.2.1 applicationset/utils/utils.go Render.RenderTemplateParams). Flux prunes objects that a Kustomization no
+longer applies. If the artifact lacks the folder of
 the Kustomization, Flux reports an error and changes nothing (kustomize-controller v1.7.3
-internal/controller/kustomization_controller.go reconcile).
+internal/controller/kustomization_controller.go KustomizationReconciler.reconcile).
 """
 
 from __future__ import annotations

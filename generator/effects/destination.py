@@ -29,9 +29,11 @@ def find_destination_effects(change: Change) -> Iterator[Effect]:
 def _find_clusters(change: Change) -> Iterator[Effect]:
     """Yield an effect for each pair of clusters between which Applications of Argo CD or Kustomizations of Flux move.
 
-    Argo CD compares only the new cluster with the release (argo-cd v3.2.1 controller/state.go CompareAppState reads the
+    Argo CD compares only the new cluster with the release (argo-cd v3.2.1 controller/state.go
+    appStateManager.CompareAppState reads the
     live objects of `destCluster`). Flux applies and prunes with a client of the new cluster (kustomize-controller
-    v1.7.3 internal/controller/kustomization_controller.go reconcile, prune).
+    v1.7.3 internal/controller/kustomization_controller.go KustomizationReconciler.reconcile; kustomize-controller
+    v1.7.3 internal/controller/kustomization_controller.go KustomizationReconciler.prune).
     """
     moved: dict[tuple[str, str, str], list[Manifest]] = {}
     for item in ChangedObject.between(change):

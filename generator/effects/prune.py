@@ -2,15 +2,19 @@
 
 If an update removes the folder of a tenant, mpigen's ApplicationSet deletes the Application of the tenant. Before Argo
 CD deletes any object of the tenant, it waits for a confirmation if one of them has the sync option `Delete=confirm`
-(argo-cd v3.2.1 controller/appcontroller.go finalizeApplicationDeletion). Argo CD prunes all other removed objects in
+(argo-cd v3.2.1 controller/appcontroller.go ApplicationController.finalizeApplicationDeletion). Argo CD prunes all other
+removed objects in
 the reverse order of their waves. It waits for a confirmation before a wave in which an object has the sync option
 `Prune=confirm`. Objects with the sync option `PruneLast`, or all objects if the Application has this option, are in the
-last wave (gitops-engine 13d5172 pkg/sync/sync_context.go getSyncTasks, runTasks).
+last wave (gitops-engine 13d5172 pkg/sync/sync_context.go getSyncTasks; gitops-engine 13d5172 pkg/sync/sync_context.go
+runTasks).
 
 If an update removes the folder of a tenant, Flux deletes the Kustomization of the tenant. With `deletionPolicy: Orphan`
 Flux then keeps all objects of the tenant, and an admin deletes them. Flux prunes all other removed objects after it has
 applied the new ones, except objects with the annotation `prune: disabled` (kustomize-controller v1.7.3
-internal/controller/kustomization_controller.go reconcile, prune, finalize).
+internal/controller/kustomization_controller.go KustomizationReconciler.reconcile; kustomize-controller v1.7.3
+internal/controller/kustomization_controller.go KustomizationReconciler.prune; kustomize-controller v1.7.3
+internal/controller/kustomization_controller.go KustomizationReconciler.finalize).
 """
 
 from __future__ import annotations

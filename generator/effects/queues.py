@@ -1,8 +1,10 @@
 """The topic `queues`: admission, preemption and priorities of jobs, apart from quota.
 
 Kueue writes the new value of a WorkloadPriorityClass into `spec.priority` of all Workloads with the class, also of
-running ones (kueue v0.19.2 pkg/controller/core/workloadpriorityclass_controller.go Reconcile; v0.18.3 does the same).
-It compares `namespaceSelector` with the namespaces of pending Workloads only (pkg/scheduler/scheduler.go nominate).
+running ones (kueue v0.19.2 pkg/controller/core/workloadpriorityclass_controller.go
+WorkloadPriorityClassReconciler.Reconcile; v0.18.3 does the same).
+It compares `namespaceSelector` with the namespaces of pending Workloads only (kueue v0.19.2 pkg/scheduler/scheduler.go
+Scheduler.nominate).
 """
 
 from __future__ import annotations

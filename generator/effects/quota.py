@@ -204,7 +204,8 @@ class _Comparison:
         """Return what follows for the running jobs of a queue that moves or loses quota; empty for other queues.
 
         Kueue evicts no workload because of a lower quota or another cohort. Usage above the nominal quota counts as
-        borrowed (kueue v0.19.2 pkg/cache/scheduler/resource_node.go available, IsWithinNominalInResources).
+        borrowed (kueue v0.19.2 pkg/cache/scheduler/resource_node.go available; kueue v0.19.2
+        pkg/cache/scheduler/resource_node.go IsWithinNominalInResources).
         """
         less = {key for key, (before, after) in {**most, **owned}.items() if after < before}
         if {key.flavor for key in less} - new.flavors:

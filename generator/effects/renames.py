@@ -3,12 +3,14 @@
 If an update deletes the folder of the earlier name while Argo CD still has the ApplicationSet of this name, its
 generator finds no folder of a team, so Argo CD deletes the Applications of all teams, and their finalizer deletes all
 objects that still have the tracking id of these Applications (argo-cd v3.2.1
-applicationset/controllers/applicationset_controller.go deleteInCluster, controller/appcontroller.go
-finalizeApplicationDeletion). If the folder stays, the Applications of both names apply the same objects, and each one
+applicationset/controllers/applicationset_controller.go ApplicationSetReconciler.deleteInCluster; argo-cd v3.2.1
+controller/appcontroller.go ApplicationController.finalizeApplicationDeletion). If the folder stays, the Applications of
+both names apply the same objects, and each one
 replaces the tracking id of the other, because both have `selfHeal`.
 
 Flux fails to fetch a revision without the folder, and keeps the last one (source-controller v1.7.3
-internal/controller/gitrepository_controller.go validateSparseCheckoutPaths), so its Kustomizations of both names apply
+internal/controller/gitrepository_controller.go GitRepositoryReconciler.validateSparseCheckoutPaths), so its
+Kustomizations of both names apply
 the same objects in turn.
 """
 

@@ -2,8 +2,9 @@
 
 The IPAM plugins are whereabouts, host-local and nv-ipam.
 
-Sources: whereabouts 3a262bd pkg/config/config.go, pkg/iphelpers/iphelpers.go, pkg/allocate/allocate.go;
-nvidia-k8s-ipam 3ce4a34 api/v1alpha1/helpers.go, pkg/ip/cidr.go, pkg/ipam-controller/allocator/allocator.go,
+Sources: whereabouts 3a262bd pkg/config/config.go; whereabouts 3a262bd pkg/iphelpers/iphelpers.go; whereabouts 3a262bd
+pkg/allocate/allocate.go; nvidia-k8s-ipam 3ce4a34 api/v1alpha1/helpers.go; nvidia-k8s-ipam 3ce4a34 pkg/ip/cidr.go;
+nvidia-k8s-ipam 3ce4a34 pkg/ipam-controller/allocator/allocator.go; nvidia-k8s-ipam 3ce4a34
 pkg/ipam-controller/controllers/cidrpool/cidrpool.go, pkg/ipam-node/allocator; containernetworking/plugins v1.9.1
 plugins/ipam/host-local/backend/allocator. tests/fixtures/addressing has recorded results of whereabouts and nv-ipam.
 """

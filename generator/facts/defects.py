@@ -56,7 +56,7 @@ class Defect:
         symptom: the symptom that a user sees.
         answer: what mpigen does about the defect.
         affected: component → the releases that have the defect. With several components, all must be affected.
-        sources: files at a pinned release that show the defect.
+        sources: citations of the code at a pinned release that shows the defect: module, version, path, declaration.
         verified: `controllers` if a test shows the defect on the real controllers, `source` if only the code shows it.
         tests: `file::function` of the tests that cover the defect.
         report: the upstream issue or pull request; empty if none is known.

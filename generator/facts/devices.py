@@ -186,7 +186,7 @@ class Gpu:
 def gpus() -> tuple[Gpu, ...]:
     """Return every known NVIDIA GPU, with the MIG profiles as the device plugin writes them into resource names.
 
-    Source: NVIDIA/k8s-device-plugin 1b826acc internal/rm/rm.go `AddDefaultResourcesToConfig`: `+` becomes `.`.
+    Source: k8s-device-plugin 1b826acc internal/rm/rm.go AddDefaultResourcesToConfig: `+` becomes `.`.
     """
     return tuple(
         replace(gpu, profiles={profile.replace("+", "."): count for profile, count in gpu.profiles.items()})
@@ -223,7 +223,7 @@ def profile_of_product(product: str) -> str:
 
     The label contains the profile if the MIG strategy of the device plugin is `single`.
 
-    Source: NVIDIA/k8s-device-plugin 1b826acc internal/lm/resource.go `NewMIGResourceLabeler`.
+    Source: k8s-device-plugin 1b826acc internal/lm/resource.go NewMIGResourceLabeler.
     """
     match = _MIG_SUFFIX.search(product)
     return match[1] if match else ""

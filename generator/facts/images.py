@@ -1,8 +1,8 @@
 """Container images: the grammar of their references, and the folders that a volume must not hide in a container.
 
-Source of the grammar: github.com/distribution/reference v0.6.0 (`ParseNormalizedNamed`) and
-github.com/opencontainers/go-digest v1.0.0 (`Parse`), which kubernetes v1.34.2 pkg/util/parsers/parsers.go calls. The
-kubelet never starts a pod with any other image: its status is InvalidImageName.
+Source of the grammar: distribution/reference v0.6.0 normalize.go ParseNormalizedNamed; go-digest v1.0.0 digest.go
+Parse; kubernetes v1.34.2 pkg/util/parsers/parsers.go ParseImageName, which calls both. The kubelet never starts a pod
+with any other image: its status is InvalidImageName.
 """
 
 from __future__ import annotations

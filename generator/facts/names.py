@@ -64,7 +64,8 @@ QUEUE_NAME = "kueue.x-k8s.io/queue-name"
 """Label of a job: the name of its LocalQueue (kueue v0.19.2 pkg/controller/constants/constants.go QueueLabel)."""
 
 PRIORITY_CLASS = "kueue.x-k8s.io/priority-class"
-"""Label of a job: the name of its WorkloadPriorityClass (constants.go WorkloadPriorityClassLabel)."""
+"""Label of a job: the name of its WorkloadPriorityClass (kueue v0.19.2 pkg/controller/constants/constants.go
+WorkloadPriorityClassLabel)."""
 
 PODSET_PREFIX = "kueue.x-k8s.io/podset-"
 """Start of the annotations of a pod template that request a topology (kueue v0.19.2 apis/kueue/v1beta2)."""
@@ -110,7 +111,7 @@ UPSTREAM_RUNTIMES = frozenset(
 )
 """The ClusterTrainingRuntimes that an installation of Trainer can contain (trainer v2.3.0 manifests/base/runtimes)."""
 
-# Multus: multus-cni pkg/k8sclient/k8sclient.go
+# Multus: multus-cni 95a0932 pkg/k8sclient/k8sclient.go
 
 NETWORKS = "k8s.v1.cni.cncf.io/networks"
 """Annotation of a pod: the networks that Multus attaches besides the pod network, in this order."""
@@ -249,10 +250,10 @@ WAIVERS = "mpigen.dev/waive"
 TRAINER_MANAGER = "trainer.kubeflow.org/trainjob-controller"
 """Value of `managedBy` of a TrainJob that Trainer runs (trainer v2.3.0 pkg/apis/trainer/v1alpha1/trainjob_types.go)."""
 CONTROLLER_UID = "batch.kubernetes.io/controller-uid"
-"""Label that the Job controller sets on the pods of a Job (k8s.io/api v0.34.2 batch/v1/types.go ControllerUidLabel)."""
+"""Label that the Job controller sets on the pods of a Job (api v0.34.2 batch/v1/types.go ControllerUidLabel)."""
 UNKNOWN_UID = "00000000-0000-0000-0000-000000000000"
 """Stands in compiled objects for every UID, which the API server chooses when it creates an object."""
 POD_SECCOMP = "seccomp.security.alpha.kubernetes.io/pod"
-"""Annotation with the seccomp profile of a pod (k8s.io/api v0.34.2 core/v1/annotation_key_constants.go)."""
+"""Annotation with the seccomp profile of a pod (api v0.34.2 core/v1/annotation_key_constants.go)."""
 CAP_SYS_ADMIN = "CAP_SYS_ADMIN"
 """Capability that allows most of what root may do, with the prefix that Kubernetes does not remove."""

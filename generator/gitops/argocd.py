@@ -6,7 +6,7 @@
   example on pods. So the account has `bind` on the roles that the release binds, each by name, and `escalate` on all
   ClusterRoles. Argo CD creates a role with `kubectl auth reconcile` before it applies the role. The API server checks
   a create request without the name of the object, so names in `escalate` would forbid the first sync (gitops-engine
-  13d5172 pkg/utils/kube/resource_ops.go runResourceCommand, kubernetes v1.34.2 pkg/registry/rbac/escalation_check.go
+  13d5172 pkg/utils/kube/resource_ops.go runResourceCommand; kubernetes v1.34.2 pkg/registry/rbac/escalation_check.go
   RoleEscalationAuthorized). The account could give itself this right, because it updates its own role.
 - Argo CD never deletes the ClusterRole of its account and its binding: without them, it cannot delete other objects.
 """
@@ -81,10 +81,11 @@ def app_projects(platform: Platform, gitops: GitOps, manifests: Iterable[Manifes
 
     Both allow this repository, this cluster, and the cluster-scoped kinds that the Applications can apply. These are
     kinds that mpigen can generate and kinds that an admin added to this release: Argo CD must also prune kinds that
-    this release no longer has (argo-cd v3.2.1 controller/sync.go checks every task, also pruning). For the same reason,
+    this release no longer has (argo-cd v3.2.1 controller/sync.go
+    appStateManager.SyncAppState: it checks every task, also pruning). For the same reason,
     no AppProject lists the namespaces of this release. Instead, the AppProject of tenants excludes namespaces that no
     tenant can have. Argo CD heeds an excluded namespace only if the entry names the cluster by its server (argo-cd
-    v3.2.1 pkg/apis/application/v1alpha1/app_project_types.go isDestinationMatched).
+    v3.2.1 pkg/apis/application/v1alpha1/app_project_types.go AppProject.isDestinationMatched).
 
     The root Application applies both in a wave before the ApplicationSet, which fails without its AppProject, and is
     tried again after three minutes (argo-cd v3.2.1 applicationset/controllers/applicationset_controller.go).
@@ -123,7 +124,7 @@ def argocd_metadata(platform: Platform, gitops: GitOps, part: str) -> Body:
 def subscriptions(gitops: GitOps) -> Body:
     """Return metadata with the annotations that subscribe an Application to notifications; empty without any.
 
-    Source: argoproj/notifications-engine v0.4.1-0.20250908182349-da04400446ff pkg/subscriptions/annotations.go
+    Source: notifications-engine v0.4.1-0.20250908182349-da04400446ff pkg/subscriptions/annotations.go
     """
     if not gitops.notifications:
         return {}
@@ -139,7 +140,8 @@ def applications(platform: Platform, gitops: GitOps) -> list[Body]:
     """Return the Application of permissions and policies, and the Application of the cluster's other objects.
 
     Argo CD starts no sync of an Application while another sync of the Application waits for the confirmation of a
-    deletion (argo-cd v3.2.1 controller/appcontroller.go autoSync). So permissions and policies have their own
+    deletion (argo-cd v3.2.1 controller/appcontroller.go ApplicationController.autoSync). So permissions and policies
+    have their own
     Application, which has no object to confirm.
 
     Neither Application applies its own manifest, because the manifest at a tag names the tag of an earlier release. The
@@ -168,8 +170,8 @@ def _spec(gitops: GitOps, project: str, path: str, files: Body) -> Body:
       reposerver/repository/repository.go getPotentiallyValidManifestFile, gobwas/glob without separators).
     - `SkipDryRunOnMissingResource`: without it, one absent kind prevents the whole sync (gitops-engine 13d5172
       pkg/sync/sync_context.go getSyncTasks).
-    - `retry`: by default, Argo CD tries a commit 5 times, and then no more (argo-cd v3.2.1
-      controller/appcontroller.go autoSync). `refresh` replaces the commit by the newest one.
+    - `retry`: by default, Argo CD tries a commit 5 times, and then no more (argo-cd v3.2.1 controller/appcontroller.go
+    ApplicationController.autoSync). `refresh` replaces the commit by the newest one.
     """
     return {
         "project": project,
@@ -193,7 +195,7 @@ def application_set(platform: Platform, gitops: GitOps) -> Body:
 
     If the folder of a tenant is removed, Argo CD deletes its Application and, because of the finalizer, all objects of
     the tenant. `preservedFields` keeps the annotation with which a user confirms deletions (argo-cd v3.2.1
-    applicationset/controllers/applicationset_controller.go createOrUpdateInCluster).
+    applicationset/controllers/applicationset_controller.go ApplicationSetReconciler.createOrUpdateInCluster).
     """
     folder = f"{gitops.path}/{platform.platform}/{_TENANTS}"
     name = f"{platform.platform}.{{{{.path.basenameNormalized}}}}"

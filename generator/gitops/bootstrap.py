@@ -9,7 +9,8 @@
   the settings, because a deletion of the Application must not delete the configuration of Argo CD.
 - The operator of Argo CD overwrites `argocd-cm`, and adds the map `extraConfig` of its resource `ArgoCD`. The field
   `resourceHealthChecks` is a list, which server-side apply replaces as a whole (argocd-operator v0.18.0
-  controllers/argocd/configmap.go reconcileArgoConfigMap, config/crd/bases/argoproj.io_argocds.yaml).
+  controllers/argocd/configmap.go ReconcileArgoCD.reconcileArgoConfigMap; argocd-operator v0.18.0
+  config/crd/bases/argoproj.io_argocds.yaml).
 """
 
 from __future__ import annotations

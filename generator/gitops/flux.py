@@ -5,20 +5,23 @@ platform. The latter applies the other Kustomizations, one for each folder of th
 same revision.
 
 - A Kustomization applies its folder in stages: ClusterRoles and Namespaces, then kinds such as DeviceClass, then the
-  rest. It sends all objects of a stage as a dry run first, so one rejected object holds up its whole stage (pkg/ssa
-  v0.61.0 manager_apply.go ApplyAllStaged, ApplyAll). So each folder of the cluster has its own Kustomization.
+  rest. It sends all objects of a stage as a dry run first, so one rejected object holds up its whole stage (
+  fluxcd/pkg/ssa v0.61.0 manager_apply.go ResourceManager.ApplyAllStaged; fluxcd/pkg/ssa v0.61.0 manager_apply.go
+  ResourceManager.ApplyAll). So each folder of the cluster has its own Kustomization.
 - Users get rights only after the policies exist: the Kustomization of `cluster/access` depends on the Kustomizations of
   the policies, and all others depend on `cluster/access`. A dependency must have applied the same revision
-  (kustomize-controller v1.7.3 internal/controller/kustomization_controller.go checkDependencies).
+  (kustomize-controller v1.7.3 internal/controller/kustomization_controller.go
+  KustomizationReconciler.checkDependencies).
 - Flux has no confirmation of deletions. It never deletes an object with the annotation `prune: disabled`, so an admin
   deletes such objects by hand. The annotation is on objects whose deletion loses data or that jobs use, and on the
   NetworkPolicy that denies all traffic, because the namespace stays as well.
 - If a team leaves, Flux deletes its Kustomization and, because of `deletionPolicy: Orphan`, no other object. Otherwise
-  Flux would delete the network policies of a namespace that stays (kustomization_controller.go finalize).
+  Flux would delete the network policies of a namespace that stays (kustomize-controller v1.7.3
+  internal/controller/kustomization_controller.go KustomizationReconciler.finalize).
 - With `gitops.kubeConfig`, all Kustomizations are in the cluster of Flux, and all other objects in the cluster of the
   platform. Flux impersonates the account in both clusters. The Kustomization of the platform has no kubeconfig, because
   its objects are the other Kustomizations. Flux applies, prunes and waits for the health of objects with one client
-  (fluxcd/pkg runtime v0.91.0 client/impersonator.go clientForKubeConfig).
+  (fluxcd/pkg/runtime v0.91.0 client/impersonator.go Impersonator.clientForKubeConfig).
 """
 
 from __future__ import annotations

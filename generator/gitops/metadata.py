@@ -5,7 +5,7 @@ and a Progressing object stops it. A flavor needs its topology, and a namespace 
 jobs. The last wave has all objects whose health depends on others: a SecretStore is Degraded until an admin stores its
 login, a ClusterQueue until its flavors and AdmissionChecks exist, and a MultiKueueCluster while the worker cluster is
 down. No wave waits for them, so one mistake or outage does not delay other objects (argo-cd v3.2.1, gitops-engine
-13d5172 pkg/sync/sync_context.go `Sync`, pkg/health/health_pvc.go).
+13d5172 pkg/sync/sync_context.go Sync; gitops-engine 13d5172 pkg/health/health_pvc.go).
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ def find_applied(own: Iterable[str], generated: Iterable[str], gitops: GitOps | 
 
     Argo CD applies each manifest file of the folder, except below `argocd/bootstrap/` (argo-cd v3.2.1
     reposerver/repository/repository.go manifestFile). Flux applies YAML files, and only below folders for which the
-    release has a Kustomization, so no file at the top and no new folder (fluxcd/pkg kustomize v1.24.0
+    release has a Kustomization, so no file at the top and no new folder (fluxcd/pkg/kustomize v1.24.0
     kustomize_generator.go scanManifests).
 
     Args:

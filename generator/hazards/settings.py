@@ -162,8 +162,8 @@ def unusable_runtime(platform: Platform) -> Iterator[Hazard]:
     few nodes for its hosts, some of its pods stay Pending. The check assumes that other teams lend all that `borrow`
     allows, so a runtime without this warning can still be unusable.
 
-    Source: kueue v0.19.2 pkg/cache/scheduler/resource_node.go potentialAvailable,
-    pkg/scheduler/flavorassigner/flavorassigner.go assignFlavors
+    Source: kueue v0.19.2 pkg/cache/scheduler/resource_node.go potentialAvailable; kueue v0.19.2
+    pkg/scheduler/flavorassigner/flavorassigner.go FlavorAssigner.assignFlavors
     """
     pools = {pool.name: pool for pool in platform.pools}
     limits = {
@@ -385,7 +385,7 @@ def everyone_reads(platform: Platform) -> Iterator[Hazard]:
     ServiceAccount of the cluster. Every member of the group can read the jobs and logs of the team. In roles other than
     `view`, mpigen rejects such a group.
 
-    Source: k8s.io/apiserver v0.34.2 pkg/authentication/user/user.go AllAuthenticated,
+    Source: apiserver v0.34.2 pkg/authentication/user/user.go AllAuthenticated; apiserver v0.34.2
     pkg/authentication/serviceaccount/util.go AllServiceAccountsGroup
     """
     for tenant, _, subject, path in _subjects(platform):

@@ -24,7 +24,8 @@ FAULTS = (tarfile.TarError, EOFError, OSError, ValueError, ArithmeticError, zlib
 """The errors of a damaged archive."""
 AGAIN = "write the image to a folder or archive again"
 """The fix for a damaged image."""
-_LARGEST = 4_000_000  # bytes of a manifest, as registries accept (distribution registry/handlers/manifests.go)
+# bytes of a manifest, as registries accept (distribution/distribution registry/handlers/manifests.go)
+_LARGEST = 4_000_000
 _DIGEST = re.compile("sha(256|512):([0-9a-f]{64}|[0-9a-f]{128})")
 _LINKS = 8
 

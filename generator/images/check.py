@@ -51,7 +51,8 @@ def check_image(image: Image, runtime: str, pool: str, architecture: str, pods: 
 def _verdict(image: Image, runtime: str, pod: Pod) -> Verdict:
     files = _Files(image, Walk(image.root, pod.user_in(image.root)), pod.mounts)
     if not files.has(shell(), []):
-        # containerd internal/cri/server/container_start.go: errorStartReason, errorStartExitCode. CRI-O is not tested.
+        # containerd v2.1.4 internal/cri/server/container_start.go: errorStartReason, errorStartExitCode. CRI-O is not
+        # tested.
         message = (
             f"the image lacks `{shell()}`. The container runtime cannot start `prepare`. With containerd, the job "
             "fails at once with `StartError`. Install a shell in the image of runtime "

@@ -23,7 +23,8 @@ from generator.objects.fields import mapping, string, strings
 from generator.runtimes.hosts import DEFAULT_USER
 
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-"""The PATH of a container whose image sets none (containerd v2.1.4 pkg/oci/spec_opts.go WithDefaultPathEnv)."""
+"""The PATH of a container whose image sets none (containerd v2.1.4
+pkg/oci/spec_opts_nonwindows.go WithDefaultPathEnv)."""
 _TAG = "org.opencontainers.image.ref.name"
 _Blob = tuple[str, BufferedReader]
 """The path and the content of a layer."""

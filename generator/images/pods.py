@@ -42,7 +42,8 @@ class Pod:
     def user_in(self, root: Root) -> User:
         """Return the user of the container. /etc/passwd of the image decides about its group, else it is 0.
 
-        Source: containerd v2.1.4 pkg/oci/spec_opts.go WithUserID; cri-o v1.34 internal/factory/container/container.go.
+        Source: containerd v2.1.4 pkg/oci/spec_opts.go WithUserID; cri-o v1.34.0
+        internal/factory/container/container.go.
         """
         users = Walk(root, User(self.user, frozenset())).find(f"/{'/'.join(USERS)}")
         text = root.text(users[0]) if users and users[1].kind == "file" else ""

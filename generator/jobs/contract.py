@@ -180,7 +180,8 @@ def _limits(family: Family) -> Iterator[str]:
     if "nvidia-mig" in family.devices:
         yield "on MIG slices, a pod has one slice, because a CUDA process sees only one: add nodes for more ranks"
     yield "a job keeps its size: elastic training is not supported"
-    # trainer v2.3.0 pkg/runtime/framework/plugins/jobset/builder.go applies both to the job of the `trainer` step only.
+    # trainer v2.3.0 pkg/runtime/framework/plugins/jobset/builder.go Builder.Trainer: both apply to the job of the
+    # `trainer` step only.
     yield "trainer.image of a TrainJob would reach the launcher only: declare a runtime for each image"
     if family.rank_variables:
         yield "resourcesPerNode of a TrainJob would change the launcher only"

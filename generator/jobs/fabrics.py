@@ -1,7 +1,8 @@
 """Descriptions of fabrics and server types, as text and as JSON data.
 
 NetworkPolicies apply to the pod network only, not to a fabric (multi-networkpolicy README.md; openshift/api
-operator/v1/types_network.go). RDMA even bypasses the kernel. Only partitions separate teams on a fabric. The subnet
+bfa868a22401 operator/v1/types_network.go). RDMA even bypasses the kernel. Only partitions separate teams on a fabric.
+The subnet
 manager of InfiniBand or the switches of a VLAN enforce partitions, not the cluster.
 """
 

@@ -2,7 +2,7 @@
 
 The TrainJob sets `command`, which Trainer v2.3.0 applies to the launcher alone. It sets no other field that Trainer
 applies to the launcher alone, such as `image`, or `resourcesPerNode` with a separate launcher
-(pkg/runtime/framework/plugins/jobset/builder.go `Trainer`).
+(trainer v2.3.0 pkg/runtime/framework/plugins/jobset/builder.go Builder.Trainer).
 """
 
 from __future__ import annotations
@@ -109,8 +109,8 @@ class Request:
         is_smoke: True for the smoke test of the family; with `fabric`, for the benchmark of the fabric.
         namespace: a namespace of the tenant. Default: the namespace with the tenant's name.
         priority: a priority of the platform. Without one, Kueue takes the priority of the pods' PriorityClass, else of
-            the cluster's default PriorityClass, else 0 (kueue v0.19.2 pkg/controller/jobframework/reconciler.go,
-            `ExtractPriority`).
+            the cluster's default PriorityClass, else 0 (kueue v0.19.2 pkg/controller/jobframework/reconciler.go
+            ExtractPriority).
         owner: the user who may delete the job without being an editor. Default: no user.
         labels: labels in addition to the platform's labels.
         fabric: a fabric of the platform, which ranks of the runtime must use. With `is_smoke`, the job measures the
@@ -205,7 +205,7 @@ def _owned_pods(owner: str) -> Body:
     """Return a patch that names the owner in an annotation of the worker pods.
 
     Kueue copies the annotations of pods into the Workload, and the admission rule `workloads` lets this user hold and
-    resume the job by its Workload (kueue v0.19.2 pkg/controller/jobs/trainjob/trainjob_controller.go `podSets`).
+    resume the job by its Workload (kueue v0.19.2 pkg/controller/jobs/trainjob/trainjob_controller.go podSets).
     """
     pods = {"metadata": {"annotations": {OWNER: owner}}}
     jobs = [{"name": "node", "template": {"spec": {"template": pods}}}]
@@ -265,7 +265,7 @@ def _node_problems(nodes: int, platform: Platform, tenant: Tenant, runtime: Runt
         message = f"`{tenant.name}` can run {far.idle or 'no'} pod of runtime `{runtime.name}`: {far.reason}"
         yield Problem(message, others_for(platform, tenant), path="--runtime")
     elif nodes < fewest:
-        # trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go EnforceMLPolicy: max(numNodes - 1, 1) other hosts
+        # trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go MPI.EnforceMLPolicy: max(numNodes - 1, 1) other hosts
         message = f"`{nodes}` is too few: the launcher pod runs ranks, and Trainer starts at least one worker pod"
         yield Problem(message, "pass 2 or more", path="--nodes")
     elif tenant.limits.hosts_per_job and nodes > tenant.limits.hosts_per_job:

@@ -246,7 +246,7 @@ def fewest_hosts(runtime: Runtime) -> int:
 
     These are 2 if the launcher runs ranks, because Trainer adds at least one worker pod, and otherwise 1.
 
-    Source: trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go EnforceMLPolicy
+    Source: trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go MPI.EnforceMLPolicy
     """
     return 1 if runtime.has_separate_launcher else 2
 

@@ -40,7 +40,7 @@ _TORCH: Mapping[DeviceKind, tuple[str, str]] = {
 def smoke_nodes(runtime: Runtime) -> int:
     """Return `numNodes` of a job with a launcher pod and two worker pods. It includes the launcher if that runs ranks.
 
-    Source: trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go, EnforceMLPolicy.
+    Source: trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go MPI.EnforceMLPolicy.
     """
     return SMOKE_WORKERS if runtime.has_separate_launcher else SMOKE_WORKERS + 1
 

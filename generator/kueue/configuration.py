@@ -1,9 +1,10 @@
 """The configuration of Kueue: the ConfigMap of upstream's install, or the `Kueue` resource of OpenShift's operator.
 
 Kueue reads the configuration at start, and it applies to the whole cluster. So no GitOps engine applies the generated
-file: an admin compares it with the installed configuration. Sources: kueue v0.19.2 and v0.18.3
-apis/config/v1beta2/configuration_types.go and pkg/config/validation.go; with an unknown field Kueue does not start
-(pkg/config/config.go `fromFile`).
+file: an admin compares it with the installed configuration. Sources: kueue v0.19.2
+apis/config/v1beta2/configuration_types.go; kueue v0.18.3 apis/config/v1beta2/configuration_types.go; kueue v0.19.2
+pkg/config/validation.go; kueue v0.18.3 pkg/config/validation.go; with an unknown field Kueue does not start
+(kueue v0.19.2 pkg/config/config.go fromFile; kueue v0.18.3 pkg/config/config.go fromFile).
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _STRATEGIES = {"retain": "Retain", "replace": "Replace"}
 
 _PAUSES = {"backoffBaseSeconds": 60, "backoffMaxSeconds": 3600}
 """The operator's defaults of two fields of `requeuingStrategy`. If one is absent, the API server rejects the object: a
-CEL rule compares both (openshift/kueue-operator at dc3b65774c45 types.go `RequeuingStrategy`)."""
+CEL rule compares both (kueue-operator dc3b65774c45 pkg/apis/kueueoperator/v1/types.go RequeuingStrategy)."""
 
 
 def kueue_object(queues: Queues, cluster: Cluster, fabrics: Sequence[Fabric] = ()) -> Body:
@@ -111,7 +112,7 @@ def _resources(queues: Queues, fabrics: Sequence[Fabric]) -> Body:
 def _device_class_mappings(fabrics: Sequence[Fabric]) -> list[Body] | None:
     """Return the resource name by which Kueue counts claims of each DeviceClass; None if pods claim no device.
 
-    Kueue rejects workloads that claim an unmapped class (pkg/dra/claims.go).
+    Kueue rejects workloads that claim an unmapped class (kueue v0.19.2 pkg/dra/claims.go).
     """
     claimed = [fabric for fabric in fabrics if fabric.attached == "dra"]
     return [{"name": fabric.device, "deviceClassNames": [fabric.claimed]} for fabric in claimed] or None
@@ -120,8 +121,10 @@ def _device_class_mappings(fabrics: Sequence[Fabric]) -> list[Body] | None:
 def operator_resource(queues: Queues, version: str, fabrics: Sequence[Fabric] = ()) -> Body:
     """Return the `Kueue` resource, from which the operator of the Red Hat build of Kueue writes the configuration.
 
-    openshift/kueue-operator, for Kueue 0.19 at dc3b65774c45 (main, 1.5.0), for 0.18 at a82b72a1a973 (release-1.4):
-    pkg/apis/kueueoperator/v1/types.go, pkg/configmap/configmap.go. The operator sets the managed namespaces
+    For Kueue 0.19 (main, 1.5.0): kueue-operator dc3b65774c45 pkg/apis/kueueoperator/v1/types.go; kueue-operator
+    dc3b65774c45 pkg/configmap/configmap.go. For 0.18 (release-1.4): kueue-operator a82b72a1a973
+    pkg/apis/kueueoperator/v1/types.go; kueue-operator a82b72a1a973 pkg/configmap/configmap.go. The operator sets the
+    managed namespaces
     (`kueue.openshift.io/managed`), concurrency and certificates itself. The resource has no field for the retention of
     finished workloads. Of `resources`, it has only `deviceClassMappings`.
     """

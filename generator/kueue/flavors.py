@@ -2,9 +2,13 @@
 
 ClusterQueues refer to flavors and checks, flavors to Topologies, and jobs to priority classes.
 
-Fields and rules: kueue v0.19.2
-apis/kueue/v1beta2/{resourceflavor,topology,admissioncheck,provisioningrequestconfig,multikueue}_types.go. A
-ClusterQueue admits no job until all of its checks are active (pkg/cache/scheduler/clusterqueue.go `inactiveReason`).
+Fields and rules: kueue v0.19.2 apis/kueue/v1beta2/resourceflavor_types.go ResourceFlavorSpec; kueue v0.19.2
+apis/kueue/v1beta2/topology_types.go TopologySpec; kueue v0.19.2 apis/kueue/v1beta2/admissioncheck_types.go
+AdmissionCheckSpec; kueue v0.19.2 apis/kueue/v1beta2/provisioningrequestconfig_types.go ProvisioningRequestConfigSpec;
+kueue v0.19.2 apis/kueue/v1beta2/multikueue_types.go MultiKueueConfigSpec; kueue v0.19.2
+apis/kueue/v1beta2/multikueue_types.go MultiKueueClusterSpec. A
+ClusterQueue admits no job until all of its checks are active (kueue v0.19.2 pkg/cache/scheduler/clusterqueue.go
+clusterQueue.inactiveReason).
 """
 
 from __future__ import annotations
@@ -105,7 +109,7 @@ def checks_of_queue(tenant: Tenant, pools: Sequence[Pool], flavors: Collection[s
 
     The checks provision nodes for single flavors, or dispatch all jobs to other clusters by MultiKueue. Kueue rejects
     both together, and MultiKueue for single flavors. A job that borrows quota must pass only the checks of its own
-    queue (pkg/workload/workload.go AdmissionChecksForWorkload).
+    queue (kueue v0.19.2 pkg/workload/workload.go AdmissionChecksForWorkload).
     """
     checks: list[Body] = [
         {"name": pool.name, "onFlavors": [pool.name]} for pool in pools if pool.provisioning and pool.name in flavors

@@ -1,7 +1,8 @@
 """ClusterQueue, LocalQueue and Cohort: the quota of each team, its limits for borrowing and lending, and unowned quota.
 
-Fields, defaults and rules: kueue v0.19.2 apis/kueue/v1beta2/{clusterqueue,cohort}_types.go and pkg/webhooks. Defaults
-are written out, so that Argo CD finds no field that the API server added. Quantities are strings, because Kueue would
+Fields, defaults and rules: kueue v0.19.2 apis/kueue/v1beta2/clusterqueue_types.go ClusterQueueSpec; kueue v0.19.2
+apis/kueue/v1beta2/cohort_types.go CohortSpec; kueue v0.19.2 pkg/webhooks. Defaults are written out, so that Argo CD
+finds no field that the API server added. Quantities are strings, because Kueue would
 store a number as a string when it next writes the object.
 """
 
@@ -124,7 +125,7 @@ def holding(tenant: Tenant, pools: Sequence[Supply]) -> Holding:
 
     A retired tenant has no lending limit. Kueue lends the nominal quota of a stopped ClusterQueue too: it counts all
     ClusterQueues of a cohort (kueue v0.19.2 pkg/cache/scheduler/resource_node.go updateCohortResourceNode), and stops
-    only the admission of the queue itself (snapshot.go skipInactiveCQReason).
+    only the admission of the queue itself (kueue v0.19.2 pkg/cache/scheduler/snapshot.go skipInactiveCQReason).
     """
     return Holding(
         quota=sum_amounts(*(quota_amounts(quota, pools) for quota in tenant.quotas)),

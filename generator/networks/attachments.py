@@ -7,11 +7,13 @@ with its own name. SriovNetwork and SriovIBNetwork create the definition in thei
 the SR-IOV operator of August 2025 on (commit 04ec4a590, after v1.6.0).
 
 Sources: network-attachment-definition-client v1.7.7; multus-cni 95a0932 pkg/k8sclient/k8sclient.go
-getKubernetesDelegate; sriov-network-operator 249e200 api/v1/helper.go RenderNetAttDef; sriov-cni 1b7acc5
+getKubernetesDelegate; sriov-network-operator 249e200 api/v1/helper.go
+SriovNetwork.RenderNetAttDef; sriov-cni 1b7acc5
 docs/configuration-reference.md; ib-sriov-cni 543060d pkg/types/types.go; rdma-cni 449bfbc README.md; ipoib-cni bc0726f
 README.md; containernetworking/plugins plugins/{main/macvlan,main/host-device,meta/tuning,meta/sbr}; whereabouts 3a262bd
-doc/extended-configuration.md, pkg/types/types.go; nvidia-k8s-ipam v0.4.0 api/v1alpha1/ippool_types.go,
-ippool_validate.go, pkg/cni/types/types.go; kubernetes v1.34.2 staging/src/k8s.io/api/resource/v1/types.go;
+doc/extended-configuration.md; whereabouts 3a262bd pkg/types/types.go; nvidia-k8s-ipam v0.4.0
+api/v1alpha1/ippool_types.go; nvidia-k8s-ipam
+v0.4.0 api/v1alpha1/ippool_validate.go; nvidia-k8s-ipam v0.4.0 pkg/cni/types/types.go; api v0.34.2 resource/v1/types.go;
 kubernetes-sigs/dranet f258477 README.md (the default class). The builders set no `extendedResourceName`: in 1.34 it is
 behind a gate that is off (DRAExtendedResource, alpha).
 """

@@ -1,11 +1,12 @@
 """The objects from which the SR-IOV operator, NVIDIA's network operator and OpenShift configure the nodes of a fabric.
 
 SR-IOV network operator: sriov-network-operator v1.6.0 api/v1. Rules of its webhook, which is off outside OpenShift:
-pkg/webhook/validate.go, mutate.go (249e200 of August 2026).
+sriov-network-operator v1.6.0 pkg/webhook/validate.go; sriov-network-operator v1.6.0 pkg/webhook/mutate.go (249e200 of
+August 2026).
 
 NVIDIA's network operator: a NicNodePolicy for each pool, because the cluster's only NicClusterPolicy belongs to the
 admin. No node may be in two NicNodePolicies, and the NicClusterPolicy must not have the same plugin (pkg/policyoverlap,
-v26.4.1). A change restarts the device plugin, but no node. Mellanox/network-operator v26.4.1
+v26.4.1). A change restarts the device plugin, but no node. network-operator v26.4.1
 api/v1alpha1/nicnodepolicy_types.go, webhook-schemas, hack/release.yaml; sriov-network-device-plugin 40b6f50 README.md;
 k8s-rdma-shared-dev-plugin 410b0f3 README.md.
 
@@ -34,7 +35,8 @@ _LOWEST_PRIORITY = 99
 """The default that the webhook of the SR-IOV operator sets. Without the webhook, the default is 0, the highest."""
 _PLUGIN_REPOSITORY, _PLUGIN_VERSION = "nvcr.io/nvidia/mellanox", "network-operator-v26.4.1"
 """The default repository and version of the device plugins of NVIDIA's network operator."""
-_LONGEST_POLICY_NAME = 30  # characters: api/v1alpha1/validator/nicpolicy_webhook.go maxNicNodePolicyNameLength
+# characters: network-operator v26.4.1 api/v1alpha1/validator/nicpolicy_webhook.go maxNicNodePolicyNameLength
+_LONGEST_POLICY_NAME = 30
 
 
 def to_json(config: Body) -> str:
@@ -57,7 +59,8 @@ def sriov_node_objects(fabric: Fabric, pool: Pool, namespace: str) -> Iterator[B
 def _sriov_network_pool_config(fabric: Fabric, pool: Pool, namespace: str) -> Body:
     """Return the SriovNetworkPoolConfig of a pool: the number of nodes that change at a time, and the RDMA mode.
 
-    The operator rejects a node that two of these objects select (controllers/helper.go findNodePoolConfig).
+    The operator rejects a node that two of these objects select (sriov-network-operator v1.6.0 controllers/helper.go
+    findNodePoolConfig).
     """
     mode = "exclusive" if fabric.is_exclusive else "shared"
     action, condition = (
@@ -257,7 +260,7 @@ def _performance_profile(machines: MachineConfigPool) -> Body:
                 "name": f"mpigen-{machines.pool}",
                 "annotations": {
                     **_restarts_pool(machines.pool),
-                    # A profile has no field for the scope (cluster-node-tuning-operator …/kubeletconfig.go).
+                    # A profile has no field for the scope of the kubelet (cluster-node-tuning-operator).
                     "kubeletconfig.experimental": '{"topologyManagerScope": "pod"}' if machines.numa else None,
                 },
             },

@@ -17,7 +17,7 @@ from generator.objects.fields import mapping, mappings, string, string_map, stri
 SHARED_PREFIX = "rdma"
 """Default prefix of the resources of k8s-rdma-shared-dev-plugin.
 
-Source: 410b0f3 pkg/resources/resources_manager.go rdmaHcaResourcePrefix
+Source: k8s-rdma-shared-dev-plugin 410b0f3 pkg/resources/resources_manager.go rdmaHcaResourcePrefix
 """
 
 

@@ -1,7 +1,7 @@
 """The settings of Namespaces: the runtimes that their jobs may use, and the largest `numNodes` of a TrainJob.
 
 An admission policy of mpigen reads the number from the annotation `mpigen.dev/hosts-per-job` with CEL's `int()`, which
-accepts the same strings as Go's ParseInt (cel-go v0.26 common/types/string.go `ConvertToType`).
+accepts the same strings as Go's ParseInt (cel-go v0.26.0 common/types/string.go String.ConvertToType).
 """
 
 from __future__ import annotations

@@ -244,8 +244,9 @@ def exclusions(pool: Manifest) -> list[Span] | None:
 def _whereabouts_ranges(network: Attachment) -> Iterator[Range]:
     """Yield the ranges of a whereabouts network. Networks with one `network_name` share a record of used addresses.
 
-    Source: whereabouts 3a262bd pkg/types/types.go, pkg/config/config.go (a range may be
-    `192.168.2.225-192.168.2.230/28`), pkg/allocate/allocate.go (`exclude` may list single addresses)
+    Source: whereabouts 3a262bd pkg/types/types.go; whereabouts 3a262bd pkg/config/config.go (a range may be
+    `192.168.2.225-192.168.2.230/28`); whereabouts 3a262bd pkg/allocate/allocate.go (`exclude` may list single
+    addresses)
     """
     ipam = network.ipam
     name = ipam.get("network_name")

@@ -61,7 +61,7 @@ _TYPES: Mapping[str, tuple[type, str]] = {
 }
 """Key of a network request, in lower case → (type, name of the type).
 
-Source: network-attachment-definition-client v1.7.7 types.go
+Source: network-attachment-definition-client v1.7.7 pkg/apis/k8s.cni.cncf.io/v1/types.go NetworkSelectionElement
 """
 
 

@@ -1,7 +1,7 @@
 """Views of Kueue's objects, and resource amounts as Kueue counts them.
 
 `cpu` counts in thousandths, everything else in whole units, rounded up: kueue v0.19.2 pkg/resources/requests.go
-`ResourceValue`. Fields have the names of apis/kueue/v1beta2. Objects of v1beta1 are read by the names of v1beta1.
+ResourceValue. Fields have the names of apis/kueue/v1beta2. Objects of v1beta1 are read by the names of v1beta1.
 """
 
 from __future__ import annotations
@@ -200,7 +200,7 @@ class ClusterQueue:
         checks: names of its AdmissionChecks.
         is_multi_kueue: True if an AdmissionCheck dispatches jobs to other clusters. Kueue checks the quota in this
             cluster, but not its nodes: kueue v0.19.2 pkg/scheduler/flavorassigner/tas_flavorassigner.go
-            `podSetTopologyRequest`.
+            podSetTopologyRequest.
         provisioned: flavors whose nodes a ProvisioningRequest creates for each job. Kueue places the job when these
             nodes exist (`podSetTopologyRequest`).
     """
@@ -298,8 +298,8 @@ def read_cohort(manifest: Manifest) -> Cohort:
 def read_cluster_queue(manifest: Manifest, controllers: Mapping[str, str]) -> ClusterQueue:
     """Read a ClusterQueue. `controllers` maps the name of each AdmissionCheck to its `controllerName`.
 
-    Source: kueue v0.19.2 apis/kueue/v1beta2/multikueue_types.go `MultiKueueControllerName`,
-    provisioningrequestconfig_types.go `ProvisioningRequestControllerName`.
+    Source: kueue v0.19.2 apis/kueue/v1beta2/multikueue_types.go MultiKueueControllerName; kueue v0.19.2
+    apis/kueue/v1beta2/provisioningrequestconfig_types.go ProvisioningRequestControllerName.
 
     Raises:
         SimulationError: an amount or the weight is not a quantity.

@@ -37,8 +37,8 @@ def resized_pods(runtime: Body) -> Iterator[Mapping[str, Any]]:
 
     They are the pods of the step `trainer` and, if the launcher runs ranks, of the replicated job `node`.
 
-    Source: trainer v2.2.0 pkg/runtime/framework/plugins/jobset/builder.go Trainer; v2.3.0
-    pkg/runtime/core/trainingruntime.go newRuntimeInfo
+    Source: trainer v2.2.0 pkg/runtime/framework/plugins/jobset/builder.go Builder.Trainer; trainer v2.3.0
+    pkg/runtime/core/trainingruntime.go TrainingRuntime.newRuntimeInfo
     """
     is_launcher_a_node = mapping(runtime, *map(str, MPI)).get("runLauncherAsNode") is True
     for _, job in indexed_mappings(mapping(runtime, *map(str, JOB_SET)).get("replicatedJobs")):

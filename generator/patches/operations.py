@@ -21,7 +21,7 @@ _MOST_COPIED = 3 * 1024 * 1024
 
 Without a limit, each copy could double an object.
 
-Source: kubernetes v1.34.2 staging/src/k8s.io/apiserver/pkg/server/config.go JSONPatchMaxCopyBytes
+Source: apiserver v0.34.2 pkg/server/config.go NewConfig
 """
 
 

@@ -223,7 +223,7 @@ def memlock_role_binding(tenant: Tenant) -> Body:
     }
 
 
-# The namespaces of controllers: kueue v0.19.2, jobset v0.12.0 and trainer v2.3.0 config/default; Red Hat's operators.
+# The namespaces of controllers: `config/default` of Kueue and JobSet, `manifests/base` of Trainer; Red Hat's operators.
 _CONTROLLERS = ("jobset-system", "kube-system", "kubeflow-system", "kueue-system")
 _OPENSHIFT_CONTROLLERS = ("redhat-ods-applications",)
 _NODES = "system:nodes"

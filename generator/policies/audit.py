@@ -1,8 +1,8 @@
 """The audit policy of the API server: a file for Kubernetes, an APIServer object for OpenShift.
 
 The policy applies to the whole cluster, and Argo CD cannot apply a file of the API server, so an admin compares the
-generated policy with the installed policy. The first rule that matches a request applies (k8s.io/apiserver v0.34.2
-pkg/audit/policy/checker.go); fields: pkg/apis/audit/v1/types.go.
+generated policy with the installed policy. The first rule that matches a request applies (apiserver v0.34.2
+pkg/audit/policy/checker.go); fields: apiserver v0.34.2 pkg/apis/audit/v1/types.go.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A namespace of a team, with its ServiceAccount, ResourceQuota, LimitRange and PersistentVolumeClaims.
 
 Sources: kubernetes v1.34.2 pkg/quota/v1/evaluator/core/pods.go (extended resources count under `requests.` only),
-pkg/apis/core/v1/defaults.go SetDefaults_LimitRangeItem.
+kubernetes v1.34.2 pkg/apis/core/v1/defaults.go SetDefaults_LimitRangeItem.
 """
 
 from __future__ import annotations
@@ -86,8 +86,8 @@ def service_account(tenant: Tenant, cluster: Cluster) -> Body:
     Pods without pull secrets get the pull secrets of their ServiceAccount (kubernetes v1.34.2
     plugin/pkg/admission/serviceaccount/admission.go). The list is atomic. OpenShift adds the login of its own registry
     to the list, with a random name unless an annotation sets the name. With a random name, OpenShift and Argo CD would
-    overwrite each other's list forever (openshift-controller-manager release-4.21 438d52e
-    pkg/internalregistry/controllers/service_account_controller.go `sync`, `managedImagePullSecretName`).
+    overwrite each other's list forever (openshift/openshift-controller-manager 438d52e
+    pkg/internalregistry/controllers/service_account_controller.go managedImagePullSecretName).
     """
     declared = [secret.name for secret in tenant.secrets.pull_secrets]
     logins = [REGISTRY_LOGIN] if declared and cluster.is_openshift else []

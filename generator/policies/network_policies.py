@@ -2,7 +2,7 @@
 
 NetworkPolicies are additive: one denies everything, and the others allow traffic such as MPI and DNS. Their names start
 with `np-`, unlike TrainJobs: on OpenShift AI, Trainer writes a policy with the name of each TrainJob and replaces an
-existing one (opendatahub-io/trainer pkg/rhai/networkpolicy.go, `ReconcileNetworkPolicy`).
+existing one (opendatahub-io/trainer pkg/rhai/networkpolicy.go ReconcileNetworkPolicy).
 
 CiliumNetworkPolicies add DNS names and the API server, which a NetworkPolicy cannot name. Cilium learns the addresses
 of a name from answers that pass its DNS proxy, and a rule without `rules.dns` for the same port bypasses the proxy

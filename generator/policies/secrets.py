@@ -1,8 +1,8 @@
 """Secrets: the objects with which External Secrets fetches the secrets of a team. They contain no secret values.
 
 Without a template, a Secret gets the labels of its ExternalSecret, so Argo CD and the admission rules would treat the
-Secret as a generated object. If the template has no `data`, or merges, the Secret gets all fetched keys (External
-Secrets v1.3.2 pkg/controllers/externalsecret/externalsecret_controller_template.go). Defaults of the
+Secret as a generated object. If the template has no `data`, or merges, the Secret gets all fetched keys
+(external-secrets v1.3.2 pkg/controllers/externalsecret/externalsecret_controller_template.go). Defaults of the
 CustomResourceDefinition are written out.
 """
 

@@ -387,7 +387,8 @@ def _require_read(folder: Folder, read_files: Collection[str]) -> None:
     Raises:
         OutputError: with a problem for each link and each such file.
 
-    Source: argo-cd v3.2.1 reposerver/repository/repository.go manifestFile, getPotentiallyValidManifestFile
+    Source: argo-cd v3.2.1 reposerver/repository/repository.go manifestFile; argo-cd v3.2.1
+    reposerver/repository/repository.go getPotentiallyValidManifestFile
     """
     message, fix = "is a file that Argo CD applies but that mpigen does not read", "move the file out of the release"
     unread = [path for path in folder.kept if path.endswith(_APPLIED) and path not in read_files]

@@ -3,7 +3,8 @@
 The attributes have the names of the Kubernetes fields in snake_case. `fields` of a value takes further fields, as in
 YAML. A sidecar is an init container with `restartPolicy: Always`, so it never keeps the launcher pod from completing
 (kubernetes v1.34.2 pkg/features/kube_features.go SidecarContainers: on since 1.29, and always since 1.33). A further
-container would: a pod completes only after all its containers end (pkg/kubelet/kubelet_pods.go getPhase).
+container would: a pod completes only after all its containers end (kubernetes v1.34.2 pkg/kubelet/kubelet_pods.go
+getPhase).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 The numbers that `platform.yaml` does not set come first, each with its reason.
 
 If the annotation of a pod names a network twice, Multus attaches two interfaces, net1 and net2, and assigns the devices
-of the network's resource in this order (multus-cni pkg/k8sclient/k8sclient.go parsePodNetworkAnnotation).
+of the network's resource in this order (multus-cni 95a0932 pkg/k8sclient/k8sclient.go parsePodNetworkAnnotation).
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ _OTHER_FOLDERS = "/usr/local/mpi/bin:/opt/mpi/bin:/opt/amazon/openmpi/bin:/opt/i
 """Folders of `mpirun` in images whose PATH lacks its folder."""
 _LAUNCHERS = {"openmpi": ("mpirun", "mpiexec"), "hydra": ("mpirun", "mpiexec", "mpiexec.hydra")}
 DEFAULT_GRACE = 30
-"""Default of `terminationGracePeriodSeconds`: kubernetes v1.34.2 pkg/apis/core/v1/defaults.go, SetDefaults_PodSpec."""
+"""Default of `terminationGracePeriodSeconds`: kubernetes v1.34.2 pkg/apis/core/v1/defaults.go SetDefaults_PodSpec."""
 
 DNS_PATIENCE = 120
 """Seconds that a launcher waits for the names of pods that are ready. DNS has a name seconds after the pod is ready,

@@ -289,7 +289,7 @@ def _topology_request(parts: PodParts) -> Body:
 
     The launcher and worker pods are one PodSet group, so Kueue gives them one flavor and topology domain (kueue v0.19.2
     pkg/cache/scheduler/tas_*.go). A flavor with a topology admits no pod without a topology request
-    (flavorassigner/tas_flavorassigner.go).
+    (kueue v0.19.2 pkg/scheduler/flavorassigner/tas_flavorassigner.go).
     """
     if not parts.pool.topology:
         return {}
@@ -313,7 +313,7 @@ def _pod_security(parts: PodParts, *, is_host: bool) -> Body:
     """Return the pod's security context. Pod Security `restricted` and SCC restricted-v2 allow its supplemental groups.
 
     Without `OnRootMismatch`, the kubelet changes the group of each file of a volume at each start, which takes minutes
-    for a data set of millions of files (kubernetes v1.34.2 pkg/volume/volume_linux.go, skipPermissionChange).
+    for a data set of millions of files (kubernetes v1.34.2 pkg/volume/volume_linux.go skipPermissionChange).
 
     Source: cluster-kube-apiserver-operator bindata/bootkube/scc-manifests/…scc-restricted-v2.yaml.
     """
@@ -477,7 +477,8 @@ def host_checks(parts: PodParts) -> list[Body]:
 
     A check and the container of the ranks request the same devices. The kubelet reuses the devices of an init container
     for the next container (kubernetes v1.34.2 pkg/kubelet/cm/devicemanager/manager.go, `devicesToReuse`) and reports
-    only the devices of the main container to Multus (pkg/kubelet/apis/podresources/server_v1.go). Quota counts the
+    only the devices of the main container to Multus (kubernetes v1.34.2 pkg/kubelet/apis/podresources/server_v1.go).
+    Quota counts the
     larger request, not the sum.
     """
     pool, fabric, amounts = parts.pool, parts.fabric, parts.size.resources

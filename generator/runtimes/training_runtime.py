@@ -1,7 +1,7 @@
 """The ClusterTrainingRuntime or TrainingRuntime of one MPI family on one pool of nodes, for Trainer v2.3.
 
 Trainer accepts runtimes that it cannot run, so the builder follows these rules (trainer v2.3.0
-pkg/runtime/framework/plugins/mpi and pkg/runtime/core/trainingruntime.go; jobset v0.12.0
+pkg/runtime/framework/plugins/mpi and trainer v2.3.0 pkg/runtime/core/trainingruntime.go; jobset v0.12.0
 pkg/webhooks/jobset_webhook.go):
 
 - The jobs are called `node` and `launcher`, and their container is called `node`. Trainer mounts the ssh key and the
@@ -193,7 +193,8 @@ def _failure_policy(runtime: Runtime) -> Body | None:
     and a failure without a rule counts. A restart does not help a job after its deadline, or a job with an unsuitable
     image. The Job controller writes the message with the name of the container (kubernetes v1.34.2
     pkg/controller/job/pod_failure_policy.go matchPodFailurePolicy), and JobSet compares it with the pattern (jobset
-    v0.12.0 and v0.11.1 pkg/controllers/failure_policy.go ruleIsApplicable).
+    v0.12.0 pkg/controllers/failure_policy.go ruleIsApplicable; jobset v0.11.1 pkg/controllers/failure_policy.go
+    ruleIsApplicable).
     """
     if not runtime.restarts and runtime.resilience is None:
         return None
@@ -243,7 +244,7 @@ def _pod_failure_policy(parts: PodParts, *, is_launcher: bool) -> Body:
     Retries would block the nodes of the other pods. The rules of a policy also match init containers (kubernetes
     v1.34.2 pkg/controller/job/pod_failure_policy.go). A Job of a resilient runtime also fails if Kubernetes stops a
     pod, so that JobSet restarts all pods together. A drain, a preemption and the loss of a node set the condition
-    DisruptionTarget (k8s.io/api v0.34.2 core/v1/types.go). The deletion of a pod shows only in its exit code.
+    DisruptionTarget (api v0.34.2 core/v1/types.go). The deletion of a pod shows only in its exit code.
     """
     names = [check["name"] for check in own_checks(parts, is_launcher=is_launcher)]
     failed = [{"containerName": name, "operator": "NotIn", "values": [0]} for name in names]

@@ -4,8 +4,9 @@ No upstream publishes schemas of the plugins; `$comment` in each file of cni_sch
 strict, because a plugin ignores unknown keys. Go matches keys without regard to case and treats null as absent
 (encoding/json Unmarshal); so does `read_like_go`.
 
-Shared keys and values: github.com/containernetworking/cni v1.3.0 pkg/types/types.go (PluginConf, DNS, route),
-pkg/utils/utils.go ValidateNetworkName; addresses as net.ParseIP and net.ParseCIDR read them.
+Shared keys and values: containernetworking/cni v1.3.0 pkg/types/types.go (PluginConf, DNS, route),
+containernetworking/cni v1.3.0 pkg/utils/utils.go ValidateNetworkName; addresses as net.ParseIP and net.ParseCIDR read
+them.
 """
 
 from __future__ import annotations

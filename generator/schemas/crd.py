@@ -1,8 +1,11 @@
 """Custom kinds: compile the structural schemas of CustomResourceDefinitions into JSON Schemas.
 
-The API server processes a custom resource in this order (k8s.io/apiextensions-apiserver v0.34.2, pkg/apiserver): it
-rejects fields outside the structural schema (schema/pruning/algorithm.go), drops nulls of fields that are not
-`nullable` (schema/defaulting/prunenulls.go), sets defaults (schema/defaulting/algorithm.go), and then validates. So a
+The API server processes a custom resource in this order (apiextensions-apiserver v0.34.2 pkg/apiserver): it
+rejects fields outside the structural schema (apiextensions-apiserver v0.34.2
+pkg/apiserver/schema/pruning/algorithm.go), drops nulls of fields that are not
+`nullable` (apiextensions-apiserver v0.34.2 pkg/apiserver/schema/defaulting/prunenulls.go), sets defaults
+(apiextensions-apiserver v0.34.2
+pkg/apiserver/schema/defaulting/algorithm.go), and then validates. So a
 property with a default is never missing, and null is wrong only as a list item or as the value of a required property.
 
 Mutating webhooks run before validation, so an object may omit a required field that a webhook sets. But no webhook
@@ -35,7 +38,8 @@ from generator.schemas.rules import VALIDATIONS, keep_rules
 from generator.schemas.updates import MAP_TYPE
 
 _FILLED_IN: Mapping[tuple[str, str], tuple[tuple[str, ...], ...]] = {
-    # jobset v0.12.0 and v0.11.1 pkg/webhooks/jobset_webhook.go Default: `failurePolicyRule` and the rule's number
+    # jobset v0.12.0 pkg/webhooks/jobset_webhook.go jobSetWebhook.Default; jobset v0.11.1 pkg/webhooks/jobset_webhook.go
+    # jobSetWebhook.Default: `failurePolicyRule` and the rule's number
     ("jobset.x-k8s.io", "JobSet"): (("spec", "failurePolicy", "rules", "[]", "name"),),
 }
 """(group, kind) → paths of required fields that a mutating webhook sets; `[]` is each item of a list."""
@@ -261,7 +265,7 @@ def _restriction(upstream: Schema, declared: Schema) -> Schema:
         upstream: the branch.
         declared: the schema of the same value with its properties. A property with a default is never missing.
 
-    Source: k8s.io/apiextensions-apiserver v0.34.2 pkg/apiserver/schema/structural.go NestedValueValidation
+    Source: apiextensions-apiserver v0.34.2 pkg/apiserver/schema/structural.go NestedValueValidation
 
     Raises:
         EngineError: the branch uses an unknown keyword.

@@ -3,12 +3,13 @@
 Two keywords are not part of JSON Schema: `uniqueItemsBy` and `nullable`.
 
 The API server rejects repeated items of a list with `x-kubernetes-list-type: map` or `set`: in custom resources on
-every request (k8s.io/apiextensions-apiserver v0.34.2 pkg/apiserver/schema/listtype/validation.go), in built-in kinds on
+every request (apiextensions-apiserver v0.34.2 pkg/apiserver/schema/listtype/validation.go), in built-in kinds on
 server-side apply (sigs.k8s.io/structured-merge-diff v6 typed), and often on other requests. JSON Schema has no keyword
 for the keys of a `map`, so the schemas use `uniqueItemsBy`, which only the embedded engine evaluates.
 
 `nullable` comes from OpenAPI. A create request drops a null that its field does not allow, before validation
-(pkg/apiserver/schema/defaulting/prunenulls.go). Server-side apply validates the object with its nulls. Both requests
+(apiextensions-apiserver v0.34.2 pkg/apiserver/schema/defaulting/prunenulls.go). Server-side apply validates the object
+with its nulls. Both requests
 replace the null of a field that has a default. Observed with kube-apiserver v1.34.2 (`dryRun=All`). In metadata, null
 means absent, as in built-in kinds.
 """

@@ -1,6 +1,7 @@
 """The second engine: build the pinned kubeconform, and validate files against the schemas of the embedded engine.
 
-Source: github.com/yannh/kubeconform v0.7.0, pkg/output/json.go (the report), pkg/resource (the search for objects).
+Source: github.com/yannh/kubeconform v0.7.0, kubeconform v0.7.0 pkg/output/json.go (the report), pkg/resource (the
+search for objects).
 """
 
 from __future__ import annotations
@@ -128,7 +129,7 @@ class Kubeconform:
         """Validate a YAML text; raises the errors of `run`.
 
         The text goes through a file: kubeconform refills the buffer of standard input while its workers read the buffer
-        (pkg/resource/stream.go `FromStream`), so its results for long inputs are random.
+        (kubeconform v0.7.0 pkg/resource/stream.go FromStream), so its results for long inputs are random.
         """
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "stdin.yaml"

@@ -1,6 +1,6 @@
 """Patterns of strings that the API server accepts, with their meanings in words: values, formats and names.
 
-Sources: k8s.io/apimachinery v0.34.2 pkg/util/validation/validation.go (keys, labels, ports); k8s.io/kubernetes v1.34.2
+Sources: apimachinery v0.34.2 pkg/util/validation/validation.go (keys, labels, ports); kubernetes v1.34.2
 pkg/apis/core/helper/helpers.go (resources), pkg/apis/core/validation (file keys, networks). The domain of a label key
 may have 253 characters; the patterns do not check that length.
 
@@ -8,7 +8,7 @@ Formats: no schema has the keyword `format`, because engines differ on the forma
 panics on some. `format_keywords` replaces it by keywords that every engine understands.
 
 Names: observed with kube-apiserver v1.34.2, which was asked to create each kind under eighteen names (`dryRun=All`).
-Custom resources follow the rule of most kinds: k8s.io/apiextensions-apiserver v0.34.2
+Custom resources follow the rule of most kinds: apiextensions-apiserver v0.34.2
 pkg/registry/customresource/validator.go.
 """
 
@@ -169,10 +169,12 @@ MEANINGS = {
 """Pattern → the meaning of a string that matches it."""
 
 
-# k8s.io/apimachinery pkg/api/resource/quantity.go `UnmarshalJSON` (trims blanks), `parseQuantityString`, suffix.go
-# `interpret`. One deviation: the pattern requires a digit; the server reads `m` as zero.
+# apimachinery v0.34.2 pkg/api/resource/quantity.go Quantity.UnmarshalJSON (trims blanks); apimachinery v0.34.2
+# pkg/api/resource/quantity.go parseQuantityString; apimachinery v0.34.2 pkg/api/resource/suffix.go
+# suffixHandler.interpret. One deviation: the pattern requires a digit; the server reads `m` as zero.
 QUANTITY = r"^ *[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)? *$"
-# k8s.io/apimachinery pkg/apis/meta/v1/{time,micro_time}.go `UnmarshalJSON`: RFC 3339, the second with six decimals.
+# apimachinery v0.34.2 pkg/apis/meta/v1/time.go Time.UnmarshalJSON; apimachinery v0.34.2
+# pkg/apis/meta/v1/micro_time.go MicroTime.UnmarshalJSON: RFC 3339, the second with six decimals.
 _DAY_AND_TIME = (
     r"^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
     r"T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]"
@@ -186,8 +188,8 @@ BASE64 = (
     r"(([A-Za-z0-9+/][\r\n]*){2}=[\r\n]*=[\r\n]*|([A-Za-z0-9+/][\r\n]*){3}=[\r\n]*)?$"
 )
 
-# k8s.io/kube-openapi pkg/validation/strfmt/duration.go `ParseDuration`: a duration of Go, or a number before a unit of
-# `timeUnits` in any case, somewhere in the text.
+# kube-openapi v0.0.0-20250710124328-f3f2b991d03b pkg/validation/strfmt/duration.go ParseDuration: a duration of Go, or
+# a number before a unit of `timeUnits` in any case, somewhere in the text.
 _MICRO = "\u00b5"  # written out, because patterns in Go have no escape for it
 _GO_UNIT = "(ns|us|\u00b5s|\u03bcs|ms|s|m|h)"
 _UNITS = ("ns", "us", "\u00b5s", "ms", "s", "m", "h", "hr", "d", "w", "wk")
@@ -204,7 +206,7 @@ DURATION = (
     rf"^[+-]?(0|(([0-9]+\.?[0-9]*|\.[0-9]+){_GO_UNIT})+)$"
     rf"|[0-9]\s*({_in_any_case(_UNITS)}([^A-Za-z{_MICRO}]|$)|{_in_any_case(_BEGINNINGS)})"
 )
-# k8s.io/kube-openapi pkg/validation/strfmt/default.go `UUIDPattern`.
+# kube-openapi v0.0.0-20250710124328-f3f2b991d03b pkg/validation/strfmt/default.go UUIDPattern.
 UUID = "^[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}$"
 
 # The pattern that controller-gen writes for a quantity.
@@ -224,15 +226,18 @@ MEANINGS |= {
     UUID: "a UUID",
 }
 
-# In custom resources the server ignores int32 (pkg/apiserver/validation/formats.go), but their controllers, written in
+# In custom resources the server ignores int32 (apiextensions-apiserver v0.34.2 pkg/apiserver/validation/formats.go),
+# but their controllers, written in
 # Go, cannot read larger numbers. So the schemas check int32 in custom resources as well.
 _RANGES = {
     ("integer", "int32"): {"minimum": -(2**31), "maximum": 2**31 - 1},
     ("integer", "int64"): {"minimum": -(2**63), "maximum": 2**63 - 1},
-    # kube-openapi pkg/validation/validate/values.go `IsValueValidAgainstRange`: int64, unless the format says less.
+    # kube-openapi v0.0.0-20250710124328-f3f2b991d03b pkg/validation/validate/values.go IsValueValidAgainstRange: int64,
+    # unless the format says less.
     ("integer", ""): {"minimum": -(2**63), "maximum": 2**63 - 1},
 }
-# k8s.io/kube-openapi pkg/validation/strfmt/default.go `isCIDR`: as the networks of built-in kinds.
+# kube-openapi v0.0.0-20250710124328-f3f2b991d03b pkg/validation/strfmt/default.go isCIDR: as the networks of built-in
+# kinds.
 _PATTERNS = {
     ("string", "date-time"): TIME,
     ("string", "byte"): BASE64,
@@ -240,8 +245,8 @@ _PATTERNS = {
     ("string", "duration"): DURATION,
     ("string", "uuid"): UUID,
 }
-# Formats that k8s.io/apiextensions-apiserver v0.34.2 pkg/apiserver/validation/formats.go lists, without hyphens, and
-# that no pattern here describes. In custom resources the server ignores formats that this file does not list.
+# Formats that apiextensions-apiserver v0.34.2 pkg/apiserver/validation/formats.go supportedVersionedFormats, without
+# hyphens, that no pattern here describes. In custom resources the server ignores formats that this file does not list.
 _NOT_DESCRIBED = frozenset(
     (
         *("bsonobjectid", "creditcard", "date", "email", "hexcolor", "hostname", "ipv4", "ipv6", "isbn", "isbn10"),

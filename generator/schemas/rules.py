@@ -3,7 +3,8 @@
 The API server evaluates the rules after it sets the defaults, and only at values other than null. It skips a transition
 rule, which reads `oldSelf`, where the stored object has no value, unless the rule sets `optionalOldSelf`. It correlates
 the items of a list with `x-kubernetes-list-type: map` by their keys, and no items of other lists. Source:
-k8s.io/apiextensions-apiserver v0.34.2 pkg/apiserver/schema/cel/{validation,compilation}.go.
+apiextensions-apiserver v0.34.2 pkg/apiserver/schema/cel/validation.go; apiextensions-apiserver v0.34.2
+pkg/apiserver/schema/cel/compilation.go.
 """
 
 from __future__ import annotations
@@ -129,7 +130,8 @@ def _is_transition(rule: str) -> bool:
 def _in_order_of(new: Any, old: Any, node: Schema, schema: Schema) -> Any:
     """Return `old` with the items of its sets and maps in the order of `new`, because `==` in CEL ignores the order.
 
-    Source: k8s.io/apiserver v0.34.2 pkg/cel/common/values.go, `unstructuredMapList` and `unstructuredSetList`.
+    Source: apiserver v0.34.2 pkg/cel/common/valuesunstructured.go unstructuredMapList; apiserver v0.34.2
+    pkg/cel/common/valuesunstructured.go unstructuredSetList
     """
     _, node = resolve(node, schema)
     if isinstance(old, dict) and isinstance(new, dict):

@@ -1,12 +1,14 @@
 """Updates of an object: its stored form, and the result of server-side apply.
 
 Stored form: the API server drops nulls, sets defaults and normalizes quantities, so two manifests with the same stored
-form are the same object. Sources: k8s.io/apiextensions-apiserver v0.34.2 pkg/apiserver/schema/
-defaulting/{algorithm,prunenulls}.go for custom resources; generator/facts/defaults.yaml for built-in kinds.
+form are the same object. Sources: apiextensions-apiserver v0.34.2
+pkg/apiserver/schema/defaulting/algorithm.go; apiextensions-apiserver v0.34.2
+pkg/apiserver/schema/defaulting/prunenulls.go
+PruneNonNullableNullsWithoutDefaults, for custom resources; generator/facts/defaults.yaml for built-in kinds.
 
 Server-side apply removes the fields of the older manifest that the new one lacks, with everything below them. It keeps
-fields that no manifest sets, such as defaults. Source: sigs.k8s.io/structured-merge-diff v6.3.0 merge/update.go `prune`
-and typed/remove.go.
+fields that no manifest sets, such as defaults. Source: structured-merge-diff v6.3.0 merge/update.go Updater.prune;
+structured-merge-diff v6.3.0 typed/remove.go.
 """
 
 from __future__ import annotations

@@ -130,7 +130,7 @@ def read_priorities(manifests: Iterable[Manifest]) -> dict[str, int]:
     """Return PriorityClass → its value, with the two classes of Kubernetes itself.
 
     The empty name has the priority of pods without a class. Of several default classes, the API server uses the lowest:
-    kubernetes v1.34.2 plugin/pkg/admission/priority/admission.go getDefaultPriorityClass.
+    kubernetes v1.34.2 plugin/pkg/admission/priority/admission.go Plugin.getDefaultPriorityClass.
     """
     classes = [manifest for manifest in manifests if manifest.kind == "PriorityClass"]
     default = [manifest.body.get("value", 0) for manifest in classes if manifest.body.get("globalDefault") is True]
@@ -253,7 +253,8 @@ def _directives(manifest: Manifest, path: Path, value: object) -> Iterator[Fault
 def _rejected_by_trainer(training: Training) -> Iterator[Fault]:
     """Yield a fault for an MPI implementation, and for each initializer, for which Trainer creates no objects.
 
-    Source: pkg/runtime/framework/plugins/mpi/mpi.go EnforceMLPolicy; jobset/jobset.go Validate.
+    Source: trainer v2.2.0 pkg/runtime/framework/plugins/mpi/mpi.go MPI.EnforceMLPolicy; trainer v2.3.0
+    pkg/runtime/framework/plugins/jobset/jobset.go JobSet.Validate.
     """
     implementation = mapping(training.policy, "mpi").get("mpiImplementation", "OpenMPI")
     if implementation != "OpenMPI":
@@ -273,7 +274,8 @@ def _rejected_by_trainer(training: Training) -> Iterator[Fault]:
 def _rejected_patches(training: Training, manifest: Manifest, path: Path) -> Iterator[Fault]:
     """Yield a fault for each patch of a replicated job or container that the runtime lacks.
 
-    The webhook of Trainer 2.2 rejects the TrainJob (jobset/jobset.go Validate). With other versions, the patch adds a
+    The webhook of Trainer 2.2 rejects the TrainJob (trainer v2.2.0
+    pkg/runtime/framework/plugins/jobset/jobset.go JobSet.Validate). With other versions, the patch adds a
     replicated job or container without required fields.
     """
     known = {
@@ -296,7 +298,7 @@ def _rejected_patches(training: Training, manifest: Manifest, path: Path) -> Ite
 def _rejected_ports(training: Training, job: ReplicatedJob) -> Iterator[Fault]:
     """Yield a fault for each port that Trainer equates with an earlier port: both have no name, or the same number.
 
-    Source: pkg/apply/apply.go UpsertPort, which Trainer 2.2 calls for `containers` only.
+    Source: trainer v2.2.0 pkg/apply/apply.go UpsertPort, which Trainer 2.2 calls for `containers` only.
     """
     for path, container in job.containers:
         earlier: set[tuple[str, object]] = set()
@@ -314,7 +316,8 @@ def _unclear_devices(training: Training) -> Iterator[Fault]:
 
     Trainer then takes one of these resources at random.
 
-    Source: pkg/runtime/runtime.go numGPU, ExtractResourcePerNodeFromRuntime; plugins/mpi/mpi.go EnforceMLPolicy.
+    Source: trainer v2.2.0 pkg/runtime/runtime.go numGPU; trainer v2.2.0 pkg/runtime/runtime.go
+    ExtractResourcePerNodeFromRuntime; trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go MPI.EnforceMLPolicy.
     """
     if mapping(training.policy, "mpi").get("numProcPerNode") != 1 or "numProcPerNode" in training.trainer:
         return

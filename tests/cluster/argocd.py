@@ -98,7 +98,8 @@ class ArgoCD:
         """Confirm the deletions of an Application, as `argocd app confirm-deletion` does, if the Application exists.
 
         Wait for the end of a refresh before. After it, Argo CD removes all annotations that it did not know when the
-        refresh began, if no others stay (argo-cd v3.2.1 controller/appcontroller.go persistAppStatus).
+        refresh began, if no others stay (argo-cd v3.2.1 controller/appcontroller.go
+        ApplicationController.persistAppStatus).
         """
         refresh = _REFRESH["Application"]
 

@@ -44,7 +44,7 @@ _KINDS = (
     "Ingress",
     "APIService",
 )
-"""gitops-engine pkg/sync/sync_tasks.go: these come first, in this order; all other kinds follow."""
+"""gitops-engine 13d5172 pkg/sync/sync_tasks.go: these come first, in this order; all other kinds follow."""
 
 
 def in_order(manifests: Iterable[Manifest]) -> list[Manifest]:

@@ -153,7 +153,7 @@ class Changing:
     def is_kept(self) -> bool:
         """Return True if a finalizer keeps the runtime while TrainJobs use it; Trainer 2.2 sets it within a second.
 
-        trainer v2.2.0 pkg/controller/trainingruntime_controller.go Generic
+        trainer v2.2.0 pkg/controller/trainingruntime_controller.go nonRuntimeObjectHandler.Generic
         """
         return "trainer.kubeflow.org/resource-in-use" in self.admin.read(self.runtime)["metadata"].get("finalizers", [])
 

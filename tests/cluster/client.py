@@ -80,7 +80,7 @@ class Client:
     def as_person(
         self, user: str, groups: Iterable[str] = (), uid: str = "", extra: Mapping[str, Iterable[str]] | None = None
     ) -> Client:
-        """Impersonate a user; k8s.io/api v0.34.2 authentication/v1/types.go names the headers."""
+        """Impersonate a user; the headers are in api v0.34.2 authentication/v1/types.go."""
         person = [("Impersonate-User", user), *(("Impersonate-Group", group) for group in groups)]
         person += [("Impersonate-Uid", uid)] if uid else []
         for key, values in (extra or {}).items():
@@ -103,7 +103,7 @@ class Client:
         """Send a request with this text as its body, which need not be valid JSON.
 
         As client-go does, send the request again while the API server starts the storage of a kind. The server then
-        answers 429 (kubernetes v1.34.2 apiserver/pkg/storage/cacher/ready.go).
+        answers 429 (apiserver v0.34.2 pkg/storage/cacher/ready.go ready.checkAndReadGeneration).
 
         Raises:
             RefusedError: the answer is an error.

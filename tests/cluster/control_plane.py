@@ -201,7 +201,7 @@ def _start_kubelet(versions: Versions, processes: Processes, admin: Path) -> Non
 
     Kwok holds no leases. With leases, it ignores the pods of a node until it holds the lease of the node. Kubernetes
     deletes the lease of a deleted node late, so kwok can lose the lease of a new node with the same name (kwok v0.8.0
-    pkg/kwok/controllers/controller.go initNodeLeaseController).
+    pkg/kwok/controllers/controller.go Controller.initNodeLeaseController).
     """
     stages = render(versions["kwok"])
     for stage in stages:

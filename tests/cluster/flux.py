@@ -2,9 +2,12 @@
 
 The tests play source-controller, whose rules are few: they read the GitRepository's `ref` and `sparseCheckout`, pack
 these folders of the commit with `git archive`, serve the archive by HTTP, and write `status.artifact` of the
-GitRepository (source-controller v1.7.3 internal/controller/gitrepository_controller.go reconcileArtifact). For an
+GitRepository (source-controller v1.7.3 internal/controller/gitrepository_controller.go
+GitRepositoryReconciler.reconcileArtifact). For an
 OCIRepository, they pack the folder that `flux push artifact --path` would push from HEAD: its files are at the root of
-the archive, and the revision is `tag@digest` (ocirepository_controller.go getRevision, reconcileArtifact).
+the archive, and the revision is `tag@digest` (source-controller v1.7.3 internal/controller/ocirepository_controller.go
+OCIRepositoryReconciler.getRevision; source-controller v1.7.3 internal/controller/ocirepository_controller.go
+OCIRepositoryReconciler.reconcileArtifact).
 kustomize-controller is upstream's, with the rights of Flux's installation: it is a cluster admin (flux2 v2.7.5
 manifests/rbac/reconciler.yaml), and impersonates the account of a Kustomization.
 """

@@ -15,7 +15,7 @@ def reasons(admin: Client, platform: Platform) -> dict[str, Body]:
     """Return the condition that keeps a job pending, for the first runtime of each pool.
 
     The jobs run one after another, because Kueue 0.19 sets a condition only on the first of equal jobs in a queue
-    (pkg/cache/queue/cluster_queue.go, SchedulingEquivalenceHashing).
+    (kueue v0.19.2 pkg/cache/queue/cluster_queue.go; the feature gate is SchedulingEquivalenceHashing).
     """
     firsts: dict[str, Training] = {}
     for training in trainings(platform, _NODES):

@@ -225,7 +225,7 @@ def _asked(client: Client, case: Case, admin: Client) -> Said:
 def _comes_after(refused: RefusedError, admin: Client, case: Case) -> bool:
     """Return True if the policies accept it and a later admission step or a connection rejects it.
 
-    kubernetes v1.34.2 pkg/kubeapiserver/options/plugins.go `AllOrderedPlugins`
+    kubernetes v1.34.2 pkg/kubeapiserver/options/plugins.go AllOrderedPlugins
     """
     if case.operation == "CONNECT":
         return True

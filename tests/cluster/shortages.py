@@ -2,8 +2,9 @@
 
 Kueue 0.19 names every resource that a flavor lacks. Kueue 0.18 goes through the resources in the order of a Go map,
 which is random, and stops at the first that is lacking, so that it names one of them for each flavor
-(`findFlavorForPodSets` in pkg/scheduler/flavorassigner/flavorassigner.go, v0.18.3 lines 867-905; in v0.19.2, line 1160,
-the `return` ends only one step of a loop). Both sort what they found.
+(kueue v0.18.3 pkg/scheduler/flavorassigner/flavorassigner.go FlavorAssigner.findFlavorForPodSets; in kueue v0.19.2
+pkg/scheduler/flavorassigner/flavorassigner.go FlavorAssigner.findFlavorForPodSets the `return` ends only one step of a
+loop). Both sort what they found.
 """
 
 from __future__ import annotations

@@ -30,8 +30,8 @@ _ERROR = re.compile(r"( resulted in error| fails to evaluate): .*", re.DOTALL)
 _DYNAMIC = {"vap-errors", "vap-facts", "vap-request-resource"}
 """Policies of the fixtures that read fields which the kinds do not have, on purpose, or `authorizer.requestResource`.
 
-That the type checker does not know: k8s.io/apiserver v0.34.2 pkg/admission/plugin/policy/validating/typechecking.go
-`buildEnvSet`.
+That the type checker does not know: apiserver v0.34.2 pkg/admission/plugin/policy/validating/typechecking.go
+buildEnvSet.
 """
 _DROPPED = {"1.33": {("PersistentVolumeClaim", "volumeAttributesClassName")}}
 """Minor version of Kubernetes → kinds and fields of their specs that the API server drops.

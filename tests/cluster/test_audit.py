@@ -83,7 +83,7 @@ def test_objects_from_a_time_without_policies_have_findings_with_the_messages_of
 
     The API server reads its list of policies once per second, also between two writes of bindings. So a rejection by
     one policy does not prove that the others are in force. The test writes the canary last, so its rejection proves it
-    (apiserver v0.34.2 pkg/admission/plugin/policy/generic/policy_source.go `refreshPolicies`).
+    (apiserver v0.34.2 pkg/admission/plugin/policy/generic/policy_source.go policySource.refreshPolicies).
     """
     assert worked.account
     bindings = [item.body for item in release if item.kind == _BINDING]

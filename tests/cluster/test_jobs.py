@@ -187,7 +187,7 @@ def _never(job: Body, admin: Client) -> str | None:
     """Return the event that Kueue can never admit the job, or that the scheduler has no node for a pod.
 
     The event is read, because the Workload's condition may already be from a later attempt, which starts at the flavor
-    after the last tried one (v0.19.2 pkg/scheduler/flavorassigner/flavorassigner.go, LastTriedFlavorIdx).
+    after the last tried one (kueue v0.19.2 pkg/scheduler/flavorassigner/flavorassigner.go, LastTriedFlavorIdx).
     """
     for event in admin.items("v1", "Event", job["metadata"]["namespace"]):
         is_mine = event["involvedObject"]["name"].startswith(f"trainjob-{job['metadata']['name']}-")

@@ -11,7 +11,7 @@ from tests.cluster.trees import Deployed
 
 pytestmark = pytest.mark.cluster
 _ENFORCE = "pod-security.kubernetes.io/enforce"
-# trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go sets these volumes of the pods of a job.
+# trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go MPI.EnforceMLPolicy: it sets these volumes of the pods.
 _OF_TRAINER: tuple[Body, ...] = (
     {"name": "mpi-hostfile", "configMap": {"name": "job-mpi-hostfile"}},
     {"name": "mpi-ssh-auth", "secret": {"secretName": "job-mpi-ssh-auth"}},

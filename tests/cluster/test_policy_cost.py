@@ -1,7 +1,7 @@
 """Test that the policies of 300 tenants stay within the cost limits of CEL, and reject large requests clearly.
 
 An expression over a limit is an error, so the API server would reject the request without the message of the rule:
-apiserver v0.34.2 pkg/apis/cel/config.go `PerCallLimit` and `RuntimeCELCostBudget`.
+apiserver v0.34.2 pkg/apis/cel/config.go PerCallLimit; apiserver v0.34.2 pkg/apis/cel/config.go RuntimeCELCostBudget.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from generator.facts.defects import Defect, defects
+from tests.upstream.citations import find_citations
 
 _HEAD = """\
 # Upstream defects
@@ -46,7 +47,7 @@ def _section(defect: Defect) -> Iterator[str]:
         yield f"- Checks: {', '.join(map(_check, defect.checks))}"
     if links := [each for each in dict.fromkeys((defect.report, defect.fix)) if each]:
         yield f"- Upstream: {', '.join(f'[{_number(each)}]({each})' for each in links)}"
-    yield f"- Source: {', '.join(f'[{_file(each)}]({each})' for each in defect.sources)}"
+    yield f"- Source: {', '.join(map(_source, defect.sources))}"
     shown = "by running the real controllers" if defect.verified == "controllers" else "by reading the source"
     yield f"- Verified: {shown}; tested by {', '.join(f'`{each}`' for each in defect.tests)}"
 
@@ -60,6 +61,6 @@ def _number(url: str) -> str:
     return f"{owner}/{name}#{number}"
 
 
-def _file(url: str) -> str:
-    _, name, _, version, path = url.removeprefix("https://github.com/").split("/", 4)
-    return f"{name} {version[:12]} {path}"
+def _source(text: str) -> str:
+    (citation,) = find_citations(text, "generator/facts/defects.yaml")
+    return f"[{text}]({citation.url})"

@@ -101,7 +101,10 @@ def test_nodes_get_the_pool_addresses_that_nv_ipam_assigns() -> None:
     ],
 )
 def test_host_local_keeps_the_gateway(said: dict[str, str], count: int) -> None:
-    """plugins v1.9.1 plugins/ipam/host-local/backend/allocator/range.go, Canonicalize."""
+    """Set the gateway as containernetworking/plugins does.
+
+    Source: containernetworking/plugins v1.9.1 plugins/ipam/host-local/backend/allocator/range.go Range.Canonicalize
+    """
     network = parse_network(said["subnet"])
     assert network is not None
     bounds = (parse_address(said.get(key)) for key in ("rangeStart", "rangeEnd", "gateway"))

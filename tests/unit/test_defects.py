@@ -19,6 +19,7 @@ from generator.errors import ConfigError
 from generator.facts.defects import Defect, Range, defects, inapplicable_checks, parse_release, sound_minors
 from generator.facts.versions import SUPPORTED
 from tests.conftest import ROOT
+from tests.upstream.citations import find_citations
 
 FACTS = ROOT / "generator" / "facts"
 SCHEMA = json.loads((FACTS / "defects.schema.json").read_text())
@@ -102,11 +103,12 @@ def test_every_test_exists_and_defects_verified_on_controllers_have_a_cluster_te
 
 
 @EVERY
-def test_every_source_is_a_file_of_a_pinned_release(defect: Defect) -> None:
-    """For a component without a pinned release, the source is a commit."""
+def test_every_source_cites_a_pinned_release(defect: Defect) -> None:
+    """For a component without a pinned release, the source cites a commit."""
     pinned = {each.version for each in SUPPORTED}
-    refs = {re.split("/blob/", source)[1].partition("/")[0] for source in defect.sources}
-    assert all(ref in pinned or re.fullmatch("[0-9a-f]{40}", ref) for ref in refs)
+    for source in defect.sources:
+        (citation,) = find_citations(source, "defects.yaml")
+        assert str(citation.version) in pinned or re.fullmatch("[0-9a-f]{40}", citation.version)
 
 
 def test_every_rejected_field_has_a_row() -> None:

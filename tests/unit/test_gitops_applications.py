@@ -32,7 +32,7 @@ def rendered(example: Path) -> list[Manifest]:
 
 
 def permits(project: Body, manifest: Manifest) -> bool:
-    """Return True if a project permits an object (argo-cd v3.2.1 controller/sync.go WithPermissionValidator)."""
+    """Return True if a project permits an object (argo-cd v3.2.1 controller/sync.go appStateManager.SyncAppState)."""
     spec = project["spec"]
     if not manifest.namespace:
         return {"group": manifest.group, "kind": manifest.kind} in spec["clusterResourceWhitelist"]

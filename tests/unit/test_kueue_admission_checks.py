@@ -69,7 +69,10 @@ def test_a_queue_without_jobs_has_no_checks() -> None:
 
 
 def test_a_multikueue_queue_has_no_provisioning_checks() -> None:
-    """Kueue v0.19.2 pkg/cache/scheduler/clusterqueue.go rejects both checks together, and MultiKueue per flavor."""
+    """Kueue rejects both checks together, and MultiKueue per flavor.
+
+    Source: kueue v0.19.2 pkg/cache/scheduler/clusterqueue.go clusterQueue.inactiveReason
+    """
     assert checks("team-away") == [{"name": "multikueue"}]
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from generator.quantities import Quantity, parse, scaled_value
 from tests.conftest import ROOT
 
-# Made by running k8s.io/apimachinery v0.34.2 over a list of texts: `resource.ParseQuantity`, then `AsDec` for the value
+# Made by running apimachinery v0.34.2 over a list of texts: `resource.ParseQuantity`, then `AsDec` for the value
 # and `CanonicalizeBytes` for the text, with the format of `1e3` set to DecimalSI, because we write `1k` for it.
 TABLE: list[dict[str, Any]] = json.loads((ROOT / "tests/fixtures/quantities.json").read_text("utf-8"))
 # The same for `Value` and `MilliValue`, which overflow.

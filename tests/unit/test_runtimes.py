@@ -146,7 +146,7 @@ def test_ssh_keys_are_readable_for_uid_1000(body: dict[str, Any]) -> None:
 
 
 def test_pods_meet_the_restricted_pod_security_standard(body: dict[str, Any]) -> None:
-    """kubernetes v1.34.2 staging/src/k8s.io/pod-security-admission/policy/check_*_restricted.go."""
+    """The checks whose names end in `restricted`: pod-security-admission v0.34.2 policy."""
     for pod in pods(body):
         assert pod["spec"]["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
         assert all(set(volume) <= {"name", "emptyDir"} for volume in pod["spec"]["volumes"])

@@ -1,10 +1,15 @@
-"""The citations of upstream code: where mpigen says which function of which module it follows."""
+"""The citations of upstream code: where mpigen says which declaration of which module it follows.
+
+A citation has one form: `MODULE VERSION PATH DECLARATION`, such as `kueue v0.19.2 pkg/scheduler/scheduler.go
+Scheduler.nominate`.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,19 +18,26 @@ import yaml
 from tests.conftest import ROOT
 
 _TABLE: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("modules.yaml").read_bytes())
-MODULES: dict[str, str] = _TABLE["modules"]
-"""The name in a citation, such as `kueue` → the Go module."""
 _STAGING = frozenset(_TABLE["staging"])
-_STAGED = re.compile(r"staging/src/k8s\.io/([\w-]+)/(.+)")
+MODULES: dict[str, str] = _TABLE["modules"] | {name: f"k8s.io/{name}" for name in _STAGING}
+"""The name in a citation, such as `kueue` → the Go module."""
+RELEASES = tuple(sorted(_TABLE["modules"]))
+"""The names of the modules that have a version of their own."""
 _FOLDERS = ("generator", "tests", "docs")
 _SUFFIXES = {".md", ".py", ".yaml"}
-_MODULE = re.compile(r"(?<![\w./-])((?:[\w.-]+/)*[\w.-]+) v(\d+\.\d+\.\d+)(?![\w.]*-\d)")
-_FILE = r"(?:[\w.-]+/)*[\w.-]+\.(?:go|yaml|yml|proto|json)\b"
-_FOLDER = r"(?:[\w.-]+/)+[\w-]+(?![\w/.])"
-_PATH = re.compile(rf"(?<![\w/.-])(?:{_FILE}|{_FOLDER})")
-_NAME = re.compile(r"[A-Za-z_]\w+")
-_END = re.compile(r'"""|\n\s*\n|\n[ #*-]*(?:Returns|Raises|Args|Attributes):|\n- |\n  - |\n\S+:')
-_LONGEST = 600
+_SKIPPED = ("tests/upstream/", "tests/unit/test_upstream")
+_SPACE = r"(?:[ \t]+|[ \t]*\n[ \t]*(?:#:?[ \t]*)?(?![ \t]*\n))"
+_NAMES = "|".join(map(re.escape, sorted(MODULES, key=len, reverse=True)))
+_VERSION = r"v\d+\.\d+\.\d+(?:[-+][\w.+-]*\w)?|(?=[a-f]*\d)[0-9a-f]{7,40}(?![\w-])"
+_FILE = r"(?:[\w.-]+/)*[\w.-]*\w\.(?:go|ya?ml|proto|json|md|mod|rst|sh)\b(?!/)"
+_FOLDER = r"(?:[\w-]+/)+[\w-]+(?=[\s,;:.)`'\"}]|$)"
+_WORD = r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)?(?![\w/-]|\.\w)"
+_CITATION = re.compile(
+    rf"(?<![\w./-])(?P<module>{_NAMES}){_SPACE}(?P<version>{_VERSION}){_SPACE}"
+    rf"(?:(?P<path>(?:[\w.-]+/)*[\w.-]*\w\.go\b(?!/))(?:(?P<gap>{_SPACE})(?P<name>{_WORD}))?|(?P<other>{_FILE}|{_FOLDER}))"
+)
+_GO_FILE = re.compile(r"(?<![\w.])[\w./{},*-]*\w\.go\b(?!/)")
+_FOREIGN = re.compile(rf"(?<![\w./-])[\w.-]+/[\w.-]+(?:{_SPACE}(?:{_VERSION}))?{_SPACE}$")
 
 
 class Place(NamedTuple):
@@ -40,14 +52,14 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """A citation of a file of a module.
+    """A citation of a declaration or a file of a module.
 
     Attributes:
         release: the name of the release that has the module, such as kubernetes or kueue.
         module: the Go module.
-        version: the version of the module, such as 1.34.2, or 0.34.2 for a staging module of Kubernetes.
+        version: the version of the module, such as v1.34.2, or the beginning of a commit.
         path: the file, or a folder, in the module.
-        words: the words after the path. The names of functions are among them.
+        name: the declaration, such as `Pod` or `Scheduler.nominate`; empty for the whole file.
         place: the line of the citation.
     """
 
@@ -55,38 +67,46 @@ class Citation:
     module: str
     version: str
     path: str
-    words: frozenset[str]
+    name: str
     place: Place
 
+    def __str__(self) -> str:
+        return f"{self.module} {self.version} {self.path} {self.name}".rstrip()
 
-def read_citations(root: Path = ROOT) -> Iterator[Citation]:
-    """Yield the citations of all files of the repository."""
-    for folder in _FOLDERS:
-        for file in sorted((root / folder).rglob("*")):
-            if file.suffix in _SUFFIXES and file.is_file():
-                yield from find_citations(file.read_text("utf-8", "replace"), file.relative_to(root).as_posix())
+    @property
+    def url(self) -> str:
+        """The address of the file on GitHub."""
+        module = re.sub(r"/v\d+$", "", self.module)
+        for prefix, home in (("sigs.k8s.io/", "kubernetes-sigs"), ("k8s.io/", "kubernetes")):
+            module = module.replace(prefix, f"github.com/{home}/")
+        return True
+
+    line = text[text.rfind("\n", 0, match.start("gap")) + 1 : match.start("gap")]
+    is_comment = re.search(r"(?:^|\s)#\s", line) is not None
+    return is_comment == ("#" in match["gap"]) and re.match(r":(?:\s|$)", text[match.end() : match.end() + 2]) is None
 
 
-def find_citations(text: str, file: str) -> Iterator[Citation]:
-    """Yield the citations of a text. A module and its version hold until the next module."""
-    mentions = [*_MODULE.finditer(text)]
-    for mention, after in zip(mentions, [*mentions[1:], None], strict=False):
-        name = mention[1].removeprefix("k8s.io/")
-        if name not in MODULES and name not in _STAGING:
+@cache
+def _own_go_files(root: Path) -> tuple[str, ...]:
+    return tuple(
+        f"/{file.relative_to(root).as_posix()}" for folder in _FOLDERS for file in (root / folder).rglob("*.go")
+    )
+
+
+def find_malformed(text: str, file: str, root: Path = ROOT) -> Iterator[tuple[Place, str]]:
+    """Yield the Go files that a text names outside of a citation, each with its line.
+
+    A text can also name files of this repository, files of a repository `owner/name` that the watch does not compare,
+    and values that are paths.
+    """
+    cited = [match.span() for match in _CITATION.finditer(text)]
+    for match in _GO_FILE.finditer(text):
+        start, end = match.span()
+        if any(first <= start and end <= last for first, last in cited):
             continue
-        rest = text[mention.end() : after.start() if after else None][:_LONGEST]
-        end = _END.search(rest)
-        rest = rest[: end.start()] if end else rest
-        paths = [*_PATH.finditer(rest)]
-        for path, later in zip(paths, [*paths[1:], None], strict=False):
-            words = _NAME.findall(rest[path.end() : later.start() if later else None])
-            line = text.count("\n", 0, mention.end() + path.start()) + 1
-            yield _locate(name, mention[2], path[0], frozenset(words), Place(file, line))
-
-
-def _locate(name: str, version: str, path: str, words: frozenset[str], place: Place) -> Citation:
-    if staged := _STAGED.fullmatch(path):
-        name, version, path = staged[1], version.replace("1.", "0.", 1), staged[2]
-    if name in _STAGING:
-        return Citation("kubernetes", f"k8s.io/{name}", version, path, words, place)
-    return Citation(name, MODULES[name], version, path, words, place)
+        if text[start - 1 : start] == text[end : end + 1] and text[end : end + 1] in {'"', "'"}:
+            continue
+        own = any(name.endswith(f"/{match[0]}") for name in _own_go_files(root))
+        if own or match[0].startswith("//pkg.go") or _FOREIGN.search(text[max(start - 200, 0) : start]):
+            continue
+        yield Place(file, text.count("\n", 0, start) + 1), match[0]

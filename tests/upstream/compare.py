@@ -65,7 +65,7 @@ class Comparison:
     Attributes:
         changes: the changes, by module, file and name.
         same: the number of cited declarations and files without a change.
-        unread: the citations whose file the older version does not have.
+        unread: the citations whose file or declaration the older version does not have.
     """
 
     changes: tuple[Change, ...]
@@ -74,7 +74,8 @@ class Comparison:
 
 
 @cache
-def _fetch(module: str, version: str) -> Source | None:
+def fetch(module: str, version: str) -> Source | None:
+    """Return a module at a version; None if it is unavailable."""
     try:
         return Source.fetch(module, version)
     except EngineError:
@@ -96,9 +97,10 @@ def compare(citations: Iterable[Citation], release: str, old: str, new: str) -> 
         if source is None or text is None:
             unread.append(citation)
             continue
-        names = [word for word in sorted(citation.words) if source.declaration(citation.path, word)]
-        for name in names or [""]:
-            places.setdefault((citation.module, citation.path, name), []).append(citation.place)
+        if citation.name and source.declaration(citation.path, citation.name) is None:
+            unread.append(citation)
+            continue
+        places.setdefault((citation.module, citation.path, citation.name), []).append(citation.place)
     known = read_readings(release, old, new)
     changes = [
         Change(module, path, name, what, tuple(found), known.get((path, name)))
@@ -110,7 +112,7 @@ def compare(citations: Iterable[Citation], release: str, old: str, new: str) -> 
 
 def _of(module: str, version: str) -> Source | None:
     is_staging = module.startswith("k8s.io/") and module != "k8s.io/kubernetes"
-    return _fetch(module, version.replace("1.", "0.", 1) if is_staging else version)
+    return fetch(module, f"v{version.replace('1.', '0.', 1) if is_staging else version}")
 
 
 def _differ(module: str, path: str, name: str, old: str, new: str) -> str:

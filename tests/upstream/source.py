@@ -20,12 +20,12 @@ class Source:
 
     @classmethod
     def fetch(cls, module: str, version: str) -> Source:
-        """Download a module.
+        """Download a module at a version, such as v1.34.2.
 
         Raises:
             EngineError: the module is unavailable.
         """
-        return cls(fetch_module(module, f"v{version}"))
+        return cls(fetch_module(module, version))
 
     def read(self, path: str) -> str | None:
         """Return the text of a file; None if there is no such file."""
@@ -35,30 +35,32 @@ class Source:
         return self._texts[path]
 
     def declaration(self, path: str, name: str) -> str | None:
-        """Return the declaration of a function, type, variable or constant; None if the file has none of this name."""
+        """Return a function, `Type.Method`, type, variable or constant; None if the file has none of this name."""
         text = self.read(path)
         return None if text is None else find_declaration(text, name)
 
 
 def find_declaration(text: str, name: str) -> str | None:
-    """Return the declarations of a name in Go code that gofmt wrote; None without one. Methods of all types count."""
-    return "\n".join(_declarations(text).get(name, ())) or None
+    """Return the declaration of a name in Go code that gofmt wrote; None without one. A method is `Type.Method`."""
+    return "\n".join(declarations(text).get(name, ())) or None
 
 
 _TOP = re.compile(
     r"^(?:func|type|var|const) [^\n]*(?:(?<=[({])\n(?:(?!func |type |var |const )[^\n]*\n)*?[)}][^\n]*)*", re.MULTILINE
 )
-_FUNCTION = re.compile(r"func (?:\([^)\n]*\) )?(\w+)")
+_FUNCTION = re.compile(r"func (?:\((?:\w+ )?\*?(?P<type>\w+)[^)\n]*\) )?(?P<name>\w+)")
 _SINGLE = re.compile(r"(?:type|var|const) (\w+)")
 _GROUPED = re.compile(r"^\t(\w+)(?:, \w+)*[ \n=].*?(?=^\t\w|^\)|\Z)", re.MULTILINE | re.DOTALL)
 
 
 @cache
-def _declarations(text: str) -> dict[str, list[str]]:
+def declarations(text: str) -> dict[str, list[str]]:
     """Return name → its declarations."""
     found: dict[str, list[str]] = {}
     for top in _TOP.finditer(text):
-        if match := _FUNCTION.match(top[0]) or _SINGLE.match(top[0]):
+        if match := _FUNCTION.match(top[0]):
+            found.setdefault(".".join(filter(None, match.group("type", "name"))), []).append(top[0])
+        elif match := _SINGLE.match(top[0]):
             found.setdefault(match[1], []).append(top[0])
         else:
             for item in _GROUPED.finditer(top[0]):

@@ -1,8 +1,10 @@
 """change/queue-inactive: an update after which a ClusterQueue admits no job, because it lacks an object.
 
 Kueue keeps a deleted ResourceFlavor or AdmissionCheck with a finalizer while a ClusterQueue names it, and a deleted
-Topology while a ResourceFlavor names it (kueue v0.19.2 pkg/controller/core/resourceflavor_controller.go Reconcile,
-pkg/controller/core/admissioncheck_controller.go Reconcile, pkg/controller/tas/topology_controller.go Reconcile).
+Topology while a ResourceFlavor names it (kueue v0.19.2 pkg/controller/core/resourceflavor_controller.go
+ResourceFlavorReconciler.Reconcile; kueue v0.19.2 pkg/controller/core/admissioncheck_controller.go
+AdmissionCheckReconciler.Reconcile; kueue v0.19.2 pkg/controller/tas/topology_controller.go
+topologyReconciler.Reconcile).
 """
 
 from __future__ import annotations
@@ -25,8 +27,9 @@ def queue_inactive(change: ChangedQueues) -> Iterator[Breach]:
     removal. So the queue becomes inactive later, or on a new cluster. The check reports all queues of a removed object
     in one finding, and skips a ClusterQueue without a LocalQueue, unless the files have no LocalQueue at all.
 
-    Source: kueue v0.19.2 pkg/cache/scheduler/clusterqueue.go inactiveReason, pkg/controller/tas/topology_controller.go
-    Reconcile, pkg/controller/core/resourceflavor_controller.go Reconcile
+    Source: kueue v0.19.2 pkg/cache/scheduler/clusterqueue.go clusterQueue.inactiveReason; kueue v0.19.2
+    pkg/controller/tas/topology_controller.go topologyReconciler.Reconcile; kueue v0.19.2
+    pkg/controller/core/resourceflavor_controller.go ResourceFlavorReconciler.Reconcile
     """
     missing: dict[tuple[str, str], list[str]] = {}
     for name, queue in sorted(change.after.tree.queues.items()):

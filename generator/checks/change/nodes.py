@@ -31,8 +31,10 @@ def reboots(change: Change) -> Iterator[Breach]:
     changes several objects with the same effect, the check reports them in one finding. The removal of a
     SriovNetworkPoolConfig restarts no node. If mpigen can read no object of the old tree, the finding is an info.
 
-    Source: sriov-network-operator v1.6.0 pkg/daemon/daemon.go Reconcile, handleDrain, rebootNode;
-    machine-config-operator 00e02dd pkg/controller/render/render_controller.go getPoolsForMachineConfig
+    Source: sriov-network-operator v1.6.0 pkg/daemon/daemon.go NodeReconciler.Reconcile; sriov-network-operator v1.6.0
+    pkg/daemon/daemon.go NodeReconciler.handleDrain; sriov-network-operator v1.6.0 pkg/daemon/daemon.go
+    NodeReconciler.rebootNode; machine-config-operator 00e02dd pkg/controller/render/render_controller.go
+    getPoolsForMachineConfig
     """
     for restart in find_restarts(change):
         first, path = restart.places[0]

@@ -1,9 +1,11 @@
 """change/*: queues, cohorts, flavors and priorities that an update removes, stops or reduces.
 
 Kueue stops no job when its flavor changes. In kueue v0.19.2 no call of `workloadevict.Evict` depends on the flavor, and
-Kueue does not compare the node selectors and tolerations of a running job's pods (pkg/util/equality/podset.go,
-pkg/controller/jobframework/reconciler.go EquivalentToWorkload). Jobs that start later get the flavor's new values
-(pkg/podset/podset.go FromAssignment). tests/cluster/test_changed_flavors.py verifies this with a real Kueue.
+Kueue does not compare the node selectors and tolerations of a running job's pods (kueue v0.19.2
+pkg/util/equality/podset.go; kueue v0.19.2 pkg/controller/jobframework/reconciler.go EquivalentToWorkload). Jobs that
+start later get the flavor's new values
+(kueue v0.19.2 pkg/podset/podset.go FromAssignment). tests/cluster/test_changed_flavors.py verifies this with a real
+Kueue.
 """
 
 from __future__ import annotations
@@ -75,8 +77,9 @@ def queue_stopped(change: ChangedObject) -> Iterator[Breach]:
     With `stopPolicy: Hold` Kueue admits no more jobs of the queue. With `HoldAndDrain` Kueue also evicts the running
     jobs.
 
-    Source: kueue v0.19.2 pkg/controller/core/workload_controller.go reconcileOnClusterQueueActiveState,
-    reconcileOnLocalQueueActiveState
+    Source: kueue v0.19.2 pkg/controller/core/workload_controller.go
+    WorkloadReconciler.reconcileOnClusterQueueActiveState; kueue v0.19.2 pkg/controller/core/workload_controller.go
+    WorkloadReconciler.reconcileOnLocalQueueActiveState
     """
     if change.new.group != KUEUE or change.new.kind not in _QUEUES:
         return
@@ -105,8 +108,8 @@ def queue_removed(change: Change) -> Iterator[Breach]:
     update also removes the ClusterQueue of a LocalQueue, the check reports only the ClusterQueue. If the old files have
     no LocalQueue at all, the check reports every removed ClusterQueue.
 
-    Source: kueue v0.19.2 pkg/controller/core/clusterqueue_controller.go Reconcile,
-    pkg/controller/core/workload_controller.go reconcileOnLocalQueueActiveState
+    Source: kueue v0.19.2 pkg/controller/core/clusterqueue_controller.go ClusterQueueReconciler.Reconcile; kueue v0.19.2
+    pkg/controller/core/workload_controller.go WorkloadReconciler.reconcileOnLocalQueueActiveState
     """
     namespaces = {manifest.name for manifest in change.removed("", "Namespace")}
     queues = {manifest.name for manifest in change.removed(KUEUE, "ClusterQueue")}
@@ -175,7 +178,8 @@ def less_quota(change: ChangedQueues) -> Iterator[Breach]:
     get a removed flavor again. The check skips a ClusterQueue without a LocalQueue, unless the files have no LocalQueue
     at all.
 
-    Source: kueue v0.19.2 pkg/cache/scheduler/resource_node.go available, IsWithinNominalInResources
+    Source: kueue v0.19.2 pkg/cache/scheduler/resource_node.go available; kueue v0.19.2
+    pkg/cache/scheduler/resource_node.go IsWithinNominalInResources
     """
     before, after = change.before, change.after
     for name, queue in sorted(after.tree.queues.items()):
@@ -327,7 +331,8 @@ def less_to_reclaim(change: ChangedQueues) -> Iterator[Breach]:
     after their jobs end, or, with `LowerPriority`, by preempting their jobs of lower priority. Fair sharing does not
     change this. The check skips a ClusterQueue without a LocalQueue, unless the files have no LocalQueue at all.
 
-    Source: kueue v0.19.2 pkg/scheduler/preemption/policy.go, classical/hierarchical_preemption.go
+    Source: kueue v0.19.2 pkg/scheduler/preemption/policy.go; kueue v0.19.2
+    pkg/scheduler/preemption/classical/hierarchical_preemption.go
     """
     before, after = change.before, change.after
     for name, queue in sorted(after.tree.queues.items()):
@@ -432,8 +437,8 @@ def flavor_not_retried(change: ChangedObject) -> Iterator[Breach]:
     does not retry the jobs that it could not admit before: a job stays pending until another workload ends or the
     ClusterQueue of the job changes.
 
-    Source: kueue v0.18.3 pkg/controller/core/resourceflavor_controller.go Update,
-    pkg/controller/tas/resource_flavor.go Update
+    Source: kueue v0.18.3 pkg/controller/core/resourceflavor_controller.go ResourceFlavorReconciler.Update; kueue
+    v0.18.3 pkg/controller/tas/resource_flavor.go rfReconciler.Update
     """
     if change.new.group != KUEUE or change.new.kind != "ResourceFlavor":
         return
@@ -514,7 +519,7 @@ def priority_removed(change: Change) -> Iterator[Breach]:
     Pending and running jobs keep their priority. Kueue creates no Workload for a later job that names the class: the
     job stays suspended until the class exists again. No event gives the reason, only Kueue's log.
 
-    Source: kueue v0.19.2 pkg/controller/jobframework/reconciler.go prepareWorkload
+    Source: kueue v0.19.2 pkg/controller/jobframework/reconciler.go JobReconciler.prepareWorkload
     """
     for manifest in change.removed(KUEUE, "WorkloadPriorityClass"):
         yield Breach(

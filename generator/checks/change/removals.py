@@ -101,7 +101,8 @@ def tenant_removed(change: Change) -> Iterator[Breach]:
     the day in `retired` a warning. For a namespace of a team that stays, the acknowledgement alone is enough. In files
     that mpigen did not generate, a removed namespace is a warning.
 
-    Source: kubernetes v1.34.2 pkg/controller/namespace/deletion/namespaced_resources_deleter.go deleteAllContent,
+    Source: kubernetes v1.34.2 pkg/controller/namespace/deletion/namespaced_resources_deleter.go
+    namespacedResourcesDeleter.deleteAllContent,
        argo-cd v3.2.1 docs/user-guide/sync-options.md
     """
     departures = Departures.of(change)

@@ -26,8 +26,9 @@ _POLICY: _Steps = ("spec", "mlPolicy")
 _JOBS: _Steps = ("spec", "template", "spec", "replicatedJobs")
 _POD: _Steps = (*_JOBS, "template", "spec", "template")
 _CONTAINERS = ("initContainers", "containers")
-# kueue v0.19.2 pkg/util/equality/podset.go ComparePodSets, pkg/controller/jobframework/reconciler.go ensureOneWorkload,
-# pkg/controller/jobs/trainjob/trainjob_controller.go getChildJobSet: Kueue compares the pods' number and containers.
+# kueue v0.19.2 pkg/util/equality/podset.go ComparePodSets; kueue v0.19.2 pkg/controller/jobframework/reconciler.go
+# JobReconciler.ensureOneWorkload; kueue v0.19.2 pkg/controller/jobs/trainjob/trainjob_controller.go getChildJobSet:
+# Kueue compares the pods' number and containers.
 _COMPARED: tuple[_Steps, ...] = (
     (*_POLICY, "numNodes"),
     (*_POLICY, "mpi", "runLauncherAsNode"),
@@ -36,7 +37,8 @@ _COMPARED: tuple[_Steps, ...] = (
     (*_JOBS, "template", "spec", "parallelism"),
     *((*_POD, "spec", kind) for kind in _CONTAINERS),
 )
-# jobset v0.11.1 pkg/webhooks/jobset_webhook.go ValidateUpdate: fields that may change in a suspended JobSet.
+# jobset v0.11.1 pkg/webhooks/jobset_webhook.go jobSetWebhook.ValidateUpdate: fields that may change in a suspended
+# JobSet.
 _ACCEPTED: tuple[_Steps, ...] = (
     (*_POD, "metadata"),
     *((*_POD, "spec", field) for field in ("nodeSelector", "tolerations", "schedulingGates")),
@@ -57,9 +59,9 @@ def runtime_in_use(change: ChangedObject) -> Iterator[Breach]:
     change of `mlPolicy` and of a job, except labels, annotations, node selectors, tolerations and scheduling gates of
     its pods: pending jobs never start, and Kueue cannot suspend running jobs.
 
-    Source: trainer v2.3.0 pkg/runtime/core/snapshot.go; kueue v0.19.2 pkg/util/equality/podset.go ComparePodSets,
-    pkg/controller/jobframework/reconciler.go ensureOneWorkload; jobset v0.11.1 pkg/webhooks/jobset_webhook.go
-    ValidateUpdate
+    Source: trainer v2.3.0 pkg/runtime/core/snapshot.go; kueue v0.19.2 pkg/util/equality/podset.go ComparePodSets; kueue
+    v0.19.2 pkg/controller/jobframework/reconciler.go JobReconciler.ensureOneWorkload; jobset v0.11.1
+    pkg/webhooks/jobset_webhook.go jobSetWebhook.ValidateUpdate
     """
     old, new = change.old, change.new
     if new.group != TRAINER or new.kind not in RUNTIMES:
@@ -186,9 +188,9 @@ def runtime_removed(change: Change) -> Iterator[Breach]:
     runtime again. Trainer 2.2 keeps the runtime until its last TrainJob is deleted, and accepts new TrainJobs
     meanwhile. The check skips runtimes of a namespace that is removed too: `change/tenant-removed` reports it.
 
-    Source: trainer v2.3.0 pkg/webhooks/trainjob_webhook.go ValidateUpdate; kueue v0.19.2
+    Source: trainer v2.3.0 pkg/webhooks/trainjob_webhook.go TrainJobValidator.ValidateUpdate; kueue v0.19.2
     pkg/controller/jobs/trainjob/trainjob_controller.go getRuntimeSpec; trainer v2.2.0
-    pkg/controller/clustertrainingruntime_controller.go Reconcile (finalizer)
+    pkg/controller/clustertrainingruntime_controller.go ClusterTrainingRuntimeReconciler.Reconcile (finalizer)
     """
     namespaces = {namespace.name for namespace in change.removed("", "Namespace")}
     for manifest in change.removed(TRAINER, *RUNTIMES):

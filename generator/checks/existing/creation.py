@@ -96,7 +96,7 @@ class Inventory:
         has Workloads, the values stay unless the Workload of the job is admitted and its flavors have the values. The
         values of a finished job without a Workload do not stay.
 
-        Source: kueue v0.19.2 pkg/controller/jobs/trainjob/trainjob_controller.go RunWithPodSetsInfo
+        Source: kueue v0.19.2 pkg/controller/jobs/trainjob/trainjob_controller.go TrainJob.RunWithPodSetsInfo
         """
         spec = mapping(body, "spec")
         patches = [self._emptied(patch, manifest) for patch in mappings(spec.get("runtimePatches"))]
@@ -201,7 +201,8 @@ def _without_provisioned_volume(body: Body) -> Body:
     """Return a claim without the volume that a provisioner created for it.
 
     Its name contains the UID of the claim, which no user can predict: kubernetes v1.34.2
-    pkg/controller/volume/persistentvolume/pv_controller.go getProvisionedVolumeNameForClaim; the sidecar
+    pkg/controller/volume/persistentvolume/pv_controller.go PersistentVolumeController.getProvisionedVolumeNameForClaim;
+    the sidecar
     external-provisioner uses the same name.
     """
     spec, uid = mapping(body, "spec"), string(mapping(body, "metadata").get("uid"))

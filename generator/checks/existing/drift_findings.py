@@ -143,7 +143,7 @@ declare(
     export has managed fields, the finding names the field manager that owns the value, and mpigen ignores added values
     without a manager, because they are defaults. mpigen never prints data of Secrets.
 
-    Source: k8s.io/apimachinery v0.34.2 pkg/apis/meta/v1/types.go ManagedFieldsEntry; generator/facts/added_fields.yaml
+    Source: apimachinery v0.34.2 pkg/apis/meta/v1/types.go ManagedFieldsEntry; generator/facts/added_fields.yaml
     """,
 )
 declare(
@@ -179,6 +179,6 @@ declare(
     version in the release. mpigen does not compare two versions. `mpigen drift RELEASE --resources` prints the
     resources with the versions of the release, for `kubectl get`.
 
-    Source: k8s.io/kubectl v0.34.2 pkg/cmd/get/get.go
+    Source: kubectl v0.34.2 pkg/cmd/get/get.go
     """,
 )

@@ -92,7 +92,7 @@ declare(
     The finding is a warning if the binding only warns, and an info if it only writes to the audit log. No field of an
     object shows that a platform admin created it.
 
-    Source: k8s.io/apiserver v0.34.2 pkg/admission/plugin/policy/validating/dispatcher.go Dispatch
+    Source: apiserver v0.34.2 pkg/admission/plugin/policy/validating/dispatcher.go dispatcher.Dispatch
     """,
 )
 declare(
@@ -103,7 +103,7 @@ declare(
     The API server checks the level when a pod is created. If the Namespace gets a stricter level later, existing pods
     keep running. `mpigen audit` reads the levels from the Namespaces of the export, or of the release.
 
-    Source: k8s.io/pod-security-admission v0.34.2 admission/admission.go ValidatePod
+    Source: pod-security-admission v0.34.2 admission/admission.go Admission.ValidatePod
     """,
 )
 declare(
@@ -116,6 +116,6 @@ declare(
     has the user of each request. The result is also unknown if mpigen cannot evaluate a rule, or if a rule about
     users would reject an object whose controlling owner is not in the export.
 
-    Source: k8s.io/apiserver v0.34.2 pkg/admission/plugin/cel/condition.go CreateAdmissionRequest
+    Source: apiserver v0.34.2 pkg/admission/plugin/cel/condition.go CreateAdmissionRequest
     """,
 )

@@ -42,7 +42,8 @@ def not_attached(objects: Objects) -> Iterator[Breach]:
     queue has quota for a job on the runtime. The finding is also a warning if no namespace has a network of this name.
     If the files define no network at all, the check reports only annotations that Multus cannot parse.
 
-    Source: multus-cni 95a0932 pkg/k8sclient/k8sclient.go parsePodNetworkAnnotation, GetNetworkDelegates
+    Source: multus-cni 95a0932 pkg/k8sclient/k8sclient.go parsePodNetworkAnnotation; multus-cni 95a0932
+    pkg/k8sclient/k8sclient.go GetNetworkDelegates
     """
     fabrics, queues = objects.view(Fabrics.read), objects.view(Queues.read)
     namespaces_with_queue = queues.of_namespaces.keys() if queues else frozenset()
@@ -185,7 +186,8 @@ def skipped_claim(fabrics: Fabrics) -> Iterator[Breach]:
     the kubelet before Kubernetes 1.34.4 skips all claims that the new pod lists after it, and the containers of the new
     pod never start. List the shared claim last.
 
-    Source: kubernetes v1.34.2 and v1.33.4 pkg/kubelet/cm/dra/manager.go: the loop over the claims of a pod returns at
+    Source: kubernetes v1.34.2 pkg/kubelet/cm/dra/manager.go; kubernetes v1.33.4 pkg/kubelet/cm/dra/manager.go: the loop
+    over the claims of a pod returns at
     the first claim that is prepared
     """
     for pods in fabrics.pods:

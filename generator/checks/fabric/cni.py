@@ -1,7 +1,7 @@
 """Checks of JSON in string fields: fabric/cni-json, fabric/cni-config.
 
 The API server accepts any string in these fields. These operators read them: sriov-network-operator v1.6.0
-api/v1/helper.go RenderNetAttDef and bindata/manifests/cni-config; network-operator v26.4.1
+api/v1/helper.go SriovNetwork.RenderNetAttDef and bindata/manifests/cni-config; network-operator v26.4.1
 manifests/state-{macvlan,hostdevice,ipoib}-network.
 """
 
@@ -27,7 +27,8 @@ _FIXES = {
 }
 """(plugin, unknown key) → fix."""
 _HARMLESS = {("whereabouts", "datastore"), ("whereabouts", "etcd_host")}
-"""Keys without effect since whereabouts v0.6, which dropped etcd (pkg/types/types.go UnmarshalJSON)."""
+"""Keys without effect since whereabouts v0.6, which dropped etcd (whereabouts 3a262bd pkg/types/types.go
+IPAMConfig)."""
 
 
 class _Mistake(NamedTuple):

@@ -271,7 +271,10 @@ def _workload(manifest: Manifest) -> Workload:
 
 
 def _job_containers(job: Manifest) -> Iterator[Container]:
-    """Yield the trainer of a TrainJob and the containers that it patches (trainer v2.3.0 RuntimePatch)."""
+    """Yield the trainer of a TrainJob and the containers that it patches.
+
+    Source: trainer v2.3.0 pkg/apis/trainer/v1alpha1/trainjob_types.go RuntimePatch
+    """
     yield Container(("spec", "trainer"), mapping(job.body, "spec", "trainer"))
     for patch in pod_templates(job):
         yield from patch.containers

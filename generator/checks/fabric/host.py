@@ -76,7 +76,7 @@ def host_access(workloads: Workloads) -> Iterator[Breach]:
     pods reach the devices and networks of all teams on the node, and Pod Security rejects the pods in `baseline` and
     `restricted` namespaces. Pods need no such access if a device plugin adds the requested devices.
 
-    Source: sriov-network-device-plugin pkg/infoprovider/rdmaInfoProvider.go; k8s-rdma-shared-dev-plugin
+    Source: sriov-network-device-plugin 40b6f50 pkg/infoprovider/rdmaInfoProvider.go; k8s-rdma-shared-dev-plugin 410b0f3
     pkg/resources/server.go
     """
     for workload in workloads:
@@ -137,7 +137,7 @@ def memlock(objects: Objects) -> Iterator[Breach]:
     Read [which configurations work](../../explanations/pod-security.md#locked-memory).
 
     Source: capabilities(7): Kubernetes sets no ambient capabilities; NVIDIA/nvidia-container-toolkit issue 2037;
-    k8s.io/pod-security-admission v0.34.2 policy/check_capabilities_baseline.go
+    pod-security-admission v0.34.2 policy/check_capabilities_baseline.go
     """
     workloads = objects.view(Workloads.read)
     for workload in workloads:

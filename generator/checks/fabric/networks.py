@@ -40,8 +40,9 @@ def addresses(objects: Objects) -> Iterator[Breach]:
     - A second default route. The pods already have a default route to the pod network.
     - A pool of nv-ipam that no file defines with this name and kind (`poolType`), if the files define other pools.
 
-    Source: multus-cni issue 1400; containernetworking plugins plugins/ipam/host-local; nvidia-k8s-ipam 3ce4a34
-    pkg/ipam-node/allocator/range_set.go Canonicalize, api/v1alpha1/validate_exclusions.go
+    Source: multus-cni issue 1400; containernetworking/plugins plugins/ipam/host-local; nvidia-k8s-ipam 3ce4a34
+    pkg/ipam-node/allocator/range_set.go RangeSet.Canonicalize; nvidia-k8s-ipam 3ce4a34
+    api/v1alpha1/validate_exclusions.go
     """
     fabrics = objects.view(Fabrics.read)
     for network in fabrics.attachments:
@@ -258,7 +259,8 @@ def isolation(objects: Objects) -> Iterator[Breach]:
     - A SriovIBNetwork with `pkey`, `ibKubernetesEnabled` or `rdmaIsolation`. The kind has none of these fields, so pods
       on its network are in the default partition, or keep their RDMA devices in the network of the node.
 
-    Source: multi-networkpolicy-iptables cbf2b11 pkg/server/server.go generateRules, policyrules.go, options.go
+    Source: multi-networkpolicy-iptables cbf2b11 pkg/server/server.go generateRules; multi-networkpolicy-iptables
+    cbf2b11 pkg/server/policyrules.go; multi-networkpolicy-iptables cbf2b11 pkg/server/options.go
     `--network-plugins`; sriov-network-operator 249e200 api/v1/sriovibnetwork_types.go
     """
     fabrics = objects.view(Fabrics.read)
@@ -415,7 +417,8 @@ def egress(objects: Objects) -> Iterator[Breach]:
     rule opens this host instead. The check reads the ranges of whereabouts, host-local and nv-ipam, and reports a
     network of a rule that is inside such a range.
 
-    Source: openshift/api operator/v1/types_network.go: the default network's policies; multi-networkpolicy README.md
+    Source: openshift/api bfa868a22401 operator/v1/types_network.go: the default network's policies; multi-networkpolicy
+    README.md
     """
     fabrics = objects.view(Fabrics.read)
     spans = [(network, addresses) for network in fabrics.attachments for addresses in ranges(network, fabrics.pools)]

@@ -252,9 +252,9 @@ def operator_namespace(objects: Objects) -> Iterator[Breach]:
     SriovNetworkNodePolicy or SriovNetworkPoolConfig in the namespace of a team (label `mpigen.dev/tenant`) is always an
     error. Findings about pools of nv-ipam are always warnings.
 
-    Source: sriov-network-operator v1.6.0 main.go (its cache has one namespace), pkg/webhook/validate.go,
-    controllers/generic_network_controller.go Reconcile; nvidia-k8s-ipam 3ce4a34 cmd/ipam-node/app/options/options.go
-    PoolsNamespace
+    Source: sriov-network-operator v1.6.0 main.go (its cache has one namespace), sriov-network-operator v1.6.0
+    pkg/webhook/validate.go; sriov-network-operator v1.6.0 controllers/generic_network_controller.go
+    genericNetworkReconciler.Reconcile; nvidia-k8s-ipam 3ce4a34 cmd/ipam-node/app/options/options.go PoolsNamespace
     """
     operators = objects.view(Fabrics.read).operators
     settings = objects.of(SRIOV, "SriovNetworkNodePolicy", "SriovNetworkPoolConfig")
@@ -556,8 +556,8 @@ def link_type(fabrics: Fabrics) -> Iterator[Breach]:
     - The IPAM plugin `dhcp` in a network of type `ib-sriov` or `ipoib`.
 
     Source: sriov-cni 1b7acc5 sets the MAC address and VLAN of a function, ib-sriov-cni 543060d its GUID;
-    cmd/ib-sriov-cni/main.go doAddIPAM; ipoib-cni bc0726f README.md; Linux drivers/net/macvlan.c macvlan_port_create,
-    ipvlan/ipvlan_main.c ipvlan_port_create (ARPHRD_ETHER only)
+    ib-sriov-cni 543060d cmd/ib-sriov-cni/main.go doAddIPAM; ipoib-cni bc0726f README.md; Linux drivers/net/macvlan.c
+    macvlan_port_create, ipvlan/ipvlan_main.c ipvlan_port_create (ARPHRD_ETHER only)
     """
     for network in fabrics.attachments:
         yield from _device_links(network, fabrics)

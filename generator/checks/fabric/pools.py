@@ -52,10 +52,12 @@ def pool(manifest: Manifest) -> Iterator[Breach]:
     - In a SriovNetworkPoolConfig, `maxUnavailable` is a number that is not negative, or a percentage from 1 to 100.
       `ovsHardwareOffloadConfig` excludes `maxUnavailable` and `nodeSelector`.
 
-    Source: nvidia-k8s-ipam v0.4.0 api/v1alpha1/ippool_validate.go, cidrpool_validate.go, validate_exclusions.go,
-    validate_routes.go and validate_nodeselector.go, pkg/ipam-controller/controllers/ippool/ippool.go handleInvalidSpec;
-    sriov-network-operator v1.6.0 pkg/webhook/validate.go validateSriovNetworkPoolConfig, api/v1/helper.go
-    MaxUnavailable
+    Source: nvidia-k8s-ipam v0.4.0 api/v1alpha1/ippool_validate.go; nvidia-k8s-ipam v0.4.0
+    api/v1alpha1/cidrpool_validate.go; nvidia-k8s-ipam v0.4.0 api/v1alpha1/validate_exclusions.go; nvidia-k8s-ipam
+    v0.4.0 api/v1alpha1/validate_routes.go; nvidia-k8s-ipam v0.4.0 api/v1alpha1/validate_nodeselector.go;
+    nvidia-k8s-ipam v0.4.0 pkg/ipam-controller/controllers/ippool/ippool.go handleInvalidSpec; sriov-network-operator
+    v1.6.0 pkg/webhook/validate.go validateSriovNetworkPoolConfig; sriov-network-operator v1.6.0 api/v1/helper.go
+    SriovNetworkPoolConfig.MaxUnavailable
     """
     spec, kind = mapping(manifest.body, "spec"), manifest.kind
     is_of_sriov = (manifest.group, kind) == (SRIOV, "SriovNetworkPoolConfig")

@@ -353,7 +353,7 @@ def not_covered(objects: Objects) -> Iterator[Breach]:
     `quota/uncovered` reports the runtime instead. If no ClusterQueue covers the GPUs of the runtime, neither check
     reports it, because other ClusterQueues may exist in the cluster.
 
-    Source: kueue v0.19.2 pkg/scheduler/flavorassigner/flavorassigner.go assignFlavors
+    Source: kueue v0.19.2 pkg/scheduler/flavorassigner/flavorassigner.go FlavorAssigner.assignFlavors
     """
     queues, fabrics = objects.view(Queues.read), objects.view(Fabrics.read)
     if queues is None or not queues.settings.is_modelled:

@@ -122,7 +122,8 @@ def candidate_files(delivery: Delivery, tree: Tree) -> Sequence[str] | None:
 class _KustomizeReader:
     """Reads the objects of a kustomization, or of a folder for which Flux generates a kustomization.
 
-    Source: fluxcd/pkg kustomize v1.24.0 kustomize_generator.go generateKustomization, scanManifests
+    Source: fluxcd/pkg/kustomize v1.24.0 kustomize_generator.go Generator.generateKustomization; fluxcd/pkg/kustomize
+    v1.24.0 kustomize_generator.go scanManifests
     """
 
     def __init__(self, delivery: Delivery, tree: Tree) -> None:

@@ -76,8 +76,8 @@ class Source:
     def has(self, file: str) -> bool:
         """Return True if Flux downloads a file: `sparseCheckout` has it, and `ignore` does not exclude it.
 
-        Source: source-controller v1.7.3 internal/controller/gitrepository_controller.go reconcileArtifact; go-git
-        v5.16.3 plumbing/format/index/index.go SkipUnless
+        Source: source-controller v1.7.3 internal/controller/gitrepository_controller.go
+        GitRepositoryReconciler.reconcileArtifact; go-git v5.16.3 plumbing/format/index/index.go Index.SkipUnless
         """
         starts = [clean(path) for path in strings(self.body.get("sparseCheckout"))]
         is_downloaded = not starts or any(file.startswith(start) for start in starts)
@@ -425,7 +425,7 @@ def _files_of(owner: Manifest, roots: _Roots, tree: Tree) -> Files:
 def matching_folders(pattern: str, root: Root, tree: Tree) -> Sequence[str] | None:
     """Return the folders of a repository that match a pattern of a git generator; None if the files do not show them.
 
-    Source: argo-cd v3.2.1 applicationset/generators/git.go filterApps, which calls path.Match
+    Source: argo-cd v3.2.1 applicationset/generators/git.go GitGenerator.filterApps, which calls path.Match
     """
     expression, start = compile_path_match(pattern), literal_start(pattern)
     place = root.place(start)
@@ -442,7 +442,8 @@ def matching_folders(pattern: str, root: Root, tree: Tree) -> Sequence[str] | No
 def matching_files(pattern: str, root: Root, tree: Tree) -> Sequence[str] | None:
     """Return the files of a repository that match a pattern of a git generator; None if the files do not show them.
 
-    Source: argo-cd v3.2.1 util/git/client.go LsFiles, which calls `git ls-files`, whose `*` matches `/` too
+    Source: argo-cd v3.2.1 util/git/client.go nativeGitClient.LsFiles, which calls `git ls-files`, whose `*` matches `/`
+    too
     """
     expression, start = compile_path_match(pattern, "."), literal_start(pattern)
     place = root.place(start)

@@ -30,7 +30,8 @@ def no_namespace(wiring: Wiring) -> Iterator[Breach]:
     The check needs the folder of the Kustomization or Application on disk, as reference/path does, and reads no folder
     in which a patch of kustomize can set a namespace.
 
-    Source: fluxcd/pkg ssa v0.61.0 errors/errors.go DryRunErr; argo-cd v3.2.1 controller/state.go CompareAppState
+    Source: fluxcd/pkg/ssa v0.61.0 errors/errors.go DryRunErr; argo-cd v3.2.1 controller/state.go
+    appStateManager.CompareAppState
     """
     for delivery in wiring.deliveries:
         destination = mapping(delivery.spec, "destination")
@@ -65,8 +66,9 @@ def no_pruning(wiring: Wiring) -> Iterator[Breach]:
     Namespace that Flux keeps needs `deletionPolicy: Orphan`. Otherwise, if the Kustomization is deleted, Flux deletes
     the policies of the namespace, and the namespace stays without protection.
 
-    Source: argo-cd v3.2.1 controller/appcontroller.go autoSync; kustomize-controller v1.7.3
-    internal/controller/kustomization_controller.go prune, finalize
+    Source: argo-cd v3.2.1 controller/appcontroller.go ApplicationController.autoSync; kustomize-controller v1.7.3
+    internal/controller/kustomization_controller.go KustomizationReconciler.prune; kustomize-controller v1.7.3
+    internal/controller/kustomization_controller.go KustomizationReconciler.finalize
     """
     for delivery in wiring.deliveries:
         applied = applied_by(delivery, wiring.tree)

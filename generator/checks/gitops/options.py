@@ -109,8 +109,9 @@ def application(objects: Objects) -> Iterator[Breach]:
     of an ApplicationSet. The Applications of an ApplicationSet need different names: Argo CD creates only one of two
     with the same name.
 
-    Source: argo-cd v3.2.1 util/argo/argo.go GetDestinationCluster, validateSourcePermissions; util/app/path/path.go
-    Path; applicationset/controllers/applicationset_controller.go validateGeneratedApplications
+    Source: argo-cd v3.2.1 util/argo/argo.go GetDestinationCluster; argo-cd v3.2.1 util/argo/argo.go
+    validateSourcePermissions; argo-cd v3.2.1 util/app/path/path.go Path; argo-cd v3.2.1
+    applicationset/controllers/applicationset_controller.go ApplicationSetReconciler.validateGeneratedApplications
     """
     for item in objects.others:
         spec = mapping(item.body, "spec")

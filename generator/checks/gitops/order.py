@@ -30,7 +30,8 @@ def cycle(objects: Objects) -> Iterator[Breach]:
     Flux applies a Kustomization only when all Kustomizations in its `dependsOn` are ready. In a circle, none of them
     ever is: `DependencyNotReady`, and Flux applies none of their objects.
 
-    Source: kustomize-controller v1.7.3 internal/controller/kustomization_controller.go checkDependencies
+    Source: kustomize-controller v1.7.3 internal/controller/kustomization_controller.go
+    KustomizationReconciler.checkDependencies
     """
     kustomizations = [item for item in objects.others if (item.group, item.kind) == FLUX]
     depends = {(item.namespace, item.name): [name for _, name in _dependencies(item)] for item in kustomizations}
@@ -89,7 +90,7 @@ class _Moment:
 def _moment(manifest: Manifest) -> _Moment | None:
     """Return the time at which Argo CD applies an object; None for a hook that runs only on failure or deletion.
 
-    Source: gitops-engine 13d5172 pkg/sync/syncwaves/waves.go, pkg/sync/sync_tasks.go
+    Source: gitops-engine 13d5172 pkg/sync/syncwaves/waves.go; gitops-engine 13d5172 pkg/sync/sync_tasks.go
     """
     annotations = mapping(manifest.body, "metadata", "annotations")
     text = string(annotations.get(SYNC_WAVE))
@@ -114,7 +115,8 @@ def wave(wiring: Wiring) -> Iterator[Breach]:
 
     An object that exists in the cluster already hides the mistake until the next installation.
 
-    Source: gitops-engine 13d5172 pkg/sync/sync_context.go Sync, pkg/sync/sync_tasks.go
+    Source: gitops-engine 13d5172 pkg/sync/sync_context.go syncContext.Sync; gitops-engine 13d5172
+    pkg/sync/sync_tasks.go
     """
     late_objects: dict[int, _Late] = {}
     for delivery in wiring.deliveries:

@@ -43,8 +43,8 @@ def path(wiring: Wiring) -> Iterator[Breach]:
     Applications exist. The finding is a warning, because the Application may read another revision.
 
     Source: argo-cd v3.2.1 util/app/path/path.go Path; kustomize-controller v1.7.3
-    internal/controller/kustomization_controller.go reconcile; source-controller v1.7.3
-    internal/controller/gitrepository_controller.go validateSparseCheckoutPaths
+    internal/controller/kustomization_controller.go KustomizationReconciler.reconcile; source-controller v1.7.3
+    internal/controller/gitrepository_controller.go GitRepositoryReconciler.validateSparseCheckoutPaths
     """
     for delivery in wiring.deliveries:
         if (place := delivery.place) is None or delivery.root is None:
@@ -165,8 +165,8 @@ def no_files(wiring: Wiring) -> Iterator[Breach]:
     `prune`, the engine deletes the objects that it applied before. The check reports a folder of Argo CD only if it has
     files that a pattern leaves out, or files in subfolders.
 
-    Source: argo-cd v3.2.1 reposerver/repository/repository.go getPotentiallyValidManifestFile; fluxcd/pkg kustomize
-    v1.24.0 kustomize_generator.go generateKustomization
+    Source: argo-cd v3.2.1 reposerver/repository/repository.go getPotentiallyValidManifestFile; fluxcd/pkg/kustomize
+    v1.24.0 kustomize_generator.go Generator.generateKustomization
     """
     for delivery in wiring.deliveries:
         applied = applied_by(delivery, wiring.tree)
@@ -284,8 +284,9 @@ def applied_twice(wiring: Wiring) -> Iterator[Breach]:
     The check compares only Applications and Kustomizations whose own files are in one folder, because other folders can
     belong to other clusters. It reads no objects that kustomize patches or renames.
 
-    Source: argo-cd v3.2.1 controller/state.go CompareAppState: SharedResourceWarning; kustomize-controller v1.7.3
-    internal/controller/kustomization_controller.go prune
+    Source: argo-cd v3.2.1 controller/state.go appStateManager.CompareAppState: SharedResourceWarning;
+    kustomize-controller v1.7.3
+    internal/controller/kustomization_controller.go KustomizationReconciler.prune
     """
     users: dict[tuple[str, ...], list[Delivery]] = {}
     shared: dict[tuple[int, int], tuple[Delivery, Delivery, dict[str, None]]] = {}

@@ -27,8 +27,9 @@ def project(graph: Graph) -> Iterator[Breach]:
     because the files do not show the names of clusters. The check also reads the template of an ApplicationSet. For an
     AppProject with labels, the finding is a warning, because a global project can allow more.
 
-    Source: argo-cd v3.2.1 controller/appcontroller.go refreshAppConditions, pkg/apis/application/v1alpha1
-    app_project_types.go IsSourcePermitted, isDestinationMatched
+    Source: argo-cd v3.2.1 controller/appcontroller.go ApplicationController.refreshAppConditions;
+    argo-cd v3.2.1 pkg/apis/application/v1alpha1/app_project_types.go AppProject.IsSourcePermitted; argo-cd v3.2.1
+    pkg/apis/application/v1alpha1/app_project_types.go AppProject.isDestinationMatched
     """
     yield from graph.report("reference/project")
     projects = _by_name(item for item in graph.manifests if (item.group, item.kind) == (ARGO, "AppProject"))
@@ -95,7 +96,7 @@ def _find_forbidden(application: Manifest, start: Path, spec: Body, project: Man
 def _severity(project: Manifest) -> Severity | None:
     """Return WARNING for an AppProject with labels: a global project, which selects labels, may allow more.
 
-    Source: argo-cd v3.2.1 util/argo/argo.go GetGlobalProjects, mergeVirtualProject
+    Source: argo-cd v3.2.1 util/argo/argo.go GetGlobalProjects; argo-cd v3.2.1 util/argo/argo.go mergeVirtualProject
     """
     return WARNING if project.labels else None
 
@@ -125,7 +126,7 @@ def is_destination_permitted(allowed: Sequence[Body], destination: Body, namespa
         destination: the destination of the Application.
         namespace: the namespace.
 
-    Source: argo-cd v3.2.1 pkg/apis/application/v1alpha1/app_project_types.go isDestinationMatched
+    Source: argo-cd v3.2.1 pkg/apis/application/v1alpha1/app_project_types.go AppProject.isDestinationMatched
     """
     values = {key: string(destination.get(key)) for key in ("server", "name")}
     if any(mark in text for text in (*values.values(), namespace) for mark in (UNKNOWN, "{{")):
@@ -192,8 +193,9 @@ def not_permitted(wiring: Wiring) -> Iterator[Breach]:
     The check needs the folder of the Application on disk, as reference/path does, and reads no objects that kustomize
     adds or changes.
 
-    Source: argo-cd v3.2.1 controller/sync.go WithPermissionValidator, pkg/apis/application/v1alpha1
-    app_project_types.go IsGroupKindPermitted; v3.3.0 isNamedResourceInList
+    Source: argo-cd v3.2.1 controller/sync.go appStateManager.SyncAppState; argo-cd v3.2.1
+    pkg/apis/application/v1alpha1/app_project_types.go AppProject.IsGroupKindPermitted; argo-cd v3.3.4
+    pkg/apis/application/v1alpha1/app_project_types.go isNamedResourceInList
     """
     projects = _by_name(item for item in wiring.tree.manifests if (item.group, item.kind) == (ARGO, "AppProject"))
     forbidden: dict[tuple[str, str], _Forbidden] = {}

@@ -25,7 +25,7 @@ def implementation(runtime: MpiRuntime) -> Iterator[Breach]:
     Without Kueue, Trainer creates no JobSet. Trainer 2.3 supports only `OpenMPI`, whatever MPI the image contains. For
     MPICH or Intel MPI, also set `OpenMPI`. `mpi/hydra-hostfile` describes their hostfile.
 
-    Source: trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go EnforceMLPolicy, `default`
+    Source: trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go MPI.EnforceMLPolicy, `default`
     """
     if runtime.policy.get("mpiImplementation") == "":
         yield Breach(
@@ -45,7 +45,7 @@ def processes(runtime: MpiRuntime) -> Iterator[Breach]:
     The CRD of Trainer 2.3 has no minimum for the field. The hostfile, which lists the pods for `mpirun`, then has no
     slots, and `mpirun` fails.
 
-    Source: trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go buildHostFileConfigMap
+    Source: trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go MPI.buildHostFileConfigMap
     """
     slots = runtime.policy.get("numProcPerNode")
     if isinstance(slots, int) and not isinstance(slots, bool) and slots < 1:
@@ -66,8 +66,8 @@ def launchers(runtime: MpiRuntime) -> Iterator[Breach]:
     runtime that job is the launcher, and Trainer's MPI plugin does not set the number back to 1. `parallelism` in the
     Job of `node` sets the default number of worker pods.
 
-    Source: trainer v2.3.0 pkg/runtime/core/trainingruntime.go newRuntimeInfo; pkg/runtime/framework/plugins/mpi/mpi.go
-    EnforceMLPolicy
+    Source: trainer v2.3.0 pkg/runtime/core/trainingruntime.go TrainingRuntime.newRuntimeInfo; trainer v2.3.0
+    pkg/runtime/framework/plugins/mpi/mpi.go MPI.EnforceMLPolicy
     """
     nodes = runtime.ml_policy.get("numNodes")
     if not isinstance(nodes, int) or nodes <= 1 or not runtime.launcher or runtime.launcher.step != TRAINER:
@@ -90,8 +90,9 @@ def jobs(runtime: MpiRuntime) -> Iterator[Breach]:
     Trainer finds the two jobs of an MPI runtime by these names. Without `node` the hostfile lists no worker pods, and
     without `launcher` no pod gets the hostfile. So `mpirun` starts no rank in the worker pods.
 
-    Source: trainer v2.3.0 pkg/constants/constants.go Node, Launcher; pkg/runtime/framework/plugins/mpi/mpi.go
-    EnforceMLPolicy, isNode
+    Source: trainer v2.3.0 pkg/constants/constants.go Node; trainer v2.3.0 pkg/constants/constants.go Launcher; trainer
+    v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go MPI.EnforceMLPolicy; trainer v2.3.0
+    pkg/runtime/framework/plugins/mpi/mpi.go isNode
     """
     for name, command in ((NODE, "sshd"), (LAUNCHER, "`mpirun`")):
         if not any(job.name == name for job in runtime.jobs):
@@ -112,7 +113,7 @@ def container(runtime: MpiRuntime) -> Iterator[Breach]:
     label `trainer.kubeflow.org/trainjob-ancestor-step: trainer` lacks this container, Trainer's webhook rejects the
     runtime. The webhook accepts a job `node` without this container, but then sshd finds no key.
 
-    Source: trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go EnforceMLPolicy;
+    Source: trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go MPI.EnforceMLPolicy; trainer v2.3.0
     pkg/webhooks/trainingruntime_webhook.go
     """
     for job in runtime.pair:
@@ -135,7 +136,7 @@ def image(runtime: MpiRuntime) -> Iterator[Breach]:
     A TrainJob can set the image of the launcher only. The API server rejects a Job with any other container that
     has no image, so the TrainJob never runs.
 
-    Source: trainer v2.3.0 pkg/runtime/framework/plugins/jobset/builder.go Trainer
+    Source: trainer v2.3.0 pkg/runtime/framework/plugins/jobset/builder.go Builder.Trainer
     """
     for job in runtime.jobs:
         for path, body in job.containers:
@@ -158,8 +159,8 @@ def step_label(runtime: MpiRuntime) -> Iterator[Breach]:
     `trainer.kubeflow.org/trainjob-ancestor-step: trainer`. That Job must be the launcher: on `node` the command would
     replace sshd. The label belongs to the Job (`template.metadata.labels` of the replicated job), not to its pods.
 
-    Source: trainer v2.3.0 pkg/runtime/framework/plugins/jobset/builder.go Trainer;
-    pkg/runtime/core/trainingruntime.go newRuntimeInfo
+    Source: trainer v2.3.0 pkg/runtime/framework/plugins/jobset/builder.go Builder.Trainer; trainer v2.3.0
+    pkg/runtime/core/trainingruntime.go TrainingRuntime.newRuntimeInfo
     """
     for job in runtime.jobs:
         path = (*job.path, "template", "metadata", "labels", STEP)
@@ -196,8 +197,8 @@ def replicas(runtime: MpiRuntime) -> Iterator[Breach]:
     job without this label, such as `node`, the finding is a warning: Trainer ignores `replicas` when it counts pods,
     but JobSet creates that many Jobs.
 
-    Source: trainer v2.3.0 pkg/webhooks/trainingruntime_webhook.go; pkg/runtime/framework/plugins/jobset/jobset.go
-    IdentifyPodNetwork
+    Source: trainer v2.3.0 pkg/webhooks/trainingruntime_webhook.go; trainer v2.3.0
+    pkg/runtime/framework/plugins/jobset/jobset.go JobSet.IdentifyPodNetwork
     """
     for job in runtime.pair:
         count = job.body.get("replicas", 1)
@@ -216,7 +217,8 @@ def replicas(runtime: MpiRuntime) -> Iterator[Breach]:
 
 
 _MPI_JOB_LABELS = ("training.kubeflow.org/", "mpi-job-")
-"""Prefixes of the pod labels of an MPIJob (mpi-operator pkg/apis/kubeflow/v2beta1/constants.go), and older ones."""
+"""Prefixes of the pod labels of an MPIJob (mpi-operator v0.8.0 pkg/apis/kubeflow/v2beta1/constants.go), and older
+ones."""
 
 
 @check("mpi/foreign-selector", severity=WARNING, needs=MpiRuntime)
@@ -265,7 +267,7 @@ def job_order(runtime: MpiRuntime) -> Iterator[Breach]:
     JobSet accepts in `dependsOn` only jobs that are listed before the dependent job. JobSet's webhook rejects the
     JobSet of each TrainJob, not the runtime.
 
-    Source: jobset v0.12.0 pkg/webhooks/jobset_webhook.go ValidateCreate
+    Source: jobset v0.12.0 pkg/webhooks/jobset_webhook.go jobSetWebhook.ValidateCreate
     """
     names = [job.name for job in runtime.jobs]
     for position, job in enumerate(runtime.jobs):
@@ -318,7 +320,8 @@ def success_policy(runtime: MpiRuntime) -> Iterator[Breach]:
     wait for `launcher` and not for `node`. With `operator: Any` it may name both, but no other job, because the JobSet
     ends with the first of its jobs. `workload/job-set` reports a policy that names an undefined job.
 
-    Source: jobset v0.12.0 pkg/webhooks/jobset_webhook.go Default; pkg/controllers/success_policy.go
+    Source: jobset v0.12.0 pkg/webhooks/jobset_webhook.go jobSetWebhook.Default; jobset v0.12.0
+    pkg/controllers/success_policy.go
     """
     if not (runtime.node and runtime.launcher):
         return
@@ -354,7 +357,7 @@ def subdomain(runtime: MpiRuntime) -> Iterator[Breach]:
     JobSet creates one headless Service per subdomain. The Service selects only the pods of the first JobSet, so in the
     same namespace the pods of every other TrainJob on the runtime get no DNS names.
 
-    Source: jobset v0.12.0 pkg/controllers/jobset_controller.go createHeadlessSvcIfNecessary
+    Source: jobset v0.12.0 pkg/controllers/jobset_controller.go JobSetReconciler.createHeadlessSvcIfNecessary
     """
     if name := mapping(runtime.job_set, "network").get("subdomain"):
         yield Breach(
@@ -374,8 +377,8 @@ def host_names(runtime: MpiRuntime) -> Iterator[Breach]:
     Pods get these names only if JobSet creates a headless Service, and if their Job is indexed. JobSet does both by
     default.
 
-    Source: trainer v2.3.0 pkg/runtime/framework/plugins/jobset/jobset.go IdentifyPodNetwork;
-    jobset v0.12.0 pkg/controllers/jobset_controller.go
+    Source: trainer v2.3.0 pkg/runtime/framework/plugins/jobset/jobset.go JobSet.IdentifyPodNetwork; jobset v0.12.0
+    pkg/controllers/jobset_controller.go
     """
     if mapping(runtime.job_set, "network").get("enableDNSHostnames") is False:
         path = (*JOB_SET, "network", "enableDNSHostnames")
@@ -420,8 +423,10 @@ def gang(runtime: MpiRuntime) -> Iterator[Breach]:
     all pods of the group exist. With `dependsOn` or a startup order, JobSet creates the launcher only after the worker
     pods run. So all pods stay Pending. Let the launcher wait for sshd in an init container instead.
 
-    Source: trainer v2.3.0 pkg/runtime/framework/plugins/{coscheduling,volcano} Build; scheduler-plugins v0.34.7
-    pkg/coscheduling/core/core.go PreFilter; volcano pkg/scheduler/plugins/gang/gang.go validJobFn
+    Source: trainer v2.3.0 pkg/runtime/framework/plugins/coscheduling/coscheduling.go CoScheduling.Build; trainer v2.3.0
+    pkg/runtime/framework/plugins/volcano/volcano.go Volcano.Build; scheduler-plugins v0.34.7
+    pkg/coscheduling/core/core.go PodGroupManager.PreFilter; volcano-sh/volcano pkg/scheduler/plugins/gang/gang.go
+    validJobFn
     """
     if not _pod_groups(runtime):
         return

@@ -61,7 +61,7 @@ def ssh_key_group(runtime: MpiRuntime) -> Iterator[Breach]:
     the key, so ssh fails: permission denied. Trainer 2.2 mounts the key readable for all. On OpenShift,
     `restricted-v2` sets the user and `fsGroup`, so the check reports nothing if the runtime sets neither.
 
-    Source: kubernetes v1.34.2 pkg/volume/volume_linux.go ChangePermissions; trainer pull request 3748
+    Source: kubernetes v1.34.2 pkg/volume/volume_linux.go VolumeOwnership.ChangePermissions; trainer pull request 3748
     """
     for job in runtime.pair:
         security = mapping(job.pod, "securityContext")
@@ -102,7 +102,8 @@ def open_mpi_5(runtime: MpiRuntime) -> Iterator[Breach]:
     If `runLauncherAsNode` is true, the check also reports the value `true` of `PRTE_MCA_prte_keep_fqdn_hostnames`. The
     hostfile has names without a domain, so Open MPI 5 does not recognize its own pod and connects to the pod by ssh.
 
-    Source: trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go EnforceMLPolicy, buildHostFileConfigMap; trainer
+    Source: trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go MPI.EnforceMLPolicy; trainer v2.3.0
+    pkg/runtime/framework/plugins/mpi/mpi.go MPI.buildHostFileConfigMap; trainer
     issue 4028
     """
     container = runtime.launcher.container if runtime.launcher else None
@@ -147,7 +148,7 @@ def hydra_hostfile(runtime: MpiRuntime) -> Iterator[Breach]:
     finding is a warning.
 
     Source: MPICH 4.0.2 and Intel MPI 2021.19 were run; trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go
-    buildHostFileConfigMap
+    MPI.buildHostFileConfigMap
     """
     container = runtime.launcher.container if runtime.launcher else None
     variables = [*indexed_mappings(container.body.get("env"))] if container else []
@@ -174,8 +175,8 @@ def overridden_variable(runtime: MpiRuntime) -> Iterator[Breach]:
     Trainer replaces the values of `OMPI_MCA_orte_default_hostfile`, `OMPI_MCA_orte_keep_fqdn_hostnames`,
     `OMPI_MCA_orte_set_default_slots` and `OMPI_MCA_plm_rsh_args` in the launcher silently.
 
-    Source: trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go EnforceMLPolicy; pkg/apply/apply.go
-    UpsertEnvVars
+    Source: trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go MPI.EnforceMLPolicy; trainer v2.3.0
+    pkg/apply/apply.go UpsertEnvVars
     """
     container = runtime.launcher.container if runtime.launcher else None
     for path, name in container.variables if container else ():
@@ -194,7 +195,7 @@ def launcher_resources(runtime: MpiRuntime) -> Iterator[Breach]:
     With `runLauncherAsNode: true` the launcher runs as many ranks as each worker pod. If the launcher has fewer
     devices, some ranks have no device. Less of another resource, such as CPU or memory, is a warning.
 
-    Source: trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go buildHostFileConfigMap
+    Source: trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go MPI.buildHostFileConfigMap
     """
     launcher = runtime.launcher.container if runtime.launcher and runtime.is_launcher_a_node else None
     node = runtime.node.container if runtime.node else None
@@ -238,7 +239,8 @@ def guessed_processes(runtime: MpiRuntime) -> Iterator[Breach]:
     resource name. But if a TrainJob sets `resourcesPerNode` without GPUs, Trainer starts one process per pod, as the
     Kubeflow SDK always assumes. The check reports runtimes with several GPUs per pod.
 
-    Source: trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go EnforceMLPolicy; pkg/runtime/runtime.go numGPU
+    Source: trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go MPI.EnforceMLPolicy; trainer v2.3.0
+    pkg/runtime/runtime.go numGPU
     """
     processes = runtime.policy.get("numProcPerNode")
     if processes not in (None, 1) or (gpus := _gpus(runtime)) is None:
@@ -324,7 +326,7 @@ def one_node_volume(objects: Objects) -> Iterator[Breach]:
     `ReadWriteOncePod`. If the launcher or the worker pods of a runtime mount such a claim, other pods stay Pending or
     in ContainerCreating. The check reads claims in the namespaces in which the runtime can run.
 
-    Source: kubernetes v1.34.2 pkg/volume/util/util.go `IsMultiAttachAllowed`
+    Source: kubernetes v1.34.2 pkg/volume/util/util.go IsMultiAttachAllowed
     """
     mounted: dict[tuple[str, str], str] = {}  # namespace (empty: any) and claim → first runtime
     for manifest in objects.of("trainer.kubeflow.org", "ClusterTrainingRuntime", "TrainingRuntime"):

@@ -65,7 +65,7 @@ def no_launcher(objects: Objects) -> Iterator[Breach]:
     their devices and idle, and the TrainJob can complete without an error. The check reports a Python file, because
     another program can start `mpirun` itself.
 
-    Source: trainer v2.3.0 pkg/runtime/framework/plugins/jobset/builder.go Trainer
+    Source: trainer v2.3.0 pkg/runtime/framework/plugins/jobset/builder.go Builder.Trainer
     """
     for start in objects.view(RankStart.read):
         others = len(start.started.hosts) - any(_is_own(start.started, host) for host in start.started.hosts)
@@ -115,7 +115,7 @@ def hostfile(objects: Objects) -> Iterator[Breach]:
     container sets `PATH`: a program on `PATH` can then replace `mpirun` and convert the file, as in mpigen's runtimes.
     `mpi/hydra-hostfile` reports a variable of the runtime with this path.
 
-    Source: trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go EnforceMLPolicy; deepspeed 0.19.8
+    Source: trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go MPI.EnforceMLPolicy; deepspeed 0.19.8
     deepspeed/launcher/runner.py fetch_hostfile; horovod 0.28.1 horovod/runner/launch.py
     """
     for start in objects.view(RankStart.read):

@@ -28,7 +28,7 @@ def pod_security(objects: Objects) -> Iterator[Breach]:
     reports only fields with forbidden values, because the SecurityContextConstraints set absent fields first.
     `runtime/pod-security` reports the pods of a runtime, and `trainjob/pod-security` the pods of a TrainJob.
 
-    Source: k8s.io/pod-security-admission v0.34.2 policy/registry.go EvaluatePod
+    Source: pod-security-admission v0.34.2 policy/registry.go checkRegistry.EvaluatePod
     """
     minor = int((objects.targets.get("kubernetes") or minors("kubernetes")[0]).partition(".")[2])
     sets_absent = is_openshift(objects.manifests)

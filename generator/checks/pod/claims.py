@@ -21,7 +21,7 @@ def claim(pods: Pods) -> Iterator[Breach]:
     there. [schema/duplicate-item](../schema/duplicate-item.md) reports a claim that a container uses twice.
 
     Source: kubernetes v1.34.2 pkg/apis/core/validation/validation.go validateResourceClaimNames; trainer v2.3.0
-    pkg/runtime/core/trainingruntime.go newRuntimeInfo
+    pkg/runtime/core/trainingruntime.go TrainingRuntime.newRuntimeInfo
     """
     for template, container in pods.containers:
         defined = [claim["name"] for claim in mappings(template.spec.get("resourceClaims")) if claim.get("name")]

@@ -45,7 +45,7 @@ def image(pods: Pods) -> Iterator[Breach]:
     no container: the status of the pod is `InvalidImageName`. The check leaves out placeholders, which another tool
     replaces: an image with `$` or `{`, and a name of capital letters.
 
-    Source: kubernetes v1.34.2 pkg/apis/core/validation/validation.go validateContainerOnlyForPod,
+    Source: kubernetes v1.34.2 pkg/apis/core/validation/validation.go validateContainerOnlyForPod; kubernetes v1.34.2
     pkg/util/parsers/parsers.go ParseImageName; github.com/distribution/reference v0.6.0 ParseNormalizedNamed
     """
     for template, container in pods.containers:
@@ -69,8 +69,10 @@ def port(pods: Pods) -> Iterator[Breach]:
     `hostPort` that differs from `containerPort` in the host network. With `hostNetwork`, `hostPort` defaults to
     `containerPort` in pods, but not in pod templates.
 
-    Source: kubernetes v1.34.2 pkg/apis/core/validation/validation.go validateContainerPorts, checkHostPortConflicts,
-    validatePodHostNetworkDeps; pkg/apis/core/v1/defaults.go SetDefaults_Pod
+    Source: kubernetes v1.34.2 pkg/apis/core/validation/validation.go validateContainerPorts; kubernetes v1.34.2
+    pkg/apis/core/validation/validation.go checkHostPortConflicts; kubernetes v1.34.2
+    pkg/apis/core/validation/validation.go validatePodHostNetworkDeps; kubernetes v1.34.2 pkg/apis/core/v1/defaults.go
+    SetDefaults_Pod
     """
     for template in pods.templates:
         for container in containers_of(template):
@@ -139,7 +141,8 @@ def restart_policy(pods: Pods) -> Iterator[Breach]:
     [schema/not-allowed](../schema/not-allowed.md) reports the policy of a Job, a CronJob or a Deployment.
 
     Source: kubernetes v1.34.2 pkg/apis/batch/validation/validation.go validateJobSpec, validateJobTemplateSpec;
-    pkg/apis/core/validation/validation.go validateResizePolicy; jobset v0.12.0 pkg/webhooks/jobset_webhook.go Default
+    kubernetes v1.34.2 pkg/apis/core/validation/validation.go validateResizePolicy; jobset v0.12.0
+    pkg/webhooks/jobset_webhook.go jobSetWebhook.Default
     """
     for template in pods.templates:
         policy = template.spec.get("restartPolicy")

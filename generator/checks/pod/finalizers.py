@@ -19,8 +19,9 @@ def finalizer(pods: Pods) -> Iterator[Breach]:
     `kubernetes`, `orphan` and `foregroundDeletion`. [object/metadata](../object/metadata.md) reports the finalizers
     of a Pod.
 
-    Source: kubernetes v1.34.2 pkg/controller/controller_utils.go GetPodFromTemplate;
-    pkg/apis/core/validation/validation.go ValidateObjectMeta, validateKubeFinalizerName
+    Source: kubernetes v1.34.2 pkg/controller/controller_utils.go GetPodFromTemplate; kubernetes v1.34.2
+    pkg/apis/core/validation/validation.go ValidateObjectMeta; kubernetes v1.34.2 pkg/apis/core/validation/validation.go
+    validateKubeFinalizerName
     """
     for template in pods.templates if pods.manifest.kind != "Pod" else ():
         finalizers = strings(mapping(template.body, "metadata").get("finalizers"))

@@ -20,7 +20,8 @@ def probe(pods: Pods) -> Iterator[Breach]:
     An init container without `restartPolicy: Always` ends before the containers start, so it can have no probes and no
     handlers. A handler must not sleep longer than `terminationGracePeriodSeconds`, by default 30 seconds.
 
-    Source: kubernetes v1.34.2 pkg/apis/core/validation/validation.go validateInitContainers, validateSleepAction
+    Source: kubernetes v1.34.2 pkg/apis/core/validation/validation.go validateInitContainers; kubernetes v1.34.2
+    pkg/apis/core/validation/validation.go validateSleepAction
     """
     for template, container in pods.containers:
         if is_init(container) and not is_sidecar(container):

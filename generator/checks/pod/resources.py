@@ -40,9 +40,11 @@ def resources(pods: Pods) -> Iterator[Breach]:
     Only a RuntimeClass sets `overhead`. In pods with a RuntimeClass the field repeats the overhead of the class, which
     the check does not read.
 
-    Source: kubernetes v1.34.2 pkg/apis/core/validation/validation.go validateResourceRequirements,
-    validateContainerResourceName, validatePodResources, validatePodResourceConsistency;
-    pkg/apis/core/helper/helpers.go; plugin/pkg/admission/runtimeclass/admission.go validateOverhead
+    Source: kubernetes v1.34.2 pkg/apis/core/validation/validation.go validateResourceRequirements; kubernetes v1.34.2
+    pkg/apis/core/validation/validation.go validateContainerResourceName; kubernetes v1.34.2
+    pkg/apis/core/validation/validation.go validatePodResources; kubernetes v1.34.2
+    pkg/apis/core/validation/validation.go validatePodResourceConsistency; kubernetes v1.34.2
+    pkg/apis/core/helper/helpers.go; kubernetes v1.34.2 plugin/pkg/admission/runtimeclass/admission.go validateOverhead
     """
     for template, container in pods.containers:
         yield from _requirements(template, (*container.path, "resources"), mapping(container.body, "resources"))
@@ -138,8 +140,8 @@ def _find_overflows(template: PodTemplate, path: Path, amounts: Mapping[str, obj
     The API server reads a device in milli units. If the product overflows, its last digits are not zeros, so the API
     server rejects a whole number as a fraction.
 
-    Source: kubernetes v1.34.2 pkg/apis/core/validation/validation.go ValidateResourceQuantityValue,
-    validateResourceQuantityHugePageValue
+    Source: kubernetes v1.34.2 pkg/apis/core/validation/validation.go ValidateResourceQuantityValue; kubernetes v1.34.2
+    pkg/apis/core/validation/validation.go validateResourceQuantityHugePageValue
     """
     for name, written in amounts.items():
         amount = amount_of(written)

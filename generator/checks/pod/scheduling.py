@@ -51,8 +51,9 @@ def scheduling(pods: Pods) -> Iterator[Breach]:
 
     The check also reports pods with `nodeName` and scheduling gates.
 
-    Source: kubernetes v1.34.2 pkg/apis/core/validation/validation.go ValidateMatchLabelKeysAndMismatchLabelKeys,
-    ValidatePodCreate; pkg/registry/core/pod/strategy.go applyMatchLabelKeysAndMismatchLabelKeys
+    Source: kubernetes v1.34.2 pkg/apis/core/validation/validation.go ValidateMatchLabelKeysAndMismatchLabelKeys;
+    kubernetes v1.34.2 pkg/apis/core/validation/validation.go ValidatePodCreate; kubernetes v1.34.2
+    pkg/registry/core/pod/strategy.go applyMatchLabelKeysAndMismatchLabelKeys
     """
     for template in pods.templates:
         path, labels = (*template.path, "spec"), _label_keys(template)
@@ -131,9 +132,11 @@ def annotation(pods: Pods) -> Iterator[Breach]:
     AppArmor profile of the pods: the annotation of a container overrides it. All annotations of an object together may
     have at most 256 KiB.
 
-    Source: kubernetes v1.34.2 pkg/apis/core/validation/validation.go ValidatePodSpecificAnnotations,
-    ValidateSeccompPodAnnotations, ValidateAppArmorPodAnnotations, validateSeccompAnnotationsAndFields,
-    validateAppArmorAnnotationsAndFieldsMatchOnCreate
+    Source: kubernetes v1.34.2 pkg/apis/core/validation/validation.go ValidatePodSpecificAnnotations; kubernetes v1.34.2
+    pkg/apis/core/validation/validation.go ValidateSeccompPodAnnotations; kubernetes v1.34.2
+    pkg/apis/core/validation/validation.go ValidateAppArmorPodAnnotations; kubernetes v1.34.2
+    pkg/apis/core/validation/validation.go validateSeccompAnnotationsAndFields; kubernetes v1.34.2
+    pkg/apis/core/validation/validation.go validateAppArmorAnnotationsAndFieldsMatchOnCreate
     """
     for template in pods.templates:
         values = string_map(template.annotations)

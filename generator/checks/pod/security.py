@@ -39,7 +39,7 @@ def security(pods: Pods) -> Iterator[Breach]:
     `allowPrivilegeEscalation: false`. `procMount: Unmasked` needs a user namespace (`hostUsers: false`). The API server
     accepts `runAsUser: 0` with `runAsNonRoot: true`, but the kubelet does not start the container.
 
-    Source: kubernetes v1.34.2 pkg/apis/core/validation/validation.go ValidateSecurityContext;
+    Source: kubernetes v1.34.2 pkg/apis/core/validation/validation.go ValidateSecurityContext; kubernetes v1.34.2
     pkg/kubelet/kuberuntime/security_context_others.go verifyRunAsNonRoot
     """
     roots: set[Path] = set()
@@ -82,8 +82,9 @@ def host_namespace(pods: Pods) -> Iterator[Breach]:
     `shareProcessNamespace` excludes `hostPID`, and kernel parameters (`sysctls`) of the network or of IPC exclude
     `hostNetwork` or `hostIPC`. The check also reports a kernel parameter that is set twice.
 
-    Source: kubernetes v1.34.2 pkg/apis/core/validation/validation.go validateHostUsers, validateSysctls,
-    ValidateHostSysctl, validatePodSpecSecurityContext
+    Source: kubernetes v1.34.2 pkg/apis/core/validation/validation.go validateHostUsers; kubernetes v1.34.2
+    pkg/apis/core/validation/validation.go validateSysctls; kubernetes v1.34.2 pkg/apis/core/validation/validation.go
+    ValidateHostSysctl; kubernetes v1.34.2 pkg/apis/core/validation/validation.go validatePodSpecSecurityContext
     """
     for template in pods.templates:
         spec, path = template.spec, (*template.path, "spec")
@@ -134,8 +135,9 @@ def os(pods: Pods) -> Iterator[Breach]:
     pods cannot have `windowsOptions`. If one container is a HostProcess container, all containers of the pods must be
     HostProcess containers, and the pods must use the host network.
 
-    Source: kubernetes v1.34.2 pkg/apis/core/validation/validation.go validateLinux, validateWindows,
-    validateWindowsHostProcessPod, validatePodResources
+    Source: kubernetes v1.34.2 pkg/apis/core/validation/validation.go validateLinux; kubernetes v1.34.2
+    pkg/apis/core/validation/validation.go validateWindows; kubernetes v1.34.2 pkg/apis/core/validation/validation.go
+    validateWindowsHostProcessPod; kubernetes v1.34.2 pkg/apis/core/validation/validation.go validatePodResources
     """
     for template in pods.templates:
         name = mapping(template.spec, "os").get("name")

@@ -48,8 +48,9 @@ def volume(pods: Pods) -> Iterator[Breach]:
     JobSet or a runtime, a projected volume needs the list `sources`, and the data source of a claim needs an
     `apiGroup`, because the webhook of JobSet sets a missing field to null.
 
-    Source: kubernetes v1.34.2 pkg/apis/core/validation/validation.go validateProjectionSources, validateVolumeSource;
-    pkg/volume/emptydir/empty_dir.go SetUpAt; k8s.io/api v0.36.2 core/v1/types.go ProjectedVolumeSource,
+    Source: kubernetes v1.34.2 pkg/apis/core/validation/validation.go validateProjectionSources; kubernetes v1.34.2
+    pkg/apis/core/validation/validation.go validateVolumeSource; kubernetes v1.34.2 pkg/volume/emptydir/empty_dir.go
+    emptyDir.SetUpAt; api v0.36.2 core/v1/types.go ProjectedVolumeSource; api v0.36.2 core/v1/types.go
     TypedLocalObjectReference (JSON without omitempty)
     """
     for template in pods.templates:
@@ -127,9 +128,11 @@ def mount(pods: Pods) -> Iterator[Breach]:
     volumes for ssh keys and for the hostfile itself, a StatefulSet adds its `volumeClaimTemplates`, and JobSet adds the
     claims in `volumeClaimPolicies`.
 
-    Source: kubernetes v1.34.2 pkg/apis/core/validation/validation.go ValidateVolumeMounts, ValidateVolumeDevices,
-    validateMountPropagation, validateMountRecursiveReadOnly; pkg/apis/apps/validation/validation.go
-    ValidateStatefulSetSpec
+    Source: kubernetes v1.34.2 pkg/apis/core/validation/validation.go ValidateVolumeMounts; kubernetes v1.34.2
+    pkg/apis/core/validation/validation.go ValidateVolumeDevices; kubernetes v1.34.2
+    pkg/apis/core/validation/validation.go validateMountPropagation; kubernetes v1.34.2
+    pkg/apis/core/validation/validation.go validateMountRecursiveReadOnly; kubernetes v1.34.2
+    pkg/apis/apps/validation/validation.go ValidateStatefulSetSpec
     """
     for template, container in pods.containers:
         yield from _undefined_volumes(template, container)

@@ -1,7 +1,7 @@
 """quota/amount, quota/scope: amounts and scopes of ResourceQuotas and LimitRanges that the API server rejects.
 
-Source: kubernetes v1.34.2 pkg/apis/core/validation/validation.go ValidateLimitRange, ValidateResourceQuotaSpec;
-pkg/apis/core/helper/helpers.go
+Source: kubernetes v1.34.2 pkg/apis/core/validation/validation.go ValidateLimitRange; kubernetes v1.34.2
+pkg/apis/core/validation/validation.go ValidateResourceQuotaSpec; kubernetes v1.34.2 pkg/apis/core/helper/helpers.go
 """
 
 from __future__ import annotations
@@ -71,8 +71,9 @@ def amount(amounts: Amounts) -> Iterator[Breach]:
     `default` and `defaultRequest` must be equal. `maxLimitRequestRatio` must be at least 1, and at most `max` divided
     by `min`. Two limits must not have the same `type`, and a limit of claims needs `min` or `max` of `storage`.
 
-    Source: kubernetes v1.34.2 pkg/apis/core/validation/validation.go ValidateResourceQuantityValue, ValidateLimitRange;
-    pkg/apis/core/v1/defaults.go SetDefaults_LimitRangeItem
+    Source: kubernetes v1.34.2 pkg/apis/core/validation/validation.go ValidateResourceQuantityValue; kubernetes v1.34.2
+    pkg/apis/core/validation/validation.go ValidateLimitRange; kubernetes v1.34.2 pkg/apis/core/v1/defaults.go
+    SetDefaults_LimitRangeItem
     """
     if amounts.kind == "ResourceQuota":
         for name, value in mapping(amounts.spec, "hard").items():
@@ -170,8 +171,9 @@ def scope(amounts: Amounts) -> Iterator[Breach]:
     A quota with a scope of pods can limit only pods, CPU and memory, and `BestEffort` only pods. Counts such as
     `count/jobs.batch` and devices are allowed with each scope.
 
-    Source: kubernetes v1.34.2 pkg/apis/core/validation/validation.go validateResourceQuotaScopes,
-    validateScopedResourceSelectorRequirement; pkg/apis/core/helper/helpers.go IsResourceQuotaScopeValidForResource
+    Source: kubernetes v1.34.2 pkg/apis/core/validation/validation.go validateResourceQuotaScopes; kubernetes v1.34.2
+    pkg/apis/core/validation/validation.go validateScopedResourceSelectorRequirement; kubernetes v1.34.2
+    pkg/apis/core/helper/helpers.go IsResourceQuotaScopeValidForResource
     """
     if amounts.kind != "ResourceQuota":
         return
@@ -213,5 +215,8 @@ def _find_requirement_breaches(path: Path, item: Mapping[str, Any]) -> Iterator[
 
 
 def _is_of_kubernetes(name: str) -> bool:
-    """Return True if Kubernetes defines the resource of a quota (helpers.go IsStandardQuotaResourceName)."""
+    """Return True if Kubernetes defines the resource of a quota.
+
+    Source: kubernetes v1.34.2 pkg/apis/core/helper/helpers.go IsStandardQuotaResourceName
+    """
     return name in _COUNTED | _COMPUTED | _PLAIN or name.removeprefix("requests.").startswith("hugepages-")

@@ -60,9 +60,10 @@ def not_canonical(written: Written) -> Iterator[Breach]:
     encodes each object of `v1beta1`. The API server stores the quantities of other custom resources unchanged, and
     Argo CD compares built-in kinds by amount. The check reads only quantities in quotes or with a suffix.
 
-    Source: kueue v0.19.2 pkg/webhooks/clusterqueue_webhook.go `Default`, apis/kueue/v1beta1/clusterqueue_conversion.go;
-    controller-runtime v0.24.1 pkg/webhook/admission/defaulter_custom.go `Handle`; k8s.io/apimachinery v0.36.2
-    pkg/api/resource/quantity.go `UnmarshalJSON`, `MarshalJSON`
+    Source: kueue v0.19.2 pkg/webhooks/clusterqueue_webhook.go ClusterQueueWebhook.Default; kueue v0.19.2
+    apis/kueue/v1beta1/clusterqueue_conversion.go; controller-runtime v0.24.1 pkg/webhook/admission/defaulter_custom.go
+    defaulterForType.Handle; apimachinery v0.36.2 pkg/api/resource/quantity.go Quantity.UnmarshalJSON; apimachinery
+    v0.36.2 pkg/api/resource/quantity.go Quantity.MarshalJSON
     """
     others = [(path, text, canonical) for path, text in written.amounts if (canonical := _canonical(text)) != text]
     if not others:

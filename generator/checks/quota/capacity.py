@@ -38,7 +38,8 @@ def over_capacity(queues: Queues) -> Iterator[Breach]:
     another queue of this cluster can borrow the quota. Quota of a Cohort does not count if the Cohort's tree has only
     MultiKueue queues.
 
-    Source: kueue v0.19.2 pkg/scheduler/flavorassigner/flavorassigner.go fitsResourceQuota compares quotas only
+    Source: kueue v0.19.2 pkg/scheduler/flavorassigner/flavorassigner.go FlavorAssigner.fitsResourceQuota compares
+    quotas only
     """
     holders = _holders(queues)
     counting = queues.settings.counting
@@ -174,7 +175,7 @@ def borrows_nothing(queues: Queues) -> Iterator[Breach]:
     its nominal quota and the quota that its queues and child Cohorts lend. The check reports nothing if the files have
     only one queue of a cohort tree without its root Cohort, because other queues may lend.
 
-    Source: kueue v0.19.2 pkg/cache/scheduler/resource_node.go `potentialAvailable`
+    Source: kueue v0.19.2 pkg/cache/scheduler/resource_node.go potentialAvailable
     """
     for manifest, node, root in _in_cohorts(queues):
         unusable: dict[str, dict[FlavorResource, int]] = {}
@@ -209,7 +210,7 @@ def borrows_less(queues: Queues) -> Iterator[Breach]:
     other queues of the Cohort lend, plus the limit of the Cohort. `quota/borrows-nothing` reports limits of which a
     queue can use nothing.
 
-    Source: kueue v0.19.2 pkg/cache/scheduler/resource_node.go `potentialAvailable`
+    Source: kueue v0.19.2 pkg/cache/scheduler/resource_node.go potentialAvailable
     """
     for manifest, node, _ in _in_cohorts(queues):
         for key, quota in node.quotas.items():
@@ -264,7 +265,8 @@ def lends_nobody(queues: Queues) -> Iterator[Breach]:
     The check reports nothing if the files have only one queue of a cohort tree without its root Cohort, because other
     queues may borrow.
 
-    Source: kueue v0.19.2 pkg/cache/scheduler/resource_node.go LocalAvailable, available
+    Source: kueue v0.19.2 pkg/cache/scheduler/resource_node.go LocalAvailable; kueue v0.19.2
+    pkg/cache/scheduler/resource_node.go available
     """
     borrowers = _borrowers(queues)
     for manifest, node, root in _in_cohorts(queues):

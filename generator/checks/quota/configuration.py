@@ -24,7 +24,7 @@ def configuration(manifest: Manifest) -> Iterator[Breach]:
     wrong type, an unknown framework or an unknown version stops Kueue with an error at its next start, and its webhooks
     then reject all jobs. A field that only another version of the configuration has is unknown too.
 
-    Source: kueue v0.19.2 pkg/config/config.go fromFile, pkg/config/validation.go, apis/config
+    Source: kueue v0.19.2 pkg/config/config.go fromFile; kueue v0.19.2 pkg/config/validation.go, apis/config
     """
     if manifest.kind != "ConfigMap" or not is_configuration(manifest):
         return

@@ -2,9 +2,10 @@
 
 The files can be a part of a cluster: a name counts as missing only if the files define some object of its kind.
 
-Source of the limits, which no schema states: kueue v0.19.2 pkg/webhooks/clusterqueue_webhook.go validateResourceGroups,
-validateFlavorQuotas, cohort_webhook.go validateCohort, common.go validateFairSharing, and the rules of CEL in
-apis/kueue/v1beta2/clusterqueue_types.go. v0.18.3 has the same limits.
+Source of the limits, which no schema states: kueue v0.19.2 pkg/webhooks/clusterqueue_webhook.go validateResourceGroups;
+kueue v0.19.2 pkg/webhooks/clusterqueue_webhook.go validateFlavorQuotas; kueue v0.19.2 pkg/webhooks/cohort_webhook.go
+validateCohort; kueue v0.19.2 pkg/webhooks/common.go validateFairSharing, and the rules of CEL in
+kueue v0.19.2 apis/kueue/v1beta2/clusterqueue_types.go. v0.18.3 has the same limits.
 """
 
 from __future__ import annotations
@@ -148,8 +149,9 @@ def limit(objects: Objects) -> Iterator[Breach]:
     and weights above 0 up to and including 0.000000001 (`1n`). A Cohort can lend more than its nominal quota, because
     it also lends the quota of its queues.
 
-    Source: kueue v0.19.2 pkg/webhooks/clusterqueue_webhook.go validateLimit, validateLendingLimit; cohort_webhook.go
-    validateCohort; common.go validateFairSharing
+    Source: kueue v0.19.2 pkg/webhooks/clusterqueue_webhook.go validateLimit; kueue v0.19.2
+    pkg/webhooks/clusterqueue_webhook.go validateLendingLimit; kueue v0.19.2 pkg/webhooks/cohort_webhook.go
+    validateCohort; kueue v0.19.2 pkg/webhooks/common.go validateFairSharing
     """
     queues = objects.view(Queues.read)
     for manifest in objects.of(KUEUE, "ClusterQueue", "Cohort"):
@@ -213,8 +215,9 @@ def label(objects: Objects) -> Iterator[Breach]:
     The keys and values of `nodeLabels`, `nodeTaints` and `tolerations` of a ResourceFlavor must be valid labels. No
     two taints may have the same key and effect. The `namespaceSelector` of a ClusterQueue must be a valid selector.
 
-    Source: kueue v0.19.2 pkg/webhooks/resourceflavor_webhook.go ValidateResourceFlavor, clusterqueue_webhook.go
-    ValidateClusterQueue; k8s.io/apimachinery v0.34.2 pkg/apis/meta/v1/validation/validation.go ValidateLabelSelector
+    Source: kueue v0.19.2 pkg/webhooks/resourceflavor_webhook.go ValidateResourceFlavor; kueue v0.19.2
+    pkg/webhooks/clusterqueue_webhook.go ValidateClusterQueue; apimachinery v0.34.2
+    pkg/apis/meta/v1/validation/validation.go ValidateLabelSelector
     """
     for manifest in objects.of(KUEUE, "ResourceFlavor"):
         spec = mapping(manifest.body, "spec")
@@ -284,7 +287,7 @@ def missing_flavor(graph: Graph) -> Iterator[Breach]:
     The check reports nothing if the files define no ResourceFlavor at all. The finding is a warning if the files are
     not a complete release of mpigen, because the flavor may exist in the cluster.
 
-    Source: kueue v0.19.2 pkg/cache/scheduler/clusterqueue.go updateQueueStatus
+    Source: kueue v0.19.2 pkg/cache/scheduler/clusterqueue.go clusterQueue.updateQueueStatus
     """
     yield from graph.report("quota/missing-flavor")
 
@@ -296,7 +299,7 @@ def missing_topology(graph: Graph) -> Iterator[Breach]:
     Until the Topology exists, ClusterQueues with this ResourceFlavor are inactive. The check reports nothing if the
     files define no Topology at all. The finding is a warning if the files are not a complete release of mpigen.
 
-    Source: kueue v0.19.2 pkg/cache/scheduler/clusterqueue.go isTASViolated
+    Source: kueue v0.19.2 pkg/cache/scheduler/clusterqueue.go clusterQueue.isTASViolated
     """
     yield from graph.report("quota/missing-topology")
 
@@ -456,7 +459,8 @@ def runs_twice(objects: Objects) -> Iterator[Breach]:
     MultiKueue sends TrainJobs to worker clusters. Trainer 2.2 ignores the field `managedBy` of such a TrainJob and runs
     the job in this cluster as well, so the job occupies nodes in both clusters.
 
-    Source: trainer v2.2.0 pkg/controller/trainjob_controller.go Reconcile, which never reads `spec.managedBy`
+    Source: trainer v2.2.0 pkg/controller/trainjob_controller.go TrainJobReconciler.Reconcile, which never reads
+    `spec.managedBy`
     """
     for admission_check in objects.of(KUEUE, "AdmissionCheck"):
         if mapping(admission_check.body, "spec").get("controllerName") == MULTI_KUEUE:

@@ -45,7 +45,7 @@ def uncovered(queues: Queues) -> Iterator[Breach]:
     `excludeResourcePrefixes` and `transformations` of Kueue's configuration. It skips a ClusterTrainingRuntime if the
     queue covers none of the runtime's devices or has no flavor for its nodes, because the queue is then for other jobs.
 
-    Source: kueue v0.19.2 pkg/scheduler/flavorassigner/flavorassigner.go assignFlavors
+    Source: kueue v0.19.2 pkg/scheduler/flavorassigner/flavorassigner.go FlavorAssigner.assignFlavors
     """
     for name, jobs in sorted(queues.jobs.items()) if queues.settings.is_modelled else ():
         runtimes: dict[str, dict[str, None]] = {}
@@ -75,7 +75,7 @@ def too_large(queues: Queues) -> Iterator[Breach]:
     with a resource for which the flavors of its pods have no quota at all, because the queue is then for other jobs. It
     also skips a queue that can borrow if the files have neither another queue of its cohort tree nor the root Cohort.
 
-    Source: kueue v0.19.2 pkg/scheduler/flavorassigner/flavorassigner.go assignFlavors,
+    Source: kueue v0.19.2 pkg/scheduler/flavorassigner/flavorassigner.go FlavorAssigner.assignFlavors; kueue v0.19.2
     pkg/cache/scheduler/resource_node.go potentialAvailable
     """
     for name, jobs in sorted(queues.jobs.items()) if queues.settings.is_modelled else ():
@@ -157,7 +157,7 @@ def unmatched_flavor(queues: Queues) -> Iterator[Breach]:
     No training job can use the quota: in the namespaces of the queue, no runtime has pods that tolerate the taints of
     the flavor and select its nodes. The check reports nothing for a queue without any runtime in its namespaces.
 
-    Source: kueue v0.19.2 pkg/scheduler/flavorassigner/flavorassigner.go checkFlavorForPodSets
+    Source: kueue v0.19.2 pkg/scheduler/flavorassigner/flavorassigner.go FlavorAssigner.checkFlavorForPodSets
     """
     for name, jobs in sorted(queues.jobs.items()):
         unused = unmatched_flavors(queues, name)
@@ -205,7 +205,7 @@ def never_admitted(objects: Objects) -> Iterator[Breach]:
     files have neither another queue of its cohort tree nor the root Cohort, the check reports only resources that the
     queue does not cover.
 
-    Source: kueue v0.19.2 pkg/scheduler/flavorassigner/flavorassigner.go assignFlavors,
+    Source: kueue v0.19.2 pkg/scheduler/flavorassigner/flavorassigner.go FlavorAssigner.assignFlavors; kueue v0.19.2
     pkg/cache/scheduler/resource_node.go potentialAvailable
     """
     queues = objects.view(Queues.read)
@@ -301,9 +301,11 @@ def lost_tolerations(objects: Objects) -> Iterator[Breach]:
     error. All other findings are warnings. The check skips queues with several resource groups, because a flavor of
     another group can add the toleration. mpigen writes flavors without tolerations.
 
-    Source: kueue v0.19.2 pkg/controller/jobs/trainjob/trainjob_controller.go RunWithPodSetsInfo; trainer v2.3.0
-    pkg/apis/trainer/v1alpha1/trainjob_types.go PodSpecPatch: `tolerations` is an atomic list. Jobs that JobSet created
-    before admission keep both lists: jobset v0.12.0 pkg/controllers/jobset_controller.go resumeJob merges them.
+    Source: kueue v0.19.2 pkg/controller/jobs/trainjob/trainjob_controller.go TrainJob.RunWithPodSetsInfo; trainer
+    v2.3.0 pkg/apis/trainer/v1alpha1/trainjob_types.go PodSpecPatch: `tolerations` is an atomic list. Jobs that JobSet
+    created
+    before admission keep both lists: jobset v0.12.0 pkg/controllers/jobset_controller.go JobSetReconciler.resumeJob
+    merges them.
     """
     queues = objects.view(Queues.read)
     if queues is None:

@@ -2,8 +2,8 @@
 
 Kueue does not read ResourceQuotas. If the API server rejects the pods of an admitted job, the job keeps its quota.
 
-Source: kubernetes v1.34.2 pkg/quota/v1/evaluator/core/pods.go, pkg/apis/core/v1/defaults.go SetDefaults_LimitRangeItem;
-kueue v0.19.2 pkg/util/limitrange/limitrange.go ValidatePodSpec
+Source: kubernetes v1.34.2 pkg/quota/v1/evaluator/core/pods.go; kubernetes v1.34.2 pkg/apis/core/v1/defaults.go
+SetDefaults_LimitRangeItem; kueue v0.19.2 pkg/util/limitrange/limitrange.go Summary.ValidatePodSpec
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ def limit_range(objects: Objects) -> Iterator[Breach]:
     a bound of the LimitRange, Kueue never admits jobs on this runtime, although their queue has quota.
 
     Source: kubernetes v1.34.2 pkg/apis/core/v1/defaults.go SetDefaults_LimitRangeItem; kueue v0.19.2
-    pkg/util/limitrange/limitrange.go ValidatePodSpec
+    pkg/util/limitrange/limitrange.go Summary.ValidatePodSpec
     """
     queues = objects.view(Queues.read)
     known: _Known = {}
@@ -271,7 +271,8 @@ def default_hosts(objects: Objects) -> Iterator[Breach]:
     the namespace.
     `mpigen job new` always sets `numNodes`.
 
-    Source: trainer v2.3.0 pkg/runtime/core/trainingruntime.go newRuntimeInfo; mpigen defines the annotation
+    Source: trainer v2.3.0 pkg/runtime/core/trainingruntime.go TrainingRuntime.newRuntimeInfo; mpigen defines the
+    annotation
     """
     for namespace in objects.of("", "Namespace"):
         most = find_host_limit(namespace.name, objects)

@@ -72,8 +72,9 @@ def no_job(objects: Objects) -> Iterator[Breach]:
     is also a warning if the quota is too small, because a team can get its quota later. The check leaves out queues
     with a `stopPolicy`, and jobs whose cause another check of this family reports.
 
-    Source: kueue v0.19.2 pkg/scheduler/flavorassigner/flavorassigner.go assignFlavors, checkFlavorForPodSets;
-    pkg/cache/scheduler/clusterqueue.go inactiveReason
+    Source: kueue v0.19.2 pkg/scheduler/flavorassigner/flavorassigner.go FlavorAssigner.assignFlavors; kueue v0.19.2
+    pkg/scheduler/flavorassigner/flavorassigner.go FlavorAssigner.checkFlavorForPodSets; kueue v0.19.2
+    pkg/cache/scheduler/clusterqueue.go clusterQueue.inactiveReason
     """
     queues = objects.view(Queues.read)
     if queues is None or not queues.settings.is_modelled:

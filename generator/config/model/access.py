@@ -216,7 +216,7 @@ class Callers:
 def to_callers(subjects: Iterable[str]) -> Callers:
     """Return the user and group names of subjects: `user:ada` → user `ada`.
 
-    A ServiceAccount is a user: apiserver v0.34.2 pkg/authentication/serviceaccount/util.go `MakeUsername`.
+    A ServiceAccount is a user: apiserver v0.34.2 pkg/authentication/serviceaccount/util.go MakeUsername.
     """
     named = [subject.partition(":") for subject in subjects]
     users = {name for kind, _, name in named if kind == "user"}

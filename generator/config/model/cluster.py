@@ -143,7 +143,7 @@ def _is_recipient(value: str) -> str:
 class Notification(Section):
     """A subscription of Argo CD Notifications: a trigger, and the recipients that a service notifies."""
 
-    # argoproj/notifications-engine v0.4.1-0.20250908182349-da04400446ff pkg/subscriptions/annotations.go: dots separate
+    # notifications-engine v0.4.1-0.20250908182349-da04400446ff pkg/subscriptions/annotations.go: dots separate
     # trigger and service, and `;` separates recipients.
 
     trigger: Annotated[String, _WORD] = Field(examples=["on-sync-failed"])
@@ -255,7 +255,8 @@ class GitOps(Section):
     def is_range(self) -> bool:
         """Return True if `revision` is a range of versions in an OCI registry, and neither a tag nor a digest.
 
-        Source: Masterminds/semver v3.4.0 constraints.go `constraintOps`, `cvRegex`, `NewConstraint`
+        Source: semver v3.4.0 constraints.go constraintOps; semver v3.4.0 constraints.go cvRegex; semver v3.4.0
+        constraints.go NewConstraint
         """
         return bool(_RANGE.fullmatch(self.revision)) and not _OCI_TAG.fullmatch(self.revision)
 
@@ -263,8 +264,8 @@ class GitOps(Section):
     def flux_reference(self) -> dict[str, str]:
         """Return the `ref` of a GitRepository or OCIRepository for `revision`: field → value.
 
-        Source: source-controller v1.7.3 api/v1/gitrepository_types.go GitRepositoryRef, ocirepository_types.go
-        OCIRepositoryRef
+        Source: source-controller/api v1.7.3 v1/gitrepository_types.go GitRepositoryRef; source-controller/api v1.7.3
+        v1/ocirepository_types.go OCIRepositoryRef
         """
         if self.is_oci:
             return {"digest" if self.is_digest else "semver" if self.is_range else "tag": self.revision}
@@ -327,7 +328,9 @@ class GitOps(Section):
 
         Sources: opencontainers/distribution-spec v1.1.1 spec.md "Pulling manifests": names of repositories and tags;
         go-containerregistry v0.20.6 pkg/name/repository.go NewRepository: a host has a dot or a port;
-        source-controller v1.7.3 internal/controller/ocirepository_controller.go parseRepository, getArtifactRef
+        source-controller v1.7.3 internal/controller/ocirepository_controller.go
+        OCIRepositoryReconciler.parseRepository; source-controller v1.7.3
+        internal/controller/ocirepository_controller.go OCIRepositoryReconciler.getArtifactRef
         """
         if not _OCI_URL.fullmatch(self.repository):
             message = f"{format_value(self.repository)} is not the URL of a repository in an OCI registry"
@@ -384,10 +387,11 @@ class GitOps(Section):
         """Return the ServiceAccount that applies the manifests, as `serviceaccount:NAMESPACE/NAME`.
 
         Sources: argo-cd v3.2.1 manifests/base/application-controller-roles/argocd-application-controller-sa.yaml. The
-        operator prefixes this name with the name of the instance: argocd-operator
-        controllers/argocd/service_account.go `newServiceAccountWithName`. The default instance of gitops-operator has
+        operator prefixes this name with the name of the instance: argocd-operator v0.18.0
+        controllers/argocd/service_account.go newServiceAccountWithName. The default instance of gitops-operator has
         the name of its namespace. `argocd cluster add` creates the account in another cluster: argo-cd v3.2.1
-        util/clusterauth/clusterauth.go ArgoCDManagerServiceAccount, common/common.go DefaultSystemNamespace. For Flux:
+        util/clusterauth/clusterauth.go ArgoCDManagerServiceAccount; argo-cd v3.2.1 common/common.go
+        DefaultSystemNamespace. For Flux:
         kustomize-controller v1.7.3 config/default and config/rbac. Another cluster usually has no kustomize-controller.
         """
         if self.is_flux:

@@ -1,6 +1,6 @@
 """`fabrics`: the high-speed networks between the ranks of a job, and the operators that set up their nodes.
 
-Sources: sriov-network-operator pkg/webhook/validate.go; multus-cni pkg/k8sclient/k8sclient.go;
+Sources: sriov-network-operator v1.6.0 pkg/webhook/validate.go; multus-cni 95a0932 pkg/k8sclient/k8sclient.go;
 Mellanox/network-operator api/v1alpha1; aws/eks-charts stable/aws-efa-k8s-device-plugin.
 """
 

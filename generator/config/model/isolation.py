@@ -44,7 +44,7 @@ def _to_network(value: object) -> addressing.Network:
     """Return the network of a CIDR. Reject an address without a mask, set host bits, and an IPv6 zone.
 
     A single address needs the mask /32 or /128, because `10.0.0.0` is usually a network whose mask is missing.
-    apimachinery v0.34.2 pkg/util/validation/ip.go `IsValidCIDR` rejects IPv4 networks written as IPv6.
+    apimachinery v0.34.2 pkg/util/validation/ip.go IsValidCIDR rejects IPv4 networks written as IPv6.
     """
     text = _to_text(value)
     try:

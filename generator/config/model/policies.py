@@ -216,7 +216,7 @@ class Residency(Section):
     with one of these values."""
 
 
-# A DNS subdomain: kubernetes v1.34.2 pkg/apis/storage/validation/validation.go
+# A DNS subdomain: kubernetes v1.34.2 pkg/apis/storage/validation/validation.go ValidateStorageClass
 ClassName = Annotated[
     String, matching(SUBDOMAIN, "the name of a StorageClass", "write a DNS subdomain, such as `encrypted-ssd`")
 ]

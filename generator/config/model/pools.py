@@ -61,7 +61,7 @@ class Provisioning(Section):
 
 
 GroupId = Annotated[int, Field(strict=True, ge=1, le=2**31 - 1)]
-"""A Linux group other than root's (k8s.io/apimachinery v0.34.2 pkg/util/validation IsValidGroupID)."""
+"""A Linux group other than root's (apimachinery v0.34.2 pkg/util/validation/validation.go IsValidGroupID)."""
 
 
 def _cpu_and_memory_first(resources: dict[str, Quantity]) -> dict[str, Quantity]:

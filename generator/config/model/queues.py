@@ -1,9 +1,9 @@
 """`queues`: the priorities, worker clusters and settings of Kueue for the whole cluster.
 
-The Red Hat build of Kueue sets the bounds of `waitForPodsReady` (openshift/kueue-operator at dc3b65774c45, types.go
-`ByWorkload` and `RequeuingStrategy` of pkg/apis/kueueoperator/v1). Kueue itself only rejects negative values
-(kueue v0.19.2 pkg/config/validation.go). The operator of the Red Hat build has no setting for `retainFinished`,
-`excludeResourcePrefixes` and `transformations`.
+The Red Hat build of Kueue sets the bounds of `waitForPodsReady` (kueue-operator dc3b65774c45
+pkg/apis/kueueoperator/v1/types.go ByWorkload; kueue-operator dc3b65774c45 pkg/apis/kueueoperator/v1/types.go
+RequeuingStrategy). Kueue itself only rejects negative values (kueue v0.19.2 pkg/config/validation.go). The
+operator of the Red Hat build has no setting for `retainFinished`, `excludeResourcePrefixes` and `transformations`.
 """
 
 from __future__ import annotations
@@ -119,8 +119,8 @@ class Transformation(Section):
 def counting_of(prefixes: Iterable[str], transformations: Iterable[Transformation]) -> Counting:
     """Return the rules by which Kueue counts the resources of a job.
 
-    Kueue allows each input once, and one of two strategies (v0.19.2 pkg/config/validation.go
-    `validateResourceTransformations`). mpigen has no `multiplyBy`, because Kueue 0.18 and 0.19 differ in it.
+    Kueue allows each input once, and one of two strategies (kueue v0.19.2 pkg/config/validation.go
+    validateResourceTransformations). mpigen has no `multiplyBy`, because Kueue 0.18 and 0.19 differ in it.
     """
     known = {
         transformation.input: configuration.Transformation(

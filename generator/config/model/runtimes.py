@@ -169,7 +169,7 @@ _OURS = {
 _SCHEDULERS = {"coscheduling": "scheduler-plugins-scheduler", "volcano": "volcano"}
 """Gang scheduler → its default `schedulerName`.
 
-Sources: scheduler-plugins v0.33.5 manifests/install/charts/as-a-second-scheduler/values.yaml; volcano
+Sources: scheduler-plugins v0.33.5 manifests/install/charts/as-a-second-scheduler/values.yaml; volcano-sh/volcano
 cmd/scheduler/app/options/options.go.
 """
 

@@ -150,7 +150,7 @@ def _frozen(value: object) -> object:
 def _foreign_references(value: object, path: Steps = ()) -> Iterator[Steps]:
     """Yield the path of `namespace` in each reference that sets it: the namespace of the store is not known here.
 
-    Source: external-secrets v1.3.2 runtime/esutils/utils.go `ValidateSecretSelector`.
+    Source: external-secrets/runtime v1.3.2 esutils/utils.go `ValidateSecretSelector`.
     """
     if isinstance(value, dict):
         for key, inner in value.items():

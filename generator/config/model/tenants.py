@@ -153,7 +153,7 @@ class DataVolume(Section):
     @classmethod
     def _are_compatible(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         if "ReadWriteOncePod" in value and len(value) > 1:
-            # kubernetes v1.34.2 pkg/apis/core/validation/validation.go validateAccessModes
+            # kubernetes v1.34.2 pkg/apis/core/validation/validation.go ValidatePersistentVolumeClaimSpec
             raise invalid("`ReadWriteOncePod` cannot be combined with other modes", "write it alone, or remove it")
         return value
 

@@ -242,7 +242,7 @@ def _memlock_of_family(path: Steps, runtime: Runtime, pool: Pool) -> Iterator[Mi
 def _one_process_for_many_gpus(path: Steps, runtime: Runtime, pool: Pool) -> Iterator[Mistake]:
     """Report one process per node on several GPUs, which Trainer replaces by one process per GPU.
 
-    Source: trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go EnforceMLPolicy.
+    Source: trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go MPI.EnforceMLPolicy.
     """
     devices = {**pool.offered, **runtime.resources}.get(pool.accelerator, ZERO)
     if runtime.processes_per_node == 1 and "gpu" in pool.accelerator.lower() and devices.value > 1:

@@ -13,7 +13,8 @@ from generator.quantities import Quantity
 MULTI_KUEUE_MANAGER = "kueue.x-k8s.io/multikueue"
 
 _JOB_LABELS = (QUEUE_NAME, PRIORITY_CLASS, "kueue.x-k8s.io/max-exec-time-seconds", "app.kubernetes.io/")
-"""Labels that every TrainJob may have. Kueue reads the first three (v0.19.2 pkg/controller/constants/constants.go)."""
+"""Labels that every TrainJob may have. Kueue reads the first three (kueue v0.19.2
+pkg/controller/constants/constants.go)."""
 _JOB_ANNOTATIONS = (
     OWNER,
     WAIVERS,
@@ -24,7 +25,8 @@ _JOB_ANNOTATIONS = (
 """Annotations that every TrainJob may have: its owner, waivers, and the bookkeeping of kubectl and Argo CD."""
 _FLUX_KEYS = "kustomize.toolkit.fluxcd.io/"
 """Beginning of the labels and annotations that a TrainJob may have if the GitOps engine is Flux: Flux writes the name
-and namespace of the Kustomization into labels (fluxcd/pkg ssa/v0.61.0 manager.go SetOwnerLabels)."""
+and namespace of the Kustomization into labels (fluxcd/pkg/ssa v0.61.0 manager.go
+ResourceManager.SetOwnerLabels)."""
 _CLAIM_ANNOTATIONS = (
     "kubectl.kubernetes.io/last-applied-configuration",
     "kubernetes.io/change-cause",

@@ -56,8 +56,8 @@ _IS_HOLD = (
 """CEL that is true if a request changes only `active` of a Workload, which holds or resumes its job.
 
 Kueue evicts the job of an inactive Workload, and releases its quota when no pod of the job is active (kueue v0.19.2
-pkg/controller/jobs/trainjob/trainjob_controller.go `Stop`). `kubectl kueue stop workload` sends this patch
-(cmd/kueuectl/app/options/update_workload_activation_options.go).
+pkg/controller/jobs/trainjob/trainjob_controller.go TrainJob.Stop). `kubectl kueue stop workload` sends this patch
+(kueue v0.19.2 cmd/kueuectl/app/options/update_workload_activation_options.go).
 """
 
 _IS_DRAIN = (

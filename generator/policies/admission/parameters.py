@@ -46,8 +46,8 @@ def fabric_use(runtime: Manifest, fabrics: Iterable[Fabric]) -> FabricUse | None
     """Return the devices and variables with which a runtime uses a fabric; None if it uses no fabric.
 
     `resourcesPerNode` changes the pods of the `trainer` step; if the launcher runs ranks, the job `node` as well
-    (trainer v2.3.0 pkg/runtime/core/trainingruntime.go newRuntimeInfo; v2.2.0
-    pkg/runtime/framework/plugins/jobset/builder.go Trainer). A separate launcher uses no fabric.
+    (trainer v2.3.0 pkg/runtime/core/trainingruntime.go TrainingRuntime.newRuntimeInfo; trainer v2.2.0
+    pkg/runtime/framework/plugins/jobset/builder.go Builder.Trainer). A separate launcher uses no fabric.
     """
     spec = mapping(runtime.body, "spec")
     jobs = _jobs(runtime.body)

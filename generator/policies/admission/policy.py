@@ -1,7 +1,8 @@
 """An admission rule as Kubernetes objects: a ValidatingAdmissionPolicy and its ValidatingAdmissionPolicyBinding.
 
-Fields: kubernetes v1.34.2 staging/src/k8s.io/api/admissionregistration/v1/types.go; defaults are written out. Functions
-of CEL: staging/src/k8s.io/apiserver/pkg/cel/environment/base.go of the minor version before the cluster's. Reading an
+Fields: api v0.34.2 admissionregistration/v1/types.go ValidatingAdmissionPolicySpec; defaults are written out. Functions
+of CEL: apiserver v0.34.2 pkg/cel/environment/base.go baseOptsWithoutStrictCost, of the minor version before the
+cluster's. Reading an
 absent field is an error, and an error denies the request, so expressions read optional fields by `.?` and `orValue`.
 """
 
@@ -20,7 +21,7 @@ _API = "admissionregistration.k8s.io/v1"
 _FALLBACK = "the rule {rule} rejects this request, with a message that has several lines or over 5 KiB; see {section}"
 """The message if the API server drops the result of `messageExpression`.
 
-Source: apiserver v0.34.2 pkg/admission/plugin/policy/validating/validator.go `Validate`.
+Source: apiserver v0.34.2 pkg/admission/plugin/policy/validating/validator.go validator.Validate.
 """
 
 
@@ -96,8 +97,8 @@ def parameter(name: str) -> str:
 
     Policies have no `paramRef`, because of a defect: after the deletion of the last policy with ConfigMap parameters,
     the API server watches no ConfigMaps for new policies until it restarts (apiserver v0.34.2
-    pkg/admission/plugin/policy/generic/policy_source.go starts a shared informer a second time). If an admin removes
-    and reinstalls a platform, the API server would reject all requests.
+    pkg/admission/plugin/policy/generic/policy_source.go policySource.ensureParamsForPolicyLocked: it starts a shared
+    informer a second time). If an admin removes and reinstalls a platform, the API server would reject all requests.
     """
     return f"namespaceObject.metadata.?annotations[?'{PARAMETER}{name}'].orValue('')"
 

@@ -64,7 +64,8 @@ def render_applications(spec: Body, files: Files) -> Iterator[tuple[Body, Parame
         spec: the `spec` of the ApplicationSet.
         files: the repositories on disk.
 
-    Source: argo-cd v3.2.1 applicationset/generators, applicationset/utils/utils.go RenderTemplateParams
+    Source: argo-cd v3.2.1 applicationset/generators, argo-cd v3.2.1 applicationset/utils/utils.go
+    Render.RenderTemplateParams
     """
     if re.search(r"source|destination|project|name", string(spec.get("templatePatch"))):
         return

@@ -46,7 +46,7 @@ def compile_path_match(pattern: str, one: str = "[^/]") -> re.Pattern[str] | Non
         pattern: the pattern, with `*`, `?`, `[a-z]`, `[^a]` and `\`.
         one: the expression of the character that `?` matches. Git matches `/` too.
 
-    Source: go 1.25 path/match.go
+    Source: golang/go path/match.go
     """
     tokens = _TOKENS.findall(pattern)
     parts = (f"{one}*" if text == "**" else _translate(text, one, "^") for text in tokens)

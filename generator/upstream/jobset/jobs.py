@@ -1,7 +1,8 @@
 """The objects that JobSet and the Job controller create for a JobSet: a Service, Jobs and Pods.
 
-Source: jobset v0.12.0 and v0.11.1 pkg/controllers/jobset_controller.go, pkg/webhooks; kubernetes v1.34.2 and v1.33.4
-pkg/controller/job, pkg/registry/batch/job/strategy.go. Each function names its source.
+Source: jobset v0.12.0 pkg/controllers; jobset v0.11.1 pkg/controllers; jobset v0.12.0 pkg/webhooks; jobset v0.11.1
+pkg/webhooks; kubernetes v1.34.2 pkg/controller/job; kubernetes v1.34.2 pkg/registry/batch/job. Each function names its
+source.
 """
 
 from __future__ import annotations
@@ -26,7 +27,10 @@ SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-crit
 
 
 def with_defaults(spec: Body) -> Body:
-    """Return a JobSet spec with the defaults of the JobSet webhook (jobset_webhook.go Default)."""
+    """Return a JobSet spec with the defaults of the JobSet webhook.
+
+    Source: jobset v0.12.0 pkg/webhooks/jobset_webhook.go jobSetWebhook.Default
+    """
     network = {"enableDNSHostnames": True, "publishNotReadyAddresses": True, **mapping(spec.get("network"))}
     return {
         "successPolicy": {"operator": "All"},
@@ -70,7 +74,11 @@ def jobs(job_set: Manifest) -> Iterator[tuple[int, Body]]:
 
 
 def _job(job_set: Manifest, replicated: Body, index: int) -> Body:
-    """Return the Job at an index of a replicated job (constructJob; strategy.go generateSelector)."""
+    """Return the Job at an index of a replicated job.
+
+    Source: jobset v0.12.0 pkg/controllers/jobset_controller.go constructJob; kubernetes v1.34.2
+    pkg/registry/batch/job/strategy.go generateSelector
+    """
     template, labels = mapping(replicated, "template"), _labels(job_set, replicated, index)
     name = f"{job_set.name}-{string(replicated.get('name'))}-{index}"
     spec = mapping(template, "spec")
@@ -115,7 +123,10 @@ def find_mounts(pod: Body) -> Iterator[str]:
 
 
 def _claims(job_set: Manifest, pod: Body) -> list[Body]:
-    """Return the volumes of the claims that containers of a Job mount (volume_claim_policy.go addVolumes)."""
+    """Return the volumes of the claims that containers of a Job mount.
+
+    Source: jobset v0.12.0 pkg/controllers/volume_claim_policy.go addVolumes
+    """
     mounted = set(find_mounts(pod))
     return [
         {"name": name, "persistentVolumeClaim": {"claimName": f"{name}-{job_set.name}"}}
@@ -154,7 +165,11 @@ def _replicas(replicated_jobs: Any) -> int:
 
 
 def pods(job: Manifest, priorities: Mapping[str, int]) -> Iterator[Body]:
-    """Yield the first pods of a Job (job_controller.go manageJob, indexed_job_utils.go; pod_webhook.go Default).
+    """Yield the first pods of a Job.
+
+    Source: kubernetes v1.34.2 pkg/controller/job/job_controller.go Controller.manageJob; kubernetes v1.34.2
+    pkg/controller/job/indexed_job_utils.go firstPendingIndexes; jobset v0.12.0 pkg/webhooks/pod_webhook.go
+    podWebhook.Default
 
     Args:
         job: the Job, not suspended.

@@ -1,6 +1,6 @@
 """The webhook of JobSet: why it rejects a JobSet.
 
-Source: jobset v0.12.0 pkg/webhooks/jobset_webhook.go ValidateCreate
+Source: jobset v0.12.0 pkg/webhooks/jobset_webhook.go jobSetWebhook.ValidateCreate
 """
 
 from __future__ import annotations
@@ -34,8 +34,9 @@ def find_job_set_faults(spec: Body) -> Iterator[tuple[Path, str, str]]:
     generator/facts/feature_gates.yaml. The names of Jobs, pods and claims depend on the name of the JobSet: see
     `find_name_faults`. A TrainJob can add mounts to a runtime: see `find_unmounted_claims`.
 
-    Source: jobset v0.12.0 pkg/webhooks/jobset_webhook.go ValidateCreate, validateFailurePolicy, validateCoordinator,
-    validateVolumeClaimPolicies
+    Source: jobset v0.12.0 pkg/webhooks/jobset_webhook.go jobSetWebhook.ValidateCreate; jobset v0.12.0
+    pkg/webhooks/jobset_webhook.go validateFailurePolicy; jobset v0.12.0 pkg/webhooks/jobset_webhook.go
+    validateCoordinator; jobset v0.12.0 pkg/webhooks/jobset_webhook.go jobSetWebhook.validateVolumeClaimPolicies
     """
     jobs = indexed_mappings(spec.get("replicatedJobs"))
     names = [string(item.get("name")) for _, item in jobs]
@@ -151,8 +152,9 @@ def find_name_faults(spec: Body, name: str) -> Iterator[tuple[Path, str, str]]:
         spec: the spec of the JobSet.
         name: the name of the JobSet.
 
-    Source: jobset v0.12.0 pkg/webhooks/jobset_webhook.go ValidateCreate, validateCoordinatorLabelValue;
-    pkg/util/placement GenJobName, GenPodName; pkg/controllers/volume_claim_policy.go GeneratePVCName
+    Source: jobset v0.12.0 pkg/webhooks/jobset_webhook.go jobSetWebhook.ValidateCreate; jobset v0.12.0
+    pkg/webhooks/jobset_webhook.go validateCoordinatorLabelValue;
+    pkg/util/placement GenJobName, GenPodName; jobset v0.12.0 pkg/controllers/volume_claim_policy.go GeneratePVCName
     """
     for path, claim in find_volume_claims(spec):
         if len(longest := f"{claim}-{name}") > LONGEST_LABEL:

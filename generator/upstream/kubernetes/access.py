@@ -1,7 +1,7 @@
 """RBAC: the grants of the RoleBindings and ClusterRoleBindings in files, and the requests that they allow.
 
-Source: kubernetes v1.34.2 plugin/pkg/auth/authorizer/rbac/rbac.go, pkg/apis/rbac/v1/evaluation_helpers.go,
-pkg/registry/rbac/validation/rule.go. Webhooks and the
+Source: kubernetes v1.34.2 plugin/pkg/auth/authorizer/rbac/rbac.go; kubernetes v1.34.2
+pkg/apis/rbac/v1/evaluation_helpers.go; kubernetes v1.34.2 pkg/registry/rbac/validation/rule.go. Webhooks and the
 node authorizer of the API server, which can also allow requests, are not simulated.
 """
 
@@ -228,7 +228,8 @@ class Grant:
         """Return the reason of the API server when this grant, which applies to the requester, allows a request."""
         subject = next(subject for subject in self.subjects if subject.matches(requester))
         kind, _, named = self.binding.partition(" ")
-        binding = "/".join(reversed(named.split("/")))  # rule.go `roleBindingDescriber`
+        # kubernetes v1.34.2 pkg/registry/rbac/validation/rule.go roleBindingDescriber.String
+        binding = "/".join(reversed(named.split("/")))
         role, _, name = self.role.partition(" ")
         return f'RBAC: allowed by {kind} "{binding}" of {role} "{name.rpartition("/")[2]}" to {subject.written}'
 
@@ -248,7 +249,8 @@ class Access:
     def allowed(self, requester: Requester, request: AccessRequest) -> str:
         """Return the binding and role that allow a request; empty if the request is denied.
 
-        Members of `system:masters` need no role (pkg/kubeapiserver/authorizer/reload.go): the result names this group.
+        Members of `system:masters` need no role (kubernetes v1.34.2 pkg/kubeapiserver/authorizer/reload.go): the result
+        names this group.
         """
         if SUPERUSERS in requester.groups:
             return f"the group {SUPERUSERS} may do anything"
@@ -286,7 +288,7 @@ def parse_requester(text: str, groups: Iterable[str] = ()) -> Requester:
 
     The result includes `groups`, and groups that the API server adds, such as `system:authenticated`.
 
-    Source: apiserver v0.34.2 pkg/authentication/serviceaccount/util.go `MakeGroupNames`, pkg/authentication/group.
+    Source: apiserver v0.34.2 pkg/authentication/serviceaccount/util.go MakeGroupNames, pkg/authentication/group.
 
     Raises:
         ValueError: the text has none of these forms.
@@ -335,8 +337,9 @@ def parse_request(
     resource = find_resource(catalog, kind)
     if resource.is_namespaced is False and verb.lower() in _REQUESTS:
         # A request for a cluster-scoped object has no namespace, and a request for a Namespace has that namespace:
-        # apiserver v0.34.2 pkg/endpoints/request/requestinfo.go `NewRequestInfo`. The verb `bind` is evaluated in the
-        # namespace of the binding: kubernetes v1.34.2 pkg/registry/rbac/escalation_check.go `BindingAuthorized`.
+        # apiserver v0.34.2 pkg/endpoints/request/requestinfo.go RequestInfoFactory.NewRequestInfo. The verb `bind` is
+        # evaluated in the
+        # namespace of the binding: kubernetes v1.34.2 pkg/registry/rbac/escalation_check.go BindingAuthorized.
         namespace = name if resource.plural == "namespaces" else ""
     return AccessRequest(verb.lower(), resource.group, resource.plural, subresource, name, namespace)
 
@@ -344,7 +347,7 @@ def parse_request(
 def find_misspellings(catalog: Catalog, verb: str, target: str) -> Iterator[str]:
     """Yield warnings of `kubectl auth can-i`: the verb or resource is unknown, so a typing mistake may cause the "no".
 
-    Source: k8s.io/kubectl v0.34.2 pkg/cmd/auth/cani.go, `validate` and `resourceFor`.
+    Source: kubectl v0.34.2 pkg/cmd/auth/cani.go, `validate` and `resourceFor`.
     """
     verbs = _URL_VERBS if target.startswith("/") else _VERBS
     if verb.lower() not in (*verbs, _ALL):
@@ -390,7 +393,7 @@ GRANTS = (
 
 The API server writes the bindings at every start.
 
-Source: kubernetes v1.34.2 plugin/pkg/auth/authorizer/rbac/bootstrappolicy/policy.go `ClusterRoleBindings`.
+Source: kubernetes v1.34.2 plugin/pkg/auth/authorizer/rbac/bootstrappolicy/policy.go ClusterRoleBindings.
 """
 
 
@@ -437,8 +440,9 @@ _DEFAULT_ROLES = (
 )
 """The default ClusterRoles for users, which every cluster has. ClusterRoles in files add their rules by labels.
 
-Source: kubernetes v1.34.2 plugin/pkg/auth/authorizer/rbac/bootstrappolicy/policy.go `ClusterRoles`,
-`ClusterRolesToAggregate`, `addClusterRoleLabel`.
+Source: kubernetes v1.34.2 plugin/pkg/auth/authorizer/rbac/bootstrappolicy/policy.go ClusterRoles; kubernetes v1.34.2
+plugin/pkg/auth/authorizer/rbac/bootstrappolicy/policy.go ClusterRolesToAggregate; kubernetes v1.34.2
+plugin/pkg/auth/authorizer/rbac/bootstrappolicy/policy.go addClusterRoleLabel.
 """
 
 
@@ -523,7 +527,8 @@ def _sources(role: Manifest, roles: _Roles) -> Iterator[Manifest]:
     """Yield the roles whose rules a role grants: itself, or if it has an `aggregationRule`, the selected ClusterRoles.
 
     A controller overwrites the own rules of an aggregated ClusterRole: kubernetes v1.34.2
-    pkg/controller/clusterroleaggregation/clusterroleaggregation_controller.go `syncClusterRole`.
+    pkg/controller/clusterroleaggregation/clusterroleaggregation_controller.go
+    ClusterRoleAggregationController.syncClusterRole.
     """
     waiting, seen = [role], {role.name}
     while waiting:

@@ -4,9 +4,10 @@ The messages about `min`, `max` and `maxLimitRequestRatio` equal the messages of
 request above a default limit is mpigen's own. Kueue enforces most `max` and `min` before it admits a job: see
 `generator/upstream/kueue/podsets.py`.
 
-Source: kubernetes v1.34.2 plugin/pkg/admission/limitranger/admission.go PodMutateLimitFunc, PodValidateLimitFunc;
-pkg/apis/core/v1/defaults.go SetDefaults_Pod, SetDefaults_LimitRangeItem; pkg/apis/core/validation/validation.go
-ValidateContainerResourceRequirements
+Source: kubernetes v1.34.2 plugin/pkg/admission/limitranger/admission.go PodMutateLimitFunc; kubernetes v1.34.2
+plugin/pkg/admission/limitranger/admission.go PodValidateLimitFunc; kubernetes v1.34.2 pkg/apis/core/v1/defaults.go
+SetDefaults_Pod; kubernetes v1.34.2 pkg/apis/core/v1/defaults.go SetDefaults_LimitRangeItem; kubernetes v1.34.2
+pkg/apis/core/validation/validation.go ValidateContainerResourceRequirements
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The field managers of an object, by its `metadata.managedFields`.
 
-Source: sigs.k8s.io/structured-merge-diff v6.3.0 fieldpath/serialize-pe.go; k8s.io/apimachinery v0.34.2
-pkg/apis/meta/v1/types.go ManagedFieldsEntry.
+Source: structured-merge-diff v6.3.0 fieldpath/serialize-pe.go; apimachinery v0.34.2 pkg/apis/meta/v1/types.go
+ManagedFieldsEntry.
 """
 
 from __future__ import annotations

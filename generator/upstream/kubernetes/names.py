@@ -1,6 +1,6 @@
 """Names that Kubernetes accepts: labels of DNS, and the managers of Jobs.
 
-Source: k8s.io/apimachinery v0.34.2 pkg/util/validation/validation.go
+Source: apimachinery v0.34.2 pkg/util/validation/validation.go
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def is_label(name: str, *, starts_with_letter: bool = True) -> bool:
 def find_manager_problem(value: object) -> tuple[str, str] | None:
     """Return the message and the fix for a `managedBy` of a Job or JobSet that is invalid; None if it is valid.
 
-    Source: k8s.io/apimachinery v0.34.2 pkg/util/validation/validation.go IsDomainPrefixedPath; kubernetes v1.34.2
+    Source: apimachinery v0.34.2 pkg/util/validation/validation.go IsDomainPrefixedPath; kubernetes v1.34.2
     pkg/apis/batch/validation/validation.go maxManagedByLength
     """
     if not isinstance(value, str) or (_DOMAIN_PATH.fullmatch(value) and len(value) <= LONGEST_LABEL):

@@ -1,6 +1,6 @@
 """The resource requests of a whole pod, with the defaults of the LimitRanges of its namespace.
 
-Source: k8s.io/component-helpers v0.36.2 resource/helpers.go PodRequests; kubernetes v1.34.2
+Source: component-helpers v0.36.2 resource/helpers.go PodRequests; kubernetes v1.34.2
 pkg/apis/core/v1/defaults.go SetDefaults_LimitRangeItem
 """
 
@@ -83,7 +83,7 @@ def sum_containers(pod: Body, amounts_of: Callable[[Body], Requests]) -> dict[st
 
     Init containers run one after the other before the containers, so only the largest counts. Sidecars keep running.
 
-    Source: k8s.io/component-helpers v0.34.2 resource/helpers.go AggregateContainerRequests
+    Source: component-helpers v0.34.2 resource/helpers.go AggregateContainerRequests
     """
     total, initial, sidecars = dict[str, int](), dict[str, int](), dict[str, int]()
     for container in mappings(pod.get("containers")):

@@ -3,7 +3,8 @@
 The texts equal the texts of the API server, so that a user finds them in the events of a Job. Exemptions and defaults
 are in a configuration file of the API server, which is no manifest.
 
-Source: k8s.io/pod-security-admission v0.34.2 policy/{registry,checks,check_*}.go, api/helpers.go PolicyToEvaluate
+Source: pod-security-admission v0.34.2 policy/{registry,checks,check_*}.go, pod-security-admission v0.34.2
+api/helpers.go PolicyToEvaluate
 """
 
 from __future__ import annotations
@@ -347,7 +348,7 @@ def _volumes(subject: _Subject) -> Iterator[Violation]:
     sources = {
         number: [key for key, value in volume.items() if key != "name" and value is not None]
         for number, volume in indexed_mappings(subject.pod.body.get("volumes"))
-    }  # a volume without a source is an `emptyDir` (pkg/apis/core/v1/defaults.go SetDefaults_Volume)
+    }  # a volume without a source is an `emptyDir` (kubernetes v1.34.2 pkg/apis/core/v1/defaults.go SetDefaults_Volume)
     bad = {number: keys[0] for number, keys in sources.items() if keys and not {*keys} & {*_VOLUMES}}
     if bad:
         names = [string(mapping(subject.pod.body["volumes"][number]).get("name")) for number in bad]

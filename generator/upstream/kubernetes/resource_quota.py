@@ -3,10 +3,13 @@
 Usage starts with the objects in files, so a cluster can have more usage, but not less. The messages equal the messages
 of the API server.
 
-Source: kubernetes v1.34.2 pkg/quota/v1/evaluator/core/{pods,services}.go, k8s.io/apiserver v0.34.2
-pkg/admission/plugin/resourcequota/controller.go CheckRequest, pkg/quota/v1/generic/evaluator.go,
-k8s.io/component-helpers v0.34.2 resource/helpers.go PodRequests, PodLimits. The plugins of LimitRanges and
-PriorityClasses run before (kubernetes v1.34.2 plugin/pkg/admission/{limitranger,priority}/admission.go).
+Source: kubernetes v1.34.2 pkg/quota/v1/evaluator/core/pods.go podEvaluator; kubernetes v1.34.2
+pkg/quota/v1/evaluator/core/services.go serviceEvaluator; apiserver v0.34.2
+pkg/admission/plugin/resourcequota/controller.go CheckRequest; apiserver v0.34.2 pkg/quota/v1/generic/evaluator.go;
+component-helpers v0.34.2 resource/helpers.go PodRequests; component-helpers v0.34.2 resource/helpers.go PodLimits. The
+plugins of LimitRanges and
+PriorityClasses run before (kubernetes v1.34.2 plugin/pkg/admission/limitranger/admission.go LimitRanger; kubernetes
+v1.34.2 plugin/pkg/admission/priority/admission.go Plugin).
 """
 
 from __future__ import annotations

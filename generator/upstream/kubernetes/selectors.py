@@ -1,7 +1,7 @@
 """Matching of labels with selectors, and of taints with tolerations, as in Kubernetes and Kueue.
 
-Source: k8s.io/apimachinery v0.36.2 pkg/labels/selector.go `Requirement.Matches`; k8s.io/component-helpers v0.36.2
-scheduling/corev1/helpers.go `FindMatchingUntoleratedTaint`; k8s.io/api v0.36.2 core/v1/toleration.go `ToleratesTaint`.
+Source: apimachinery v0.36.2 pkg/labels/selector.go Requirement.Matches; component-helpers v0.36.2
+scheduling/corev1/helpers.go FindMatchingUntoleratedTaint; api v0.36.2 core/v1/toleration.go Toleration.ToleratesTaint.
 """
 
 from __future__ import annotations

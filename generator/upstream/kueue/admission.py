@@ -180,7 +180,7 @@ class _Simulation:
         """Run cycles of the scheduler until no job changes its state.
 
         Kueue retries inadmissible jobs only a while after quota was released, and tries the heads of the queues first:
-        pkg/cache/queue/inadmissible_workloads.go `workqueueRequeuer`.
+        kueue v0.19.2 pkg/cache/queue/inadmissible_workloads.go workqueueRequeuer.
 
         Raises:
             NotModelledError: jobs preempt one another for ever.

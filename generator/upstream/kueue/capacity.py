@@ -7,7 +7,8 @@ usage beyond it counts in the parent. So the ClusterQueue gets the same in two s
 of its path is equal in both.
 
 How Kueue preempts without fair sharing (kueue v0.19.2 pkg/scheduler/preemption/classical/hierarchical_preemption.go
-`collectCandidatesForHierarchicalReclaim`, preemption.go `classicalPreemptions`; the same in v0.18.3): it looks for the
+collectCandidatesForHierarchicalReclaim; kueue v0.19.2 pkg/scheduler/preemption/preemption.go
+Preemptor.classicalPreemptions; the same in v0.18.3): it looks for the
 lowest node of the path whose subtree quota holds the job. Outside of this subtree, Kueue preempts jobs of queues that
 exceed their nominal quota, in cohorts that exceed their subtree quota. Inside, it preempts jobs of other queues in two
 cases: the new job stays within the nominal quota of its queue, or the other jobs have a lower priority
@@ -260,7 +261,7 @@ def reclaim_range(node: Node, guaranteed: Guarantee) -> tuple[int, int]:
 
     Both bounds include `owned`, the part without preemption. `reclaimWithinCohort: LowerPriority` adds nothing: all
     running jobs may have the highest priority (kueue v0.19.2 pkg/scheduler/preemption/common/preemption_policy.go
-    `SatisfiesPreemptionPolicy`).
+    SatisfiesPreemptionPolicy).
     """
     if not can_reclaim(node):
         return guaranteed.owned, guaranteed.owned

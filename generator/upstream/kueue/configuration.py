@@ -1,8 +1,9 @@
 """The configuration of a Kueue installation: its version, fair sharing, and how it counts resource requests.
 
 The configuration is a Configuration (a file, or a key of the ConfigMap that Kueue reads), or the `Kueue` object of
-OpenShift's operator. Source: kueue v0.19.2 apis/config/v1beta2/configuration_types.go,
-config/components/manager/controller_manager_config.yaml; pkg/workload/workload.go `totalRequestsFromPodSets`.
+OpenShift's operator. Source: kueue v0.19.2 apis/config/v1beta2/configuration_types.go; kueue v0.19.2
+config/components/manager/controller_manager_config.yaml; kueue v0.19.2 pkg/workload/workload.go
+totalRequestsFromPodSets.
 """
 
 from __future__ import annotations
@@ -33,21 +34,25 @@ _CPU = 1000  # thousandths of a CPU per CPU
 class Rules:
     """The rules of one minor version of Kueue; the defaults are the rules of 0.19.
 
-    The quota tree (`resource_node.go`), the preemption candidates and the shares of fair sharing are the same in
+    The quota tree (kueue v0.19.2 pkg/cache/scheduler/resource_node.go), the preemption candidates and the shares of
+    fair sharing are the same in
     v0.18.3 and v0.19.2.
 
     Attributes:
         version: the minor version.
         ranks_no_candidates_last: a flavor without preemption candidates ranks below all other flavors that can hold the
-            job, whatever `flavorFungibility.preference` is (v0.19.2 flavorassigner/flavorassigner.go `isPreferred`).
+            job, whatever `flavorFungibility.preference` is (kueue v0.19.2
+            pkg/scheduler/flavorassigner/flavorassigner.go isPreferred).
         keeps_progress: the next attempt for a job continues with the next flavor, even if jobs of the queue were
-            admitted or finished since the last cycle, or if a different job of the cycle took the quota (v0.19.2
-            pkg/scheduler/scheduler.go `lastAssignmentOutdated`, `markSkipped`; the feature gate is
+            admitted or finished since the last cycle, or if a different job of the cycle took the quota (kueue v0.19.2
+            pkg/scheduler/scheduler.go lastAssignmentOutdated; kueue v0.19.2 pkg/scheduler/scheduler.go
+            entry.markSkipped; the feature gate is
             FlavorFungibilityPreserveScanProgress).
-        lends_group_flavor: pods that request nothing get the flavor of the pods in their PodSet group (v0.19.2
-            flavorassigner.go `resolvePodSetFlavors`).
-        counts_leader: a topology domain holds a launcher only if it also has room for its worker pods (v0.19.2
-            pkg/cache/scheduler/tas_flavor_snapshot.go `prioritizeLeaderDomain`, `consumeWithLeadersGeneric`).
+        lends_group_flavor: pods that request nothing get the flavor of the pods in their PodSet group (kueue v0.19.2
+            pkg/scheduler/flavorassigner/flavorassigner.go FlavorAssigner.resolvePodSetFlavors).
+        counts_leader: a topology domain holds a launcher only if it also has room for its worker pods (kueue v0.19.2
+            pkg/cache/scheduler/tas_flavor_snapshot.go TASFlavorSnapshot.prioritizeLeaderDomain; kueue v0.19.2
+            pkg/cache/scheduler/tas_flavor_snapshot.go TASFlavorSnapshot.consumeWithLeadersGeneric).
     """
 
     version: str
@@ -92,8 +97,8 @@ class Counting:
 
     Kueue calls it `dropExcludedResources`, then `applyResourceTransformations`.
 
-    Topology placement uses the requests of the pods instead (pkg/scheduler/flavorassigner/tas_flavorassigner.go
-    `podSetTopologyRequest`).
+    Topology placement uses the requests of the pods instead (kueue v0.19.2
+    pkg/scheduler/flavorassigner/tas_flavorassigner.go podSetTopologyRequest).
 
     Attributes:
         excluded: prefixes of resources that do not count.
@@ -124,7 +129,8 @@ class Counting:
     def of_claims(self, devices: Mapping[str, int]) -> Requests:
         """Return the quota that claimed devices use: `{'gpu.nvidia.com': 2}` → `{'nvidia.com/gpu': 2}`.
 
-        Kueue admits no claim of a DeviceClass that its configuration maps to no resource (v0.19.2 pkg/dra/claims.go).
+        Kueue admits no claim of a DeviceClass that its configuration maps to no resource (kueue v0.19.2
+        pkg/dra/claims.go).
         Such a class counts under its own name, for which no quota exists. The result is empty if no file has Kueue's
         configuration.
         """
@@ -152,7 +158,8 @@ DEFAULT_COUNTING = Counting()
 
 
 DEFAULT_STRATEGIES = ("LessThanOrEqualToFinalShare", "LessThanInitialShare")
-"""`preemptionStrategies` if the configuration sets none: pkg/scheduler/preemption/preemption.go `parseStrategies`."""
+"""`preemptionStrategies` if the configuration sets none: kueue v0.19.2 pkg/scheduler/preemption/preemption.go
+parseStrategies."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """Assignment of flavors to the PodSets of a job: at once, by borrowing, or after preemption.
 
-Source: kueue v0.19.2 pkg/scheduler/flavorassigner/flavorassigner.go, tas_flavorassigner.go
-`WorkloadsTopologyRequests`; pkg/scheduler/scheduler.go `updateAssignmentForTAS`.
+Source: kueue v0.19.2 pkg/scheduler/flavorassigner/flavorassigner.go; kueue v0.19.2
+pkg/scheduler/flavorassigner/tas_flavorassigner.go Assignment.WorkloadsTopologyRequests; kueue v0.19.2
+pkg/scheduler/scheduler.go updateAssignmentForTAS.
 """
 
 from __future__ import annotations
@@ -266,7 +267,8 @@ def lowest_that_fits(node: Node, key: FlavorResource, amount: int) -> tuple[int,
 
     If none of them has quota, the result is (height of the root, False).
 
-    Source: pkg/scheduler/preemption/classical/hierarchical_preemption.go `FindHeightOfLowestSubtreeThatFits`.
+    Source: kueue v0.19.2 pkg/scheduler/preemption/classical/hierarchical_preemption.go
+    FindHeightOfLowestSubtreeThatFits.
     """
     if node.parent is None or not node.borrows_with(key, amount):
         return 0, node.parent is not None
@@ -352,7 +354,8 @@ class Assigner:
         """Return the assignment after all attempts: after a failed attempt, Kueue at once tries the next flavors.
 
         So if some pods of the job take the quota that its other pods need, the next attempt gives them other flavors.
-        Source: pkg/cache/queue/cluster_queue.go `requeueIfNotPresent`; pkg/workload/workload.go `PendingFlavors`.
+        Source: kueue v0.19.2 pkg/cache/queue/cluster_queue.go ClusterQueue.requeueIfNotPresent; kueue v0.19.2
+        pkg/workload/workload.go AssignmentClusterQueueState.PendingFlavors.
 
         Raises:
             NotModelledError: pods request slices of a topology, or tolerate taints by comparing numbers.

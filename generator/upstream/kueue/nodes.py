@@ -1,18 +1,23 @@
 """The nodes of flavors: the pods that match these nodes, and the number of pods that the nodes hold.
 
 A ResourceFlavor declares labels and taints of its nodes: kueue v0.19.2 pkg/scheduler/flavorassigner/flavorassigner.go
-`checkFlavorForPodSets`, `flavorSelector`. Annotations of mpigen add the number and the size of the nodes. Kueue
+FlavorAssigner.checkFlavorForPodSets; kueue v0.19.2 pkg/scheduler/flavorassigner/flavorassigner.go flavorSelector.
+Annotations of mpigen add the number and the size of the nodes. Kueue
 compares a node selector only with labels that the flavor sets, because the nodes may have further labels.
 
-If a flavor has a topology, Kueue places pods on Nodes: pkg/cache/scheduler/tas_nodes_cache.go,
-scheduling_simulator_default.go, pkg/util/tas/node.go. It subtracts the requests of all bound pods without a topology
-annotation, and one of the Node's `pods` for each of these pods: pkg/cache/scheduler/tas_non_tas_pod_cache.go
-`updatePodUsage`, pkg/controller/tas/non_tas_usage_controller.go `belongsToNonTASCache`, pkg/util/tas/tas.go `IsTAS`;
+If a flavor has a topology, Kueue places pods on Nodes: kueue v0.19.2 pkg/cache/scheduler/tas_nodes_cache.go; kueue
+v0.19.2 pkg/cache/scheduler/scheduling_simulator_default.go; kueue v0.19.2 pkg/util/tas/node.go. It subtracts the
+requests of all bound pods without
+a topology
+annotation, and one of the Node's `pods` for each of these pods: kueue v0.19.2
+pkg/cache/scheduler/tas_non_tas_pod_cache.go nonTasUsageCache.updatePodUsage; kueue v0.19.2
+pkg/controller/tas/non_tas_usage_controller.go belongsToNonTASCache; kueue v0.19.2 pkg/util/tas/tas.go IsTAS;
 the same in v0.18.3.
 
 A DaemonSet runs a pod on a Node that its node selector and affinity match and whose taints it tolerates: kubernetes
-v1.34.2 pkg/controller/daemon/daemon_controller.go `predicates`, util/daemonset_util.go
-`AddOrUpdateDaemonPodTolerations`. If the manifests contain this pod, its requests count instead of the template's.
+v1.34.2 pkg/controller/daemon/daemon_controller.go predicates; kubernetes v1.34.2
+pkg/controller/daemon/util/daemonset_util.go AddOrUpdateDaemonPodTolerations. If the manifests contain this pod, its
+requests count instead of the template's.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Placement of pods by topology: the domains that running jobs occupy, and the domains for a new job.
 
-Source: kueue v0.19.2 pkg/cache/scheduler/tas_flavor_snapshot.go `FindTopologyAssignmentsForFlavor`,
-`findTopologyAssignment`, clusterqueue_snapshot.go. Slices, balanced placement and preferred node affinity are not
+Source: kueue v0.19.2 pkg/cache/scheduler/tas_flavor_snapshot.go TASFlavorSnapshot.FindTopologyAssignmentsForFlavor;
+kueue v0.19.2 pkg/cache/scheduler/tas_flavor_snapshot.go TASFlavorSnapshot.findTopologyAssignment; kueue v0.19.2
+pkg/cache/scheduler/clusterqueue_snapshot.go. Slices, balanced placement and preferred node affinity are not
 simulated; the profile is Mixed (`TASProfileMixed`).
 """
 
@@ -434,7 +435,8 @@ def _workers_and_leader(group: Sequence[PodSet]) -> tuple[PodSet, PodSet | None]
     """Return (worker PodSet, leader PodSet or None) of a group; the leader has one pod (`findLeaderAndWorkers`).
 
     Raises:
-        NotModelledError: the group has another form, so Kueue rejects it (jobframework/tas_validation.go).
+        NotModelledError: the group has another form, so Kueue rejects it (kueue v0.19.2
+        pkg/controller/jobframework/tas_validation.go).
     """
     workers, leader = group[0], group[1] if len(group) > 1 else None
     if leader and leader.count > workers.count:

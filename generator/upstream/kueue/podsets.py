@@ -1,9 +1,9 @@
 """The PodSets of a TrainJob, with the resource requests that Kueue counts and the LimitRange bounds that it enforces.
 
-Source: trainer v2.3.0 pkg/runtime/core/trainingruntime.go `newRuntimeInfo`,
+Source: trainer v2.3.0 pkg/runtime/core/trainingruntime.go TrainingRuntime.newRuntimeInfo,
 pkg/runtime/framework/plugins/{mpi,plainml,torch} `EnforceMLPolicy`; kueue v0.19.2
-pkg/controller/jobs/jobset/jobset_controller.go `PodSets`, pkg/workload/resources.go `AdjustResources`,
-`ValidateLimitRange`, pkg/util/limitrange/limitrange.go `Summarize`.
+pkg/controller/jobs/jobset/jobset_controller.go JobSet.PodSets; kueue v0.19.2 pkg/workload/resources.go AdjustResources;
+kueue v0.19.2 pkg/workload/resources.go ValidateLimitRange; kueue v0.19.2 pkg/util/limitrange/limitrange.go Summarize.
 """
 
 from __future__ import annotations

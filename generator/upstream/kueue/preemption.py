@@ -1,8 +1,12 @@
 """Preemption: the workloads that Kueue evicts to make room for a job, with and without fair sharing.
 
-Source: kueue v0.19.2 pkg/scheduler/preemption/preemption.go `classicalPreemptions`, `fairPreemptions`,
-classical/hierarchical_preemption.go, classical/candidate_generator.go, common/ordering.go,
-common/preemption_policy.go, fairsharing/{ordering,target,strategy}.go; pkg/cache/scheduler/fair_sharing.go.
+Source: kueue v0.19.2 pkg/scheduler/preemption/preemption.go Preemptor.classicalPreemptions; kueue v0.19.2
+pkg/scheduler/preemption/preemption.go Preemptor.fairPreemptions; kueue v0.19.2
+pkg/scheduler/preemption/classical/hierarchical_preemption.go; kueue v0.19.2
+pkg/scheduler/preemption/classical/candidate_generator.go; kueue v0.19.2 pkg/scheduler/preemption/common/ordering.go;
+kueue v0.19.2 pkg/scheduler/preemption/common/preemption_policy.go; kueue v0.19.2
+pkg/scheduler/preemption/fairsharing/ordering.go; kueue v0.19.2 pkg/scheduler/preemption/fairsharing/target.go; kueue
+v0.19.2 pkg/scheduler/preemption/fairsharing/strategy.go; kueue v0.19.2 pkg/cache/scheduler/fair_sharing.go.
 
 If two cohorts have exactly the same share, Kueue takes one of them by chance: `nextTarget` iterates over an unordered
 set. The simulation takes the last one by name.
@@ -21,7 +25,8 @@ from generator.upstream.kueue.workloads import Cluster, Workload, has_room, havi
 
 FINAL, INITIAL = "LessThanOrEqualToFinalShare", "LessThanInitialShare"
 STRATEGIES = ((FINAL,), (INITIAL,), (FINAL, INITIAL))
-"""The values of `preemptionStrategies` that Kueue accepts: pkg/config/validation.go `validateFairSharing`."""
+"""The values of `preemptionStrategies` that Kueue accepts: kueue v0.19.2 pkg/config/validation.go
+validateFairSharing."""
 
 
 @dataclass(frozen=True, slots=True)

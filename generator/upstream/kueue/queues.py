@@ -1,6 +1,7 @@
 """The ClusterQueues and cohorts of a cluster, and the quota tree that they form, with the usage of each node.
 
-Source: kueue v0.19.2 pkg/cache/hierarchy, pkg/cache/scheduler/clusterqueue.go; resource_node.go, the same in
+Source: kueue v0.19.2 pkg/cache/hierarchy, kueue v0.19.2 pkg/cache/scheduler/clusterqueue.go; kueue v0.19.2
+pkg/cache/scheduler/resource_node.go, the same in
 v0.18.3. Each method of `Node` names its function.
 """
 
@@ -218,7 +219,7 @@ class Holding(Enum):
     `ANY`: the queue admits jobs, and Kueue can preempt them.
     `KEPT`: the queue has `stopPolicy: Hold`. Its running jobs keep their quota. Kueue leaves the queue out of the
     snapshot, so its jobs are never preemption candidates (kueue v0.19.2 pkg/cache/scheduler/snapshot.go
-    `skipInactiveCQReason`).
+    skipInactiveCQReason).
     `NONE`: the queue admits no job, and none of its jobs runs.
     """
 
@@ -339,7 +340,7 @@ class Node:
         """Return True if the node borrows after its usage grows by an amount (`BorrowingWith`).
 
         A ClusterQueue borrows if it exceeds its nominal quota, a Cohort if it exceeds its subtree quota:
-        pkg/cache/scheduler/cohort_snapshot.go.
+        kueue v0.19.2 pkg/cache/scheduler/cohort_snapshot.go.
         """
         own = self.quota(key).nominal if self.queue else self.has(key)
         return own < self.uses(key) + amount

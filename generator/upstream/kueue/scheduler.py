@@ -1,7 +1,8 @@
 """Kueue's scheduler: one cycle over the first workload of each queue, and the pending workloads between cycles.
 
-Source: kueue v0.19.2 pkg/scheduler/scheduler.go, fair_sharing_iterator.go,
-pkg/scheduler/preemption/preemption_oracle.go, pkg/cache/queue/cluster_queue.go, inadmissible_workloads.go.
+Source: kueue v0.19.2 pkg/scheduler/scheduler.go; kueue v0.19.2 pkg/scheduler/fair_sharing_iterator.go; kueue v0.19.2
+pkg/scheduler/preemption/preemption_oracle.go; kueue v0.19.2 pkg/cache/queue/cluster_queue.go; kueue v0.19.2
+pkg/cache/queue/inadmissible_workloads.go.
 """
 
 from __future__ import annotations

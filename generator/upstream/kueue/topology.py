@@ -1,7 +1,7 @@
 """Topology requests of pods, and the topology domains of nodes.
 
-Source: kueue v0.19.2 pkg/controller/jobframework/tas.go, pkg/scheduler/flavorassigner/tas_flavorassigner.go,
-pkg/cache/scheduler/tas_topology_tree.go.
+Source: kueue v0.19.2 pkg/controller/jobframework/tas.go; kueue v0.19.2
+pkg/scheduler/flavorassigner/tas_flavorassigner.go; kueue v0.19.2 pkg/cache/scheduler/tas_topology_tree.go.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The webhook of Kueue: what it changes in a TrainJob, and why it rejects one.
 
-Source: kueue v0.19.2 pkg/controller/jobframework/validation.go ValidateJobOnCreate, tas_validation.go
-ValidateTASPodSetRequest
+Source: kueue v0.19.2 pkg/controller/jobframework/validation.go ValidateJobOnCreate; kueue v0.19.2
+pkg/controller/jobframework/tas_validation.go ValidateTASPodSetRequest
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ def set_queue(job: Body, *, has_default: bool) -> Body:
         job: the TrainJob.
         has_default: True if its namespace has the LocalQueue `default`.
 
-    Source: kueue v0.19.2 pkg/controller/jobframework/defaults.go ApplyDefaultLocalQueue, ApplyDefaultForSuspend
+    Source: kueue v0.19.2 pkg/controller/jobframework/defaults.go ApplyDefaultLocalQueue; kueue v0.19.2
+    pkg/controller/jobframework/defaults.go ApplyDefaultForSuspend
     """
     metadata = mapping(job, "metadata")
     labels = mapping(metadata, "labels")

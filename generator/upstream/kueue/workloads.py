@@ -1,6 +1,6 @@
 """Workloads: jobs, the quota and nodes that running jobs use, and the outcome of each job.
 
-Source: kueue v0.19.2 pkg/cache/scheduler/snapshot.go, clusterqueue_snapshot.go.
+Source: kueue v0.19.2 pkg/cache/scheduler/snapshot.go; kueue v0.19.2 pkg/cache/scheduler/clusterqueue_snapshot.go.
 """
 
 from __future__ import annotations

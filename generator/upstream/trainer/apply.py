@@ -17,7 +17,7 @@ def upsert(original: Any, items: Any, field: str = "") -> Any:
 
     Replicated jobs and containers are merged instead, because Trainer changes only some of their fields.
 
-    Source: trainer v2.3.0 pkg/apply/apply.go `upsert`.
+    Source: trainer v2.3.0 pkg/apply/apply.go upsert
     """
     if isinstance(items, dict) and isinstance(original, dict):
         return {**original, **{key: upsert(original.get(key), value, key) for key, value in items.items()}}

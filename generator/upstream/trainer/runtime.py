@@ -1,7 +1,8 @@
 """The objects that Trainer creates for a TrainJob: a JobSet, and with MPI the ssh key and the hostfile.
 
-Source: trainer v2.3.0 and v2.2.0. Each function names its source below pkg/runtime. `core` is core/trainingruntime.go;
-`mpi`, `torch`, `plainml` and `jobset` are the plugins in framework/plugins, and `builder` is jobset/builder.go there.
+Source: trainer v2.3.0 and v2.2.0. Each function names its source below pkg/runtime. `core` is the file
+trainer v2.3.0 pkg/runtime/core/trainingruntime.go; `mpi`, `torch`, `plainml` and `jobset` are the plugins in
+framework/plugins, and `builder` is trainer v2.3.0 pkg/runtime/framework/plugins/jobset/builder.go.
 """
 
 from __future__ import annotations
@@ -217,7 +218,8 @@ def metadata_of(training: Training) -> dict[str, dict[str, str]]:
 def objects(training: Training) -> Iterator[Body]:
     """Yield the Secret and the ConfigMaps of a TrainJob. Keys and the copy of the runtime are empty strings.
 
-    Source: mpi buildSSHAuthSecret, buildHostFileConfigMap; core/snapshot.go createRuntimeSnapshot.
+    Source: mpi buildSSHAuthSecret, buildHostFileConfigMap; trainer v2.3.0 pkg/runtime/core/snapshot.go
+    createRuntimeSnapshot.
     """
     name = training.job.name
     if training.version != OLD:
@@ -305,7 +307,10 @@ def _resize(training: Training) -> None:
 
 
 def _resources_per_node(training: Training) -> Mapping[str, Any]:
-    """Return the resources that decide the number of processes (runtime.go ExtractResourcePerNodeFromRuntime)."""
+    """Return the resources that decide the number of processes.
+
+    Source: trainer v2.3.0 pkg/runtime/runtime.go ExtractResourcePerNodeFromRuntime
+    """
     if isinstance(requested := training.trainer.get("resourcesPerNode"), dict):
         return requested
     nodes = [job for job in training.jobs() if job.get("name") == NODE or step_of(job) == TRAINER]
@@ -313,14 +318,14 @@ def _resources_per_node(training: Training) -> Mapping[str, Any]:
 
 
 def gpu_amounts(resources: Mapping[str, Any], key: str) -> list[int]:
-    """Return the amounts of resources whose names contain `gpu` (runtime.go numGPU)."""
+    """Return the amounts of resources whose names contain `gpu` (trainer v2.3.0 pkg/runtime/runtime.go numGPU)."""
     return [ceil(parse(str(value)).value) for name, value in mapping(resources, key).items() if "gpu" in name.lower()]
 
 
 def _gpus(resources: Mapping[str, Any]) -> int:
     """Return the amount of the first resource with `gpu` in its name, of the requests or else of the limits; else 0.
 
-    Trainer calls this `GetNumGPUPerNode` (runtime.go).
+    Source: trainer v2.3.0 pkg/runtime/runtime.go GetNumGPUPerNode
     """
     return sum(gpu_amounts(resources, "requests")[:1]) or sum(gpu_amounts(resources, "limits")[:1])
 
@@ -381,7 +386,10 @@ def _put_variables(training: Training, job: Body) -> None:
 
 
 def _variable(item: Body) -> Body:
-    """Return a variable as Trainer copies it: without `apiVersion` of its `fieldRef` (pkg/apply/apply.go EnvVar)."""
+    """Return a variable as Trainer copies it: without `apiVersion` of its `fieldRef`.
+
+    Source: trainer v2.3.0 pkg/apply/apply.go EnvVar
+    """
     source = item.get("valueFrom")
     if not isinstance(source, dict):
         return {"name": item.get("name"), "value": item.get("value", "")}
@@ -418,7 +426,7 @@ def _enforce_torch(training: Training) -> None:
 def _with_port(ports: Sequence[Body]) -> list[Body]:
     """Return ports with the port of torchrun, which replaces the first port with its number or without a name.
 
-    Source: pkg/apply/apply.go UpsertPort, which equates ports without names.
+    Source: trainer v2.3.0 pkg/apply/apply.go UpsertPort, which equates ports without names.
     """
     added: Body = {"containerPort": _PORT, "protocol": "TCP"}
     taken = [index for index, port in enumerate(ports) if port.get("containerPort") == _PORT or not port.get("name")]

@@ -57,7 +57,10 @@ def make_claims_and_jobs(body: Body) -> Iterator[Body]:
 
 
 def _make_claims(body: Body) -> Iterator[Body]:
-    """Yield the claims of a JobSet (jobset v0.12.0 pkg/controllers/volume_claim_policy.go createPVCsIfNecessary)."""
+    """Yield the claims of a JobSet.
+
+    Source: jobset v0.12.0 pkg/controllers/volume_claim_policy.go JobSetReconciler.createPVCsIfNecessary
+    """
     for policy in mappings(body["spec"].get("volumeClaimPolicies")):
         for template in mappings(policy.get("templates")):
             own = mapping(template, "metadata")

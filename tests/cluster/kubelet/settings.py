@@ -97,7 +97,7 @@ def corefile(kubeconfig: Path) -> str:
 def kubelet(taints: list[Mapping[str, Any]]) -> str:
     """Return the configuration file of the kubelet. What it does not set has upstream's default.
 
-    kubernetes v1.34.2 staging/src/k8s.io/kubelet/config/v1beta1/types.go.
+    kubelet v0.34.2 config/v1beta1/types.go.
     """
     return yaml.safe_dump(
         {

@@ -84,7 +84,7 @@ class Preemption(Stop):
 class Drain(Stop):
     """A cluster admin drains the node, by the requests of `kubectl drain`.
 
-    Source: kubernetes v1.34.2 staging/src/k8s.io/kubectl/pkg/drain/drain.go, EvictPod.
+    Source: kubectl v0.34.2 pkg/drain/drain.go Helper.EvictPod.
     """
 
     def stop(self) -> None:

@@ -71,7 +71,10 @@ def _enter(root: Path, process: Process) -> NoReturn:
 
 
 def _message(root: Path, scratch: Path, path: str) -> None:
-    """Mount a file for the termination message, writable for all (kuberuntime_container.go, makeMounts)."""
+    """Mount a file for the termination message, writable for all.
+
+    Source: kubernetes v1.34.2 pkg/kubelet/kuberuntime/kuberuntime_container.go kubeGenericRuntimeManager.makeMounts
+    """
     (scratch / "termination-log").touch()
     (scratch / "termination-log").chmod(0o666)
     _bind(scratch / "termination-log", root / path.lstrip("/"))
@@ -109,14 +112,18 @@ def _volumes(root: Path, volumes: Path, mounts: list[Mount]) -> None:
     for mount in sorted(mounts, key=lambda mount: mount["target"].rstrip("/").count("/")):
         volume = volumes / mount["volume"]
         source = volume / mount["sub_path"]
-        if not source.exists():  # a folder then, as the kubelet makes it (kubelet_pods.go, makeMounts)
+        # a folder then, as the kubelet makes it (kubernetes v1.34.2 pkg/kubelet/kubelet_pods.go makeMounts)
+        if not source.exists():
             source.mkdir(parents=True)
             source.chmod(volume.stat().st_mode & 0o7777)
         _bind(source, root / mount["target"].lstrip("/"), read_only=mount["read_only"])
 
 
 def _name_user(root: Path, scratch: Path, container: Container) -> None:
-    """An entry in /etc/passwd (cri-o server/container_create.go and utils.GeneratePasswd), without a shell."""
+    """An entry in /etc/passwd, without a shell.
+
+    Source: cri-o v1.34.0 server/container_create.go; cri-o v1.34.0 utils/utils.go GeneratePasswd
+    """
     process, passwd = container["process"], root / "etc/passwd"
     targets = {mount["target"].rstrip("/") for mount in container["mounts"]}
     user = process["user"]
@@ -150,7 +157,7 @@ def _run(process: Process, group: int) -> NoReturn:
 
 
 def _group(root: Path, user: int) -> int:
-    """The user's group in the image, else 0 (containerd pkg/oci/spec_opts.go, WithUserID)."""
+    """The user's group in the image, else 0 (containerd v2.1.4 pkg/oci/spec_opts.go WithUserID)."""
     return next((int(fields[3]) for fields in _users(root, user)), 0)
 
 

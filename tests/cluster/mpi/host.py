@@ -18,8 +18,10 @@ from tests.cluster.mpi.container import Entry
 from tests.cluster.mpi.plans import Container, Ended, Pod, Target
 
 _SANDBOX = ["--net", "--uts", "--ipc"]
-_MESSAGE, _MESSAGE_OF_LOG, _LINES = 4096, 2048, 80  # bytes and lines: pkg/kubelet/container/runtime.go
-_SHORTEST_STOP = 2  # seconds: kuberuntime_manager.go, minimumGracePeriodInSeconds
+# bytes and lines: kubernetes v1.34.2 pkg/kubelet/container/runtime.go MaxContainerTerminationMessageLength
+_MESSAGE, _MESSAGE_OF_LOG, _LINES = 4096, 2048, 80
+# seconds: kubernetes v1.34.2 pkg/kubelet/kuberuntime/kuberuntime_manager.go minimumGracePeriodInSeconds
+_SHORTEST_STOP = 2
 _HOLD = 'hostname "$0" && echo && exec sleep infinity'
 
 
@@ -107,8 +109,9 @@ class Host:
     def _stop(self, container: Container) -> None:
         """Run the preStop hook, then end process 1 with TERM, and with KILL once the grace period is over.
 
-        Sources: kubernetes v1.34.2 pkg/kubelet/kuberuntime/kuberuntime_container.go killContainer, executePreStopHook;
-        containerd internal/cri/server/container_stop.go.
+        Sources: kubernetes v1.34.2 pkg/kubelet/kuberuntime/kuberuntime_container.go
+        kubeGenericRuntimeManager.killContainer; kubernetes v1.34.2 pkg/kubelet/kuberuntime/kuberuntime_container.go
+        kubeGenericRuntimeManager.executePreStopHook; containerd v2.1.4 internal/cri/server/container_stop.go.
         """
         process, grace = self._running[container["name"]], float(self.plan["grace"])
         inside = self._first_process(process)
@@ -180,7 +183,7 @@ class Host:
         return None if self._deleted_at is None or ended is None else ended - self._deleted_at
 
     def _message(self, container: Container, code: int | None) -> str:
-        """Source: kubernetes v1.34.2 pkg/kubelet/kuberuntime/kuberuntime_container.go, getTerminationMessage."""
+        """Source: kubernetes v1.34.2 pkg/kubelet/kuberuntime/kuberuntime_container.go getTerminationMessage."""
         if code is None:
             return ""
         written = self.folder / "containers" / container["name"] / "termination-log"

@@ -110,7 +110,7 @@ def _name(pod: Body) -> str:
 
 
 def _key() -> dict[str, bytes]:
-    """Return an ssh key (trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go, buildSSHAuthSecret)."""
+    """Return an ssh key (trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go MPI.buildSSHAuthSecret)."""
     key = ec.generate_private_key(ec.SECP521R1())
     private = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()

@@ -14,8 +14,10 @@ def admitted(pod: Body) -> Body:
     """The pod with the user and the group of its namespace.
 
     restricted-v2 has `runAsUser: MustRunAsRange`, which sets the user of each container that names none, and `fsGroup:
-    MustRunAs`, which sets the pod's: each the first of its range (openshift/apiserver-library-go
-    pkg/securitycontextconstraints/{sccmatching/provider,user/mustrunasrange,group/mustrunas}.go).
+    MustRunAs`, which sets the pod's: each the first of its range (openshift/apiserver-library-go a8019f39
+    pkg/securitycontextconstraints/sccmatching/provider.go; openshift/apiserver-library-go a8019f39
+    pkg/securitycontextconstraints/user/mustrunasrange.go; openshift/apiserver-library-go a8019f39
+    pkg/securitycontextconstraints/group/mustrunas.go).
 
     Raises:
         ValueError: the pod names a user or group of its own, which the SCC refuses.

@@ -84,7 +84,8 @@ def planned(pod: Body, place: Place) -> Pod:
         "containers": [_container(pod, one, place) for one in spec["containers"]],
         "firewall": place.firewall,
         "networks": _networks(pod),
-        "grace": spec.get("terminationGracePeriodSeconds", 30),  # pkg/apis/core/v1/defaults.go, SetDefaults_PodSpec
+        # kubernetes v1.34.2 pkg/apis/core/v1/defaults.go SetDefaults_PodSpec
+        "grace": spec.get("terminationGracePeriodSeconds", 30),
     }
 
 
@@ -176,7 +177,10 @@ def _port(container: Body) -> int:
 
 
 def _pre_stop(container: Body) -> list[str]:
-    """The command of the hook, whose variables the kubelet does not expand (pkg/kubelet/lifecycle/handlers.go, Run)."""
+    """The command of the hook, whose variables the kubelet does not expand.
+
+    Source: kubernetes v1.34.2 pkg/kubelet/lifecycle/handlers.go handlerRunner.Run
+    """
     match container.get("lifecycle"):
         case None:
             return []

@@ -15,7 +15,7 @@ _CAPABILITIES = (  # by number, include/uapi/linux/capability.h
     "MAC_OVERRIDE", "MAC_ADMIN", "SYSLOG", "WAKE_ALARM", "BLOCK_SUSPEND", "AUDIT_READ", "PERFMON", "BPF",
     "CHECKPOINT_RESTORE",
 )
-_DEFAULT = {  # containerd pkg/oci/spec.go, defaultUnixCaps
+_DEFAULT = {  # containerd v2.1.4 pkg/oci/spec.go defaultUnixCaps
     "CHOWN", "DAC_OVERRIDE", "FSETID", "FOWNER", "MKNOD", "NET_RAW", "SETGID", "SETUID", "SETFCAP", "SETPCAP",
     "NET_BIND_SERVICE", "SYS_CHROOT", "KILL", "AUDIT_WRITE",
 }

@@ -34,7 +34,10 @@ def _hosts(pod: Pod, pods: Iterable[Pod]) -> str:
 
 
 def _fill(volume: Volume, folder: Path) -> None:
-    """A volume with the owner and mode that the kubelet gives it (pkg/volume/volume_linux.go, changeFilePermission)."""
+    """A volume with the owner and mode that the kubelet gives it.
+
+    Source: kubernetes v1.34.2 pkg/volume/volume_linux.go changeFilePermission
+    """
     folder.mkdir(parents=True)
     if volume["claimed"]:
         _mount("--bind", volume["claimed"], folder)

@@ -9,7 +9,7 @@ from tests.cluster.client import Body
 from tests.cluster.mpi.environment import Lookup, UnsupportedError, data_of
 from tests.cluster.mpi.plans import File, Volume
 
-_READABLE = 0o440  # for fsGroup in what is read-only (pkg/volume/volume_linux.go)
+_READABLE = 0o440  # for fsGroup in what is read-only (kubernetes v1.34.2 pkg/volume/volume_linux.go)
 
 
 def volume(source: Body, group: int | None, lookup: Lookup) -> Volume:

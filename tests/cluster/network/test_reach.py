@@ -20,7 +20,8 @@ pytestmark = pytest.mark.cluster
 _EXPECTED: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("expected.yaml").read_text())
 TRIED: list[tuple[str, int]] = [(protocol, port) for protocol, port in _EXPECTED["tried"]]
 _IN_USE = "metadata.finalizers: ['trainer.kubeflow.org/resource-in-use']"
-"""Trainer 2.2 adds it to runtimes with TrainJobs: v2.2.0 pkg/controller/clustertrainingruntime_controller.go."""
+"""Trainer 2.2 adds it to runtimes with TrainJobs: trainer v2.2.0
+pkg/controller/clustertrainingruntime_controller.go."""
 Table = dict[tuple[str, str], set[tuple[str, int]]]
 
 

@@ -1,6 +1,6 @@
 """Test Pod Security against the texts of upstream's evaluator, which are the texts of the API server.
 
-policy.Evaluator of k8s.io/pod-security-admission v0.34.2 wrote the texts in pod-security.jsonl, for pods of its own
+policy.Evaluator of pod-security-admission v0.34.2 wrote the texts in pod-security.jsonl, for pods of its own
 test data and for random pods.
 """
 

@@ -226,7 +226,11 @@ def test_find_returns_whole_matches_despite_groups(pattern: str, found: list[str
     ],
 )
 def test_functions_of_kubernetes_compare_equal_values(expression: str) -> None:
-    """apimachinery v0.34.2 pkg/api/resource/quantity.go; apiserver v0.34.2 pkg/cel/library/cidr.go, regex.go."""
+    """The functions are in three files.
+
+    Source: apimachinery v0.34.2 pkg/api/resource/quantity.go; apiserver v0.34.2 pkg/cel/library/cidr.go; apiserver
+    v0.34.2 pkg/cel/library/regex.go
+    """
     assert _value(expression) is True
 
 
@@ -242,7 +246,10 @@ def test_a_sum_of_durations_raises_not_modelled() -> None:
 
 @pytest.mark.parametrize("exponent", ["4001", "-4001", "2147483648", "9223372036854775807", "000000000000000000001"])
 def test_a_quantity_with_a_large_exponent_raises_not_modelled(exponent: str) -> None:
-    """Kubernetes reads the exponent as int64, and converts it to int32: apimachinery v0.34.2 suffix.go."""
+    """Kubernetes reads the exponent as int64, and converts it to int32.
+
+    Source: apimachinery v0.34.2 pkg/api/resource/suffix.go suffixHandler.interpret
+    """
     assert _value("isQuantity('1e4000') && isQuantity('1e-4000') && !isQuantity('1e-9223372036854775809')") is True
     with pytest.raises(NotModelledError):
         _value(f"isQuantity('1e{exponent}')")

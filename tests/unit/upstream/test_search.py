@@ -31,7 +31,7 @@ def row(name: str, amount: object) -> Body:
 def documented(*licenses: int, nodes: int | None = None) -> list[Manifest]:
     """Return the ClusterQueue of Kueue's documentation: compute in one resource group, licenses in another.
 
-    Source: kueue v0.19.2 site/content/en/docs/concepts/cluster_queue.md, "Resource Groups".
+    Source: https://kueue.sigs.k8s.io/docs/concepts/cluster_queue/#resource-groups
     """
     compute = {"spot": (18, "72Gi", 9), "on-demand": (9, "36Gi", 9)}
     flavors = [

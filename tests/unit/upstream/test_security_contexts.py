@@ -1,7 +1,7 @@
 """Test SecurityContextConstraints against the answers of upstream's admission plugin.
 
 SecurityContextConstraint of openshift/apiserver-library-go a8019f39 wrote the answers in security-contexts.jsonl, with
-the SCCs of openshift/cluster-kube-apiserver-operator and the texts of k8s.io/apimachinery v0.34.2.
+the SCCs of openshift/cluster-kube-apiserver-operator and the texts of apimachinery v0.34.2.
 """
 
 from __future__ import annotations

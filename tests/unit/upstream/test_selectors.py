@@ -1,7 +1,7 @@
 """Test the cost of selectors of devices, and the literals that the API server rejects, against recorded answers.
 
 `tests/fixtures/selector-costs.jsonl` has the result of `CompileCELExpression` for each expression: a package of
-k8s.io/dynamic-resource-allocation v0.34.2, with the functions of Kubernetes 1.33 for new expressions.
+dynamic-resource-allocation v0.34.2, with the functions of Kubernetes 1.33 for new expressions.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
 """The policies that apply to a request, and their decisions. The cost limits of CEL are not checked.
 
-Source: k8s.io/apiserver v0.34.2 pkg/admission/plugin/policy/validating/{dispatcher,validator}.go,
-pkg/admission/plugin/policy/matching/matching.go, pkg/admission/plugin/policy/generic/policy_dispatcher.go
-`CollectParams`, pkg/admission/plugin/webhook/matchconditions/matcher.go,
+Source: apiserver v0.34.2 pkg/admission/plugin/policy/validating/dispatcher.go dispatcher.Dispatch; apiserver v0.34.2
+pkg/admission/plugin/policy/validating/validator.go validator.Validate; apiserver v0.34.2
+pkg/admission/plugin/policy/matching/matching.go; apiserver v0.34.2
+pkg/admission/plugin/policy/generic/policy_dispatcher.go CollectParams; apiserver v0.34.2
+pkg/admission/plugin/webhook/matchconditions/matcher.go,
 pkg/admission/plugin/webhook/predicates/{rules,namespace,object}.
 mpigen does not convert objects between versions.
 """
@@ -29,8 +31,9 @@ _EXEMPT = {
     "mutatingadmissionpolicies",
     "mutatingadmissionpolicybindings",
 }
-"""Resources to which no policy applies (generic/plugin.go `admissionResources`)."""
-_LONGEST_MESSAGE = 5 * 1024  # bytes; pkg/apis/cel/config.go
+"""Resources to which no policy applies (apiserver v0.34.2 pkg/admission/plugin/policy/generic/plugin.go
+admissionResources)."""
+_LONGEST_MESSAGE = 5 * 1024  # bytes; apiserver v0.34.2 pkg/apis/cel/config.go
 _WITHOUT_USER = ("no such key: userInfo", "no such attribute(s): authorizer")
 """The ends of the errors of expressions that read the user, if the data has no user."""
 
@@ -238,7 +241,7 @@ class Decision:
 def _reject_misconfigured(policy: Policy, message: str) -> Iterator[Decision]:
     """Yield a decision that denies the request, whatever actions a binding has; none with `failurePolicy: Ignore`.
 
-    Source: dispatcher.go `addConfigError`.
+    Source: apiserver v0.34.2 pkg/admission/plugin/policy/validating/dispatcher.go dispatcher.Dispatch
     """
     if not policy.ignores_errors:
         yield Decision(policy.name, None, holds=False, actions=("Deny",), message=message, is_error=True)
@@ -391,7 +394,10 @@ def is_matched(policy: Policy, request: Request, cluster: PolicyCluster) -> bool
 
 
 def _evaluate_policy(policy: Policy, request: Request, cluster: PolicyCluster) -> Iterator[Decision]:
-    """Yield the decisions of a policy; none without a binding, because it then has no effect (policy_source.go)."""
+    """Yield the decisions of a policy; none without a binding, because it then has no effect.
+
+    Source: apiserver v0.34.2 pkg/admission/plugin/policy/generic/policy_source.go policySource.calculatePolicyData
+    """
     bindings = [binding for binding in cluster.bindings if binding.policy == policy.name]
     try:
         if not bindings or not _matches(mapping(policy.spec.get("matchConstraints")), request, cluster):

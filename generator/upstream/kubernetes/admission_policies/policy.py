@@ -1,6 +1,6 @@
 """ValidatingAdmissionPolicies and their bindings, and the objects of the cluster that they read.
 
-Source: k8s.io/api v0.34.2 admissionregistration/v1/types.go.
+Source: api v0.34.2 admissionregistration/v1/types.go.
 """
 
 from __future__ import annotations
@@ -225,7 +225,10 @@ class PolicyCluster:
 
     @cached_property
     def minor(self) -> int:
-        """The minor version before the cluster's, whose CEL functions new policies can use (base.go)."""
+        """The minor version before the cluster's, whose CEL functions new policies can use.
+
+        Source: apiserver v0.34.2 pkg/cel/environment/base.go DefaultCompatibilityVersion
+        """
         return int(self.catalog.targets["kubernetes"].partition(".")[2]) - 1
 
     @cached_property

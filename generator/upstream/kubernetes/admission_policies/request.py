@@ -1,7 +1,7 @@
 """Admission requests as ValidatingAdmissionPolicies read them.
 
-Source: k8s.io/apiserver v0.34.2 pkg/admission/plugin/cel/condition.go `CreateAdmissionRequest`. Fields that
-k8s.io/api v0.34.2 admission/v1/types.go marks `omitempty` are absent if they are empty.
+Source: apiserver v0.34.2 pkg/admission/plugin/cel/condition.go CreateAdmissionRequest. Fields with
+`omitempty` are absent if they are empty: api v0.34.2 admission/v1/types.go AdmissionRequest.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ class UserInfo:
 
         A ServiceAccount without `groups` also has the groups of every ServiceAccount.
 
-        Source: pkg/endpoints/filters/impersonation.go `buildImpersonationRequests`; serviceaccount.MakeGroupNames.
+        Source: apiserver v0.34.2 pkg/endpoints/filters/impersonation.go buildImpersonationRequests;
+        serviceaccount.MakeGroupNames.
         """
         account_groups: tuple[str, ...] = ()
         if self.user.startswith(_SERVICE_ACCOUNT) and not self.groups:
@@ -150,8 +151,8 @@ def as_stored(body: Body, namespace: str, kind: Kind) -> Body:
 
     Fields of `metadata` that are empty or null are dropped. All other fields are unchanged and get no defaults.
 
-    Source: pkg/registry/rest/create.go `BeforeCreate`; kubernetes v1.34.2 pkg/apis/core/v1/defaults.go
-    `SetDefaults_Namespace`.
+    Source: apiserver v0.34.2 pkg/registry/rest/create.go BeforeCreate; kubernetes v1.34.2 pkg/apis/core/v1/defaults.go
+    SetDefaults_Namespace.
     """
     metadata: Body = {
         "uid": "00000000-0000-0000-0000-000000000000",

@@ -1,8 +1,9 @@
 """The largest cost that CEL estimates for a selector of devices, from the sizes that Kubernetes declares.
 
-Source: cel-go v0.26.0 checker/cost.go, common/cost.go, ext/sets.go; k8s.io/apiserver v0.34.2 pkg/cel/library/cost.go
-`EstimateCallCost`, pkg/cel/environment/base.go (`PresenceTestHasCost(false)`); k8s.io/dynamic-resource-allocation
-v0.34.2 cel/compile.go `EstimateSize`.
+Source: cel-go v0.26.0 checker/cost.go; cel-go v0.26.0 common/cost.go; cel-go v0.26.0 ext/sets.go; apiserver v0.34.2
+pkg/cel/library/cost.go CostEstimator.EstimateCallCost; apiserver v0.34.2 pkg/cel/environment/base.go
+(`PresenceTestHasCost(false)`); dynamic-resource-allocation v0.34.2
+cel/compile.go sizeEstimator.EstimateSize.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from generator.upstream.kubernetes.cel.checked import Checked, Node, Type
 _MOST = 2**64 - 1
 _TRAVERSAL, _PATTERN = 0.1, 0.25
 _LIST, _MAP, _STRUCT = 10, 30, 40
-_LONGEST_PATTERN, _LONGEST_FORMAT = 128, 64  # pkg/cel/limits.go `MaxNameFormatRegexSize`, `MaxFormatSize`
+# apiserver v0.34.2 pkg/cel/limits.go MaxNameFormatRegexSize; apiserver v0.34.2 pkg/cel/limits.go MaxFormatSize
+_LONGEST_PATTERN, _LONGEST_FORMAT = 128, 64
 _SCALARS = ("bool", "double", "duration", "int", "timestamp", "uint")
 _ACCUMULATORS = ("__result__", "@result")
 

@@ -1,7 +1,8 @@
 """Compile the CEL selectors of devices, in ResourceClaims, their templates and DeviceClasses.
 
-Source: k8s.io/dynamic-resource-allocation v0.34.2 cel/compile.go CompileCELExpression; for regular expressions,
-k8s.io/apiserver v0.34.2 pkg/cel/environment/base.go (ValidateRegexLiterals) and pkg/cel/library/regex.go.
+Source: dynamic-resource-allocation v0.34.2 cel/compile.go compiler.CompileCELExpression; for regular expressions,
+apiserver v0.34.2 pkg/cel/environment/base.go (ValidateRegexLiterals) and apiserver v0.34.2
+pkg/cel/library/regex.go.
 """
 
 from __future__ import annotations

@@ -7,7 +7,8 @@ cel-expr-python can evaluate. cel-expr-python has no types with fields. So each 
 The first compilation in an environment takes 50 times as long as the next ones. So expressions share environments: the
 variables of a policy get names that do not depend on the policy.
 
-Source: k8s.io/apiserver v0.34.2 pkg/admission/plugin/cel/compile.go `createEnvForOpts`; pkg/cel/environment/base.go.
+Source: apiserver v0.34.2 pkg/admission/plugin/cel/compile.go createEnvForOpts; apiserver v0.34.2
+pkg/cel/environment/base.go.
 """
 
 from __future__ import annotations

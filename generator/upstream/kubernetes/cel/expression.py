@@ -1,6 +1,7 @@
 """Compiled CEL expressions of policies: their compile errors, and their results.
 
-Source: k8s.io/apiserver v0.34.2 pkg/admission/plugin/cel/{compile,activation,composition}.go.
+Source: apiserver v0.34.2 pkg/admission/plugin/cel/compile.go; apiserver v0.34.2 pkg/admission/plugin/cel/activation.go;
+apiserver v0.34.2 pkg/admission/plugin/cel/composition.go.
 """
 
 from __future__ import annotations
@@ -159,7 +160,10 @@ class Expression:
 
     @property
     def declared(self) -> str:
-        """The declared type of a variable with this expression (composition.go `convertCelTypeToDeclType`)."""
+        """The declared type of a variable with this expression.
+
+        Source: apiserver v0.34.2 pkg/admission/plugin/cel/composition.go convertCelTypeToDeclType
+        """
         return _replace_unknown_types(self.type)
 
     @property
@@ -211,8 +215,8 @@ class Expression:
             raise NotModelledError((self._unknowns[0],))
         if any(text in message for text in _UNSUPPORTED):
             raise _not_modelled("the expression uses a value that mpigen cannot store")
-        # CEL in Go returns false for a field of a value that is not a mapping: cel-go v0.26.0
-        # interpreter/attributes.go `refQualify`
+        # CEL in Go returns false for a field of a value that is not a mapping: cel-go v0.26.0 interpreter/attributes.go
+        # refQualify
         if any(text in message for text in _SELECTS_OPTIONALLY) or (_SELECTS in message and _HAS.search(self.text)):
             raise _not_modelled("the expression tests for a field of a value that is not a mapping")
         if match := _NO_VARIABLE.search(message):

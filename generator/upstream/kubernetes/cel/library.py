@@ -1,10 +1,14 @@
 """The CEL libraries of Kubernetes: lists, quantities, regular expressions, formats, versions, URLs and IP addresses.
 
-Source: k8s.io/apiserver v0.34.2 pkg/cel/library/{lists,quantity,regex,format,semverlib,urls,ip,cidr}.go;
-k8s.io/apimachinery v0.34.2 pkg/api/resource/{quantity,amount}.go `ParseQuantity`, `AsInt64`, `Add`.
+Source: apiserver v0.34.2 pkg/cel/library/lists.go; apiserver v0.34.2 pkg/cel/library/quantity.go; apiserver v0.34.2
+pkg/cel/library/regex.go; apiserver v0.34.2 pkg/cel/library/format.go; apiserver v0.34.2 pkg/cel/library/semverlib.go;
+apiserver v0.34.2 pkg/cel/library/urls.go; apiserver v0.34.2 pkg/cel/library/ip.go; apiserver v0.34.2
+pkg/cel/library/cidr.go; apimachinery v0.34.2 pkg/api/resource/quantity.go ParseQuantity; apimachinery v0.34.2
+pkg/api/resource/quantity.go Quantity.AsInt64; apimachinery v0.34.2 pkg/api/resource/quantity.go Quantity.Add;
+apimachinery v0.34.2 pkg/api/resource/amount.go int64Amount.Add.
 
 If the item type of a list is unknown, the first item selects the overload: cel-go v0.26.0 common/types/types.go
-`defaultIsAssignableRuntimeType`.
+Type.defaultIsAssignableRuntimeType.
 
 Kubernetes does not store every whole quantity as an integer: `1000m` has a suffix for fractions, and `100Ti` is too
 long. Two equal quantities stay equal even if only one of them is stored as an integer. So the CEL value of a quantity

@@ -1,6 +1,6 @@
 """Evaluate the CEL rules of CustomResourceDefinitions, and find the fields that break them.
 
-Source: k8s.io/apiextensions-apiserver v0.34.2 pkg/apiserver/schema/cel/validation.go `validateExpressions`.
+Source: apiextensions-apiserver v0.34.2 pkg/apiserver/schema/cel/validation.go Validator.validateExpressions.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from generator.upstream.kubernetes.cel.syntax import (
 )
 
 _ESCAPED = re.compile(r"\b__[a-z]+__\b|__(?:dot|dash|slash|underscores)__")
-"""A field name that a CustomResourceDefinition escapes: k8s.io/apiserver v0.34.2 pkg/cel/escaping.go."""
+"""A field name that a CustomResourceDefinition escapes: apiserver v0.34.2 pkg/cel/escaping.go."""
 
 
 def is_accepted(rule: Rule) -> bool:

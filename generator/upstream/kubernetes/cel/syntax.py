@@ -215,7 +215,7 @@ def rewrite_for_evaluation(
 def _reading_form(reading: Reading, form: str) -> str:
     """Return the CEL that reads a policy variable. As in Go, an optional value has no fields.
 
-    cel-go v0.26.0 interpreter/attributes.go `applyQualifiers` unwraps only the root of an attribute: here, the
+    cel-go v0.26.0 interpreter/attributes.go applyQualifiers unwraps only the root of an attribute: here, the
     mapping of all variables.
     """
     if form.endswith(OPTIONAL_READING.removeprefix("$")) and (len(reading.fields) > 1 or reading.bracket):

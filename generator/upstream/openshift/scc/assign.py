@@ -1,7 +1,8 @@
 """The security context that one SecurityContextConstraints gives to a pod, and the fields that it does not allow.
 
 The texts equal the texts of the API server. Source: openshift/apiserver-library-go a8019f39
-pkg/securitycontextconstraints/sccmatching/{matcher,provider}.go and the packages of the strategies.
+pkg/securitycontextconstraints/sccmatching/matcher.go; openshift/apiserver-library-go a8019f39
+pkg/securitycontextconstraints/sccmatching/provider.go; and the packages of the strategies.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class Failure:
 def invalid(field: str, value: object, detail: str, *path: str | int) -> Failure:
     """Return the failure of a field with an invalid value.
 
-    Source: k8s.io/apimachinery v0.34.2 pkg/util/validation/field/errors.go
+    Source: apimachinery v0.34.2 pkg/util/validation/field/errors.go
     """
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return Failure(f"{field}: Invalid value: {text}: {detail}", path)
@@ -62,7 +63,10 @@ def forbidden(field: str, detail: str, *path: str | int) -> Failure:
 
 
 def join(failures: Iterable[Failure]) -> str:
-    """Return the text of several failures, each once. Source: k8s.io/apimachinery pkg/util/errors/errors.go Error."""
+    """Return the text of several failures, each once.
+
+    Source: apimachinery v0.34.2 pkg/util/errors/errors.go aggregate.Error
+    """
     texts = [*dict.fromkeys(map(str, failures))]
     return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
 
@@ -423,7 +427,8 @@ def _are_equal_levels(expected_level: str, value: str) -> bool:
 def _is_token(volume: Mapping[str, Any]) -> bool:
     """Return True if a projected volume has only the sources of a ServiceAccount's token.
 
-    Source: util/util.go IsOnlyServiceAccountTokenSources
+    Source: openshift/apiserver-library-go a8019f39
+    pkg/securitycontextconstraints/util/util.go IsOnlyServiceAccountTokenSources
     """
     return all(_is_token_source(source) for source in mappings(mapping(volume, "projected").get("sources")))
 

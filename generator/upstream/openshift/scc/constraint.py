@@ -39,7 +39,8 @@ class IdRange(NamedTuple):
 class Constraint:
     """An object of the kind SecurityContextConstraints, with the defaults of the API server.
 
-    Source: sccdefaults/defaults.go SetDefaults_SCC
+    Source: openshift/kubernetes
+    openshift-kube-apiserver/admission/customresourcevalidation/securitycontextconstraints/defaults.go SetDefaults_SCC
 
     Attributes:
         name: the name of the object.
@@ -53,8 +54,9 @@ class Constraint:
     def is_valid(self) -> bool:
         """False if OpenShift rejects the object, because it has an unknown strategy.
 
-        Source: openshift/kubernetes openshift-kube-apiserver/admission/customresourcevalidation/
-        securitycontextconstraints/validation/validation.go ValidateSecurityContextConstraints
+        Source: openshift/kubernetes
+        openshift-kube-apiserver/admission/customresourcevalidation/securitycontextconstraints/validation/validation.go
+        ValidateSecurityContextConstraints
         """
         strategies = (self.strategy("seLinuxContext"), self.strategy("fsGroup"), self.strategy("supplementalGroups"))
         return self.strategy("runAsUser") in _USERS and {*strategies} <= _OTHERS
@@ -63,7 +65,9 @@ class Constraint:
     def fault(self) -> str:
         """The error of an incomplete SCC, which rejects every pod that requires no other SCC; empty without an error.
 
-        Source: user/mustrunas.go, mustrunasrange.go
+        Source: openshift/apiserver-library-go a8019f39
+        pkg/securitycontextconstraints/user/mustrunas.go; openshift/apiserver-library-go a8019f39
+        pkg/securitycontextconstraints/user/mustrunasrange.go
         """
         options = mapping(self.body, "runAsUser")
         match self.strategy("runAsUser"):
@@ -105,7 +109,9 @@ class Constraint:
     def order(self) -> tuple[int, int, str]:
         """The sort key by which OpenShift tries SCCs: highest priority first, then most restrictive, then by name.
 
-        Source: util/sort/bypriority.go, byrestrictions.go
+        Source: openshift/apiserver-library-go a8019f39
+        pkg/securitycontextconstraints/util/sort/bypriority.go; openshift/apiserver-library-go a8019f39
+        pkg/securitycontextconstraints/util/sort/byrestrictions.go
         """
         return -integer(self.body.get("priority"), 0), self._points, self.name
 
@@ -249,8 +255,9 @@ def read_allocation(namespace: Body) -> Allocation | None:
     Return None if the Namespace has no annotation with UIDs: OpenShift adds the annotations after the Namespace is
     created. Without an annotation with groups, the groups are the UIDs.
 
-    Source: sccmatching/matcher.go CreateProvidersFromConstraints, getPreallocated*; openshift/library-go
-    pkg/security/uid/uid.go ParseBlock
+    Source: openshift/apiserver-library-go a8019f39
+    pkg/securitycontextconstraints/sccmatching/matcher.go
+    CreateProvidersFromConstraints; openshift/library-go pkg/security/uid/uid.go ParseBlock
 
     Raises:
         AllocationError: the Namespace has UIDs but no SELinux level, or a value is invalid.

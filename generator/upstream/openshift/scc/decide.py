@@ -268,8 +268,9 @@ def _read_grants(manifests: Iterable[Manifest]) -> dict[str, Access]:
 def _read_account(namespace: str, account: str) -> Requester:
     """Return a ServiceAccount as OpenShift checks its access to SCCs: without the group `system:authenticated`.
 
-    Source: sccadmission/scc_authz_check.go allowedForType; k8s.io/apiserver v0.34.2
-    pkg/authentication/serviceaccount/util.go UserInfo
+    Source: openshift/apiserver-library-go a8019f39
+    pkg/securitycontextconstraints/sccadmission/scc_authz_check.go
+    allowedForType; apiserver v0.34.2 pkg/authentication/serviceaccount/util.go ServiceAccountInfo.UserInfo
     """
     groups = frozenset(("system:serviceaccounts", f"system:serviceaccounts:{namespace}"))
     return Requester(f"system:serviceaccount:{namespace}:{account}", groups)
@@ -313,7 +314,7 @@ def _is_restricted_enough(answer: Admission) -> bool:
 def _with_token(pod: Body, *, has_token: bool) -> Body:
     """Return a pod with the volume of the token that the API server adds before it asks the SCCs.
 
-    Source: kubernetes v1.34.2 plugin/pkg/admission/serviceaccount/admission.go mountServiceAccountToken
+    Source: kubernetes v1.34.2 plugin/pkg/admission/serviceaccount/admission.go Plugin.mountServiceAccountToken
     """
     spec = mapping(pod, "spec")
     own = spec.get(_AUTOMOUNT)
