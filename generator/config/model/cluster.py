@@ -37,7 +37,8 @@ class Versions(Section):
     """The minor versions of the cluster's components; `mpigen versions` lists them. Default: the newest of each."""
 
     kubernetes: str = _newest("kubernetes")
-    """The minor version of Kubernetes. OpenShift 4.21 has Kubernetes 1.34."""
+    """The minor version of Kubernetes. OpenShift 4.21 has Kubernetes 1.34, and OpenShift 4.22
+    has Kubernetes 1.35."""
     trainer: str = _newest("trainer")
     """The minor version of Kubeflow Trainer. If you set an older version, also set `jobset`."""
     jobset: str = _newest("jobset")

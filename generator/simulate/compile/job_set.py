@@ -1,6 +1,6 @@
 """The objects that JobSet and the Job controller create for a JobSet: a Service, Jobs and Pods.
 
-Source: jobset v0.12.0 and v0.11.1 pkg/controllers/jobset_controller.go, pkg/webhooks; kubernetes v1.34.2 and v1.33.4
+Source: jobset v0.12.0 and v0.11.1 pkg/controllers/jobset_controller.go, pkg/webhooks; kubernetes v1.34.2
 pkg/controller/job, pkg/registry/batch/job/strategy.go. Each function names its source.
 """
 
