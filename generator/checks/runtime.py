@@ -186,8 +186,8 @@ _EXPRESSION = re.compile(r"\$(?:\$|\([^)]*\)|(?P<rest>.))", re.DOTALL)
 def broken_value(runtime: TrainingRuntime) -> Iterator[Breach]:
     """Report a value of a runtime that the kubelet breaks at a `$`.
 
-    Kubernetes 1.34 before 1.34.4, and 1.35 before 1.35.1, cut a character outside of ASCII in two if it follows a `$`, as
-    in `$€`, and never start the container. The check reads variables, commands and arguments.
+    Kubernetes 1.34 before 1.34.4, and 1.35 before 1.35.1, cut a character outside of ASCII in two if it follows a `$`,
+    as in `$€`, and never start the container. The check reads variables, commands and arguments.
 
     Source: kubernetes v1.34.2 third_party/forked/golang/expansion/expand.go tryReadVariableName;
     pkg/kubelet/kubelet_pods.go makeEnvironmentVariables; pkg/kubelet/container/helpers.go
