@@ -118,6 +118,7 @@ _LIST_FUNCTIONS = (
             "lastIndexOf": lambda items, value: next(reversed(_find_indexes(items, value)), -1),
         }.items()
     ),
+    Function("includes", ("dyn", "dyn"), "bool", None, 37),
 )
 
 
