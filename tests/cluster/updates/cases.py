@@ -25,9 +25,9 @@ from generator.schemas.json_schema import Schema
 from generator.schemas.patterns import CUSTOM_QUANTITY, QUANTITY
 from tests.cluster.client import Body
 from tests.cluster.differential.cases import NAMESPACE as THERE
-from tests.cluster.versions import recorded_targets
 from tests.cluster.differential.cases import SEEDS as SEEDS_THERE
 from tests.cluster.differential.mutations import Place, places, resolved
+from tests.cluster.versions import recorded_targets
 
 FOLDER = Path(__file__).parent
 NAMESPACE = "updates"
