@@ -19,9 +19,12 @@ from generator.facts.api_versions import (
     find_version,
     is_reached,
     next_minor,
+    replacing_rows,
 )
+from generator.facts.versions import NAMES, minors
 from generator.manifests import Manifest
 from generator.objects.pods import pod_templates
+from generator.schemas.catalog import Catalog
 from generator.schemas.embedded import Engine
 
 
@@ -31,22 +34,23 @@ def removed_version(manifest: Manifest, engine: Engine) -> Breach | None:
     If another project still serves the version, the check of the breach is `schema/no-schema`.
     """
     row = find_version(manifest.api_version, manifest.kind)
-    if row is None or not is_reached(engine.targets.get(row.component, ""), row.removed):
+    if row is None or not is_reached(target := engine.targets.get(row.component, ""), row.removed):
         return None
+    replacement = _describe_replacement(row, manifest.kind, target)
     if row.served_by:
         return Breach(
             ("kind",),
             f"no schema for {manifest.kind} of {manifest.api_version}: {row.served_by} serves it, and "
             f"{_release(row, row.removed)} does not",
             "mpigen cannot validate the object, and a cluster without this project rejects it",
-            f"{_describe_replacement(row)}, or add the CustomResourceDefinition to the checked paths",
+            f"{replacement}, or add the CustomResourceDefinition to the checked paths",
             check="schema/no-schema",
         )
     return Breach(
         ("apiVersion",),
         f"{_release(row, row.removed)} removed {manifest.kind} of `{manifest.api_version}`",
         "the API server does not serve this version of the kind, so it rejects the object",
-        _describe_replacement(row),
+        replacement,
         value=manifest.api_version,
         check="schema/removed-version",
     )
@@ -67,21 +71,34 @@ def deprecation_breaches(manifest: Manifest, engine: Engine) -> Iterator[Breach]
                 yield from _deprecated_field(field, (*template.path, *place), engine)
 
 
-def find_other_release(manifest: Manifest, path: tuple[str | int, ...]) -> ApiField | None:
-    """Return the entry of api_versions.yaml for a field at this path that only other releases have; else None."""
-    rows = (field for field in fields_of(manifest.api_version, manifest.kind) if field.removed or field.added)
-    return next((field for field in rows if path in find_places(manifest.body, field.path)), None)
+def find_other_release(manifest: Manifest, path: tuple[str | int, ...], engine: Engine) -> tuple[str, str]:
+    """Return the release that removed or added an unknown field, such as `Trainer 2.2 removed it`, and the fix.
 
+    Both are empty if no release in the table removed the field, and no newer supported release has it.
 
-def describe_other_release(field: ApiField) -> str:
-    """Return the release that removed or added a field, for a message: `Trainer 2.2 removed it`."""
-    is_removed = bool(field.removed)
-    return f"{_release(field, field.removed or field.added)} {'removed' if is_removed else 'added'} it"
+    Args:
+        manifest: the object with the field.
+        path: the path of the field, which the schema of the target release does not have.
+        engine: the schemas of the target releases.
+    """
+    for field in fields_of(manifest.api_version, manifest.kind):
+        if field.removed and path in find_places(manifest.body, field.path):
+            return f"{_release(field, field.removed)} removed it", field.instead
+    component = engine.component(manifest.api_version, manifest.kind)
+    supported = minors(component) if component in NAMES else ()
+    target = engine.targets.get(component, "")
+    for minor in reversed(supported[: supported.index(target)] if target in supported else ()):
+        newer = Engine(Catalog.bundled({component: minor})).violations(manifest.body)
+        if newer is not None and not any(violation.path == path for violation in newer):
+            name = f"{NAMES[component]} {minor}"
+            return f"{name} added it", f"remove the field, or set {name} as the target version if the cluster has it"
+    return "", ""
 
 
 def _is_replaceable(row: ApiVersion, manifest: Manifest, engine: Engine) -> bool:
     """Return True if the target release serves the replacement of an API version, or if there is no replacement."""
-    return not row.replacement or engine.has_schema(row.replacement, row.replacement_kind or manifest.kind)
+    *_, last = replacing_rows(row, manifest.kind, engine.targets.get(row.component, ""))
+    return not last.replacement or engine.has_schema(last.replacement, last.replacement_kind or manifest.kind)
 
 
 def _deprecated_version(row: ApiVersion, manifest: Manifest, target: str) -> Iterator[Breach]:
@@ -98,7 +115,7 @@ def _deprecated_version(row: ApiVersion, manifest: Manifest, target: str) -> Ite
         f"from {_release(row, row.removed)} on, the API server rejects the object"
         if row.removed
         else f"kubectl prints a warning, and a later version of {component} can stop serving this API version",
-        _describe_replacement(row),
+        _describe_replacement(row, manifest.kind, target),
         severity=None if is_deprecated else Severity.INFO,
         value=manifest.api_version,
         check="schema/deprecated-version",
@@ -118,7 +135,8 @@ def _deprecated_field(field: ApiField, path: tuple[str | int, ...], engine: Engi
         effect = "disables it by default" if field.gate else "removed its implementation"
         message += f", and {_release(field, field.inert)} {effect}"
         why = "the kubelet cannot mount the volume, so the pod never starts" if is_volume else "the field has no effect"
-        why += f", unless the feature gate `{field.gate}` is on" if field.gate else ""
+        is_changeable = field.gate and not is_reached(target, field.locked)
+        why += f", unless the feature gate `{field.gate}` is on" if is_changeable else ""
     yield Breach(
         path,
         message,
@@ -133,12 +151,14 @@ def _release(row: ApiVersion | ApiField, minor: str) -> str:
     return f"{component_name(row.component)} {minor}"
 
 
-def _describe_replacement(row: ApiVersion) -> str:
-    if not row.replacement:
-        return row.instead
-    kind = row.replacement_kind
-    fix = f"write the kind {kind} of `{row.replacement}`" if kind else f"write `apiVersion: {row.replacement}`"
-    return f"{fix}. {row.instead}" if row.instead else fix
+def _describe_replacement(row: ApiVersion, kind: str, target: str) -> str:
+    rows = [*replacing_rows(row, kind, target)]
+    last = rows[-1]
+    if not last.replacement:
+        return last.instead
+    new = last.replacement_kind
+    fix = f"write the kind {new} of `{last.replacement}`" if new else f"write `apiVersion: {last.replacement}`"
+    return ". ".join([fix, *(row.instead for row in rows if row.instead)])
 
 
 declare(

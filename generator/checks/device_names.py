@@ -12,6 +12,7 @@ from generator.documents.load import Path
 from generator.facts.devices import likely_meant
 from generator.manifests import Manifest
 from generator.objects.devices import providers
+from generator.objects.fields import mapping, string
 
 _AMOUNTS = frozenset({"limits", "requests", "max", "min", "default", "defaultRequest", "hard"})
 """Fields with resource → amount."""
@@ -25,13 +26,16 @@ def misspelt_device(objects: Objects) -> Iterator[Breach]:
     No device plugin offers such a resource, so no node has it: pods that request it stay Pending, Kueue never admits
     their job, and a quota for it limits nothing. The finding is a warning if no other object uses the correct name. The
     check reports a name of a single object only, and no name that an object in the files offers, such as a
-    SriovNetworkNodePolicy, because administrators can choose the names of NICs. It compares names with the resources of
-    other objects and with the names that device plugins use.
+    SriovNetworkNodePolicy, because administrators can choose the names of NICs, or a DeviceClass with
+    `extendedResourceName`. It compares names with the resources of other objects and with the names that device plugins
+    use.
 
-    Source: generator/facts/devices.yaml names a source for each device plugin; kubernetes v1.34.2
-    pkg/scheduler/framework/plugins/noderesources/fit.go fitsRequest
+    Source: generator/facts/devices.yaml names a source for each device plugin; kubernetes v1.37.2
+    pkg/scheduler/framework/plugins/noderesources/fit.go fitsRequest, shouldDelegateResourceToDRA
     """
     offered = {str(provider.resource) for manifest in objects.manifests for provider in providers(manifest)}
+    classes = objects.of("resource.k8s.io", "DeviceClass")
+    offered |= {string(mapping(item.body, "spec").get("extendedResourceName")) for item in classes}
     users: dict[str, dict[tuple[str, ...], tuple[Manifest, Path]]] = {}
     for manifest in objects.manifests:
         for path, name in _resources(manifest.body):

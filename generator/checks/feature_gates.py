@@ -1,4 +1,4 @@
-"""workload/feature-gate: fields of JobSets and pods that need a feature gate that is off by default."""
+"""workload/feature-gate: fields of JobSets, StatefulSets and pods that need a feature gate that is off by default."""
 
 from __future__ import annotations
 
@@ -15,13 +15,25 @@ from generator.manifests import Manifest
 from generator.objects.fields import mapping
 from generator.objects.pods import JOB_SET, RUNTIMES, pod_templates
 
+_BASES: Mapping[str, tuple[str, Path]] = {
+    "JobSet": ("job-set", ("spec",)),
+    "StatefulSet": ("stateful-set", ("spec",)),
+    **dict.fromkeys(RUNTIMES, ("job-set", JOB_SET)),
+}
+"""Kind → `of` in feature_gates.yaml, and the path of this spec in the object."""
+_REJECTED = {
+    "job-set": "JobSet rejects the JobSet",
+    "pod": "the API server rejects the pods",
+    "stateful-set": "the API server rejects the StatefulSet",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Specs:
-    """The specs of JobSets and pods in an object, and the target versions.
+    """The specs of JobSets, StatefulSets and pods in an object, and the target versions.
 
     Attributes:
-        specs: (`job-set` or `pod`, path of the spec in the object, spec).
+        specs: (`of` in feature_gates.yaml, path of the spec in the object, spec).
         targets: component → minor version.
     """
 
@@ -30,12 +42,12 @@ class Specs:
 
     @classmethod
     def of_manifest(cls, manifest: Manifest, targets: Mapping[str, str]) -> Specs | None:
-        """Return the specs of JobSets and pods in a manifest; None if the object has neither."""
-        bases: Mapping[str, Path] = {"JobSet": ("spec",), **dict.fromkeys(RUNTIMES, JOB_SET)}
-        base = bases.get(manifest.kind)
+        """Return the specs of JobSets, StatefulSets and pods in a manifest; None if the object has none."""
+        base = _BASES.get(manifest.kind)
         specs: list[tuple[str, Path, Mapping[str, object]]] = []
         if base:
-            specs.append(("job-set", base, mapping(manifest.body, *map(str, base))))
+            of, path = base
+            specs.append((of, path, mapping(manifest.body, *map(str, path))))
         specs += [("pod", (*item.path, "spec"), item.spec) for item in pod_templates(manifest)]
         return cls(tuple(specs), targets) if specs else None
 
@@ -63,11 +75,10 @@ def feature_gate(specs: Specs) -> Iterator[Breach]:
 def _breach(gate: FeatureGate, minor: str, path: Path, value: object) -> Breach:
     component = component_name(gate.component)
     subject = format_value(value) if gate.values else f"`{path[-1]}`"
-    rejected = "JobSet rejects the JobSet" if gate.of == "job-set" else "the API server rejects the pods"
     return Breach(
         path,
         f"{subject} needs the feature gate `{gate.gate}`, which is off by default in {component} {minor}",
-        f"{rejected}, unless the cluster turns on the gate",
+        f"{_REJECTED[gate.of]}, unless the cluster turns on the gate",
         f"turn on the feature gate `{gate.gate}`, or {'set another value' if gate.values else 'remove the field'}",
         value=value if gate.values else None,
     )

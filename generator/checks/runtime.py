@@ -188,8 +188,8 @@ _EXPRESSION = re.compile(r"\$(?:\$|\([^)]*\)|(?P<rest>.))", re.DOTALL)
 def broken_value(runtime: TrainingRuntime) -> Iterator[Breach]:
     """Report a value of a runtime that the kubelet breaks at a `$`.
 
-    Kubernetes before 1.34.4 cuts a character outside of ASCII in two if it follows a `$`, as in `$€`. Kubernetes 1.33
-    sets a broken value, and 1.34 never starts the container. The check reads variables, commands and arguments.
+    Kubernetes 1.34 before 1.34.4, and 1.35 before 1.35.1, cut a character outside of ASCII in two if it follows a `$`,
+    as in `$€`, and never start the container. The check reads variables, commands and arguments.
 
     Source: kubernetes v1.34.2 third_party/forked/golang/expansion/expand.go tryReadVariableName; kubernetes v1.34.2
     pkg/kubelet/kubelet_pods.go Kubelet.makeEnvironmentVariables; kubernetes v1.34.2 pkg/kubelet/container/helpers.go
@@ -220,7 +220,7 @@ def broken_values(container: Mapping[str, Any], path: Path) -> Iterator[Breach]:
             yield Breach(
                 place,
                 f"the value contains {format_value(pair)}",
-                "the kubelet cuts the character after `$` in two, so since Kubernetes 1.34 the container never starts: "
+                "the kubelet cuts the character after `$` in two, so the container never starts: "
                 f"CreateContainerError, invalid UTF-8 ({defect.note})",
                 f"write `$${pair[1:]}`, which the container sees as {format_value(pair)}, or update to {defect.update}",
                 value=value,

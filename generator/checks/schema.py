@@ -11,7 +11,6 @@ from contextlib import suppress
 
 from generator.checks.api_versions import (
     deprecation_breaches,
-    describe_other_release,
     find_other_release,
     removed_version,
 )
@@ -59,8 +58,6 @@ _WHY = {
     ),
 }
 
-_WHY_NEWER = "an older release rejects the object, or drops the field silently"
-
 
 def schema_breaches(manifest: Manifest, engine: Engine) -> Iterator[Breach]:
     """Yield the breaches of the schema of a manifest's kind. Each breach names its check."""
@@ -74,13 +71,13 @@ def schema_breaches(manifest: Manifest, engine: Engine) -> Iterator[Breach]:
     yield from deprecation_breaches(manifest, engine)
     for violation in violations:
         rule = _RULES.get(violation.keyword, "not-allowed")
-        other = find_other_release(manifest, violation.path) if rule == "unknown-field" else None
+        is_unknown = rule == "unknown-field"
+        other, fix = find_other_release(manifest, violation.path, engine) if is_unknown else ("", "")
         yield Breach(
             violation.path,
-            f"{violation.message}: {describe_other_release(other)}" if other else violation.message,
-            _WHY.get(rule, _REJECTED) if not (other and other.added) else _WHY_NEWER,
-            other.instead if other else _fabric_fix(manifest, violation) or violation.fix,
-            severity=WARNING if other and other.added else None,
+            f"{violation.message}: {other}" if other else violation.message,
+            _WHY.get(rule, _REJECTED),
+            fix or _fabric_fix(manifest, violation) or violation.fix,
             at_key=violation.keyword in ("additionalProperties", "propertyNames"),
             value=None if rule == "missing-field" else violation.value,
             check=f"schema/{rule}",

@@ -350,8 +350,8 @@ def missing_runtime(graph: Graph) -> Iterator[Breach]:
 def broken_value(job: TrainJob) -> Iterator[Breach]:
     """Report a value of a TrainJob that the kubelet breaks at a `$`.
 
-    Kubernetes before 1.34.4 cuts a character outside of ASCII in two if it follows a `$`, as in `$€`, and 1.34 then
-    never starts the container. The check reads the variables, command and arguments in `spec.trainer`.
+    Kubernetes 1.34 before 1.34.4, and 1.35 before 1.35.1, cut a character outside of ASCII in two if it follows a `$`,
+    as in `$€`, and never start the container. The check reads the variables, command and arguments in `spec.trainer`.
     `runtime/broken-value` reports the same in a runtime.
 
     Source: kubernetes v1.34.2 third_party/forked/golang/expansion/expand.go tryReadVariableName

@@ -1,4 +1,4 @@
-"""Deprecated, removed and newer versions and fields of Kubernetes APIs (api_versions.yaml)."""
+"""Deprecated and removed versions and fields of Kubernetes APIs (api_versions.yaml)."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class ApiVersion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiField:
-    """A deprecated, removed or newer field: a row of api_versions.yaml, which explains the fields."""
+    """A deprecated or removed field: a row of api_versions.yaml, which explains the fields."""
 
     api: str
     kind: str
@@ -57,8 +57,8 @@ class ApiField:
     deprecated: str = ""
     inert: str = ""
     gate: str = ""
+    locked: str = ""
     removed: str = ""
-    added: str = ""
     instead: str
     source: str
 
@@ -75,6 +75,17 @@ def _by_kind() -> Mapping[tuple[str, str], ApiVersion]:
 def find_version(api: str, kind: str) -> ApiVersion | None:
     """Return the row of api_versions.yaml for an apiVersion and kind; None if there is none."""
     return _by_kind().get((api, kind))
+
+
+def replacing_rows(row: ApiVersion, kind: str, minor: str) -> Iterator[ApiVersion]:
+    """Yield a row, and the rows of its replacements that a minor version deprecates too.
+
+    The replacement of the last row is the version to write for this minor version.
+    """
+    yield row
+    newer = find_version(row.replacement, row.replacement_kind or kind)
+    if newer and newer.replacement and is_reached(minor, newer.deprecated):
+        yield from replacing_rows(newer, row.replacement_kind or kind, minor)
 
 
 @cache

@@ -21,6 +21,7 @@ class Component:
     folder: str
     source: str
     files: str = "*.yaml"
+    default: bool = False
 
     def definition_files(self, module: Path) -> list[Path]:
         """Return the files with API definitions in the folder of a downloaded Go module, sorted."""
@@ -91,6 +92,13 @@ SETS: tuple[Need, ...] = tuple(map(Need.of_row, read_table("versions")["sets"]))
 def minors(name: str) -> tuple[str, ...]:
     """Return the versions of a component whose code mpigen follows, newest first; empty if none is known."""
     return tuple(component.minor for component in SUPPORTED if component.name == name)
+
+
+def default_minor(name: str) -> str:
+    """Return the version of a component that a platform file without `cluster.versions` gets."""
+    return next(
+        (component.minor for component in SUPPORTED if component.name == name and component.default), minors(name)[0]
+    )
 
 
 def accepted_minors(name: str) -> tuple[str, ...]:

@@ -145,27 +145,13 @@ class Catalog:
             if self.targets.get(row["name"]) == row["minor"]
             for api_version in row["removes"]
         }
-        return {
-            (entry.api_version, entry.kind): entry
-            for entry in self.everything
-            if "/".join(entry.path.split("/")[:2]) in chosen and entry.api_version not in removed
-        }
+        entries = (_entry(kind) for kind in self._read["kinds"] if "/".join(kind["path"].split("/", 2)[:2]) in chosen)
+        return {(entry.api_version, entry.kind): entry for entry in entries if entry.api_version not in removed}
 
     @cached_property
     def everything(self) -> tuple[Entry, ...]:
         """The kinds of all versions."""
-        return tuple(
-            Entry(
-                kind["apiVersion"],
-                kind["kind"],
-                kind["plural"],
-                kind["scope"],
-                kind["path"],
-                kind["sha256"],
-                kind.get("base", ""),
-            )
-            for kind in self._read["kinds"]
-        )
+        return tuple(map(_entry, self._read["kinds"]))
 
     @cached_property
     def _by_path(self) -> Mapping[str, Entry]:
@@ -276,3 +262,8 @@ class Catalog:
                 (Problem(f"the catalog of the schemas cannot be read: {error}", "run `mpigen schemas compile`"),)
             ) from None
         return read
+
+
+def _entry(kind: Mapping[str, str]) -> Entry:
+    names = ("apiVersion", "kind", "plural", "scope", "path", "sha256")
+    return Entry(*(kind[name] for name in names), kind.get("base", ""))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from generator.schemas.json_schema import Schema
@@ -20,13 +20,13 @@ def differ(base: Schema, schema: Schema) -> Schema:
 
 
 def restore(base: Schema, difference: Schema) -> Schema:
-    """Return the schema of which `differ` returned the difference. The base stays unchanged."""
+    """Return the schema of which `differ` returned the difference.
+
+    The base stays unchanged. The result shares with it the parts that are equal, so do not change either.
+    """
     schema = _merge(base, difference[_SET])
-    for *above, key in difference[_REMOVED]:
-        part: dict[str, Any] = schema
-        for step in above:
-            part = part[step]
-        del part[key]
+    for path in difference[_REMOVED]:
+        schema = _drop(schema, path)
     return schema
 
 
@@ -51,9 +51,17 @@ def _removed(base: Mapping[str, Any], schema: Mapping[str, Any]) -> Iterator[tup
 
 
 def _merge(base: Mapping[str, Any], changed: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the base with the values of a tree. Each mapping of the result is new."""
-    merged = {key: _merge(value, {}) if isinstance(value, dict) else value for key, value in base.items()}
+    """Return the base with the values of a tree."""
+    merged = dict(base)
     for key, value in changed.items():
         old = base.get(key)
         merged[key] = _merge(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
     return merged
+
+
+def _drop(schema: Mapping[str, Any], path: Sequence[str]) -> dict[str, Any]:
+    """Return a schema without the key at a path."""
+    first, *rest = path
+    if rest:
+        return {**schema, first: _drop(schema[first], rest)}
+    return {key: value for key, value in schema.items() if key != first}

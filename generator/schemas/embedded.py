@@ -51,6 +51,11 @@ class Engine:
         """Return the kinds of an API version of the target versions; empty for an unknown version."""
         return sorted(kind for version, kind in self.catalog.entries if version == api_version)
 
+    def component(self, api_version: str, kind: str) -> str:
+        """Return the component that defines a kind, such as `kueue`; empty for a kind without a bundled schema."""
+        entry = self.catalog.entries.get((api_version, kind))
+        return entry.path.partition("/")[0] if entry else ""
+
     def explain_unusable(self, api_version: str, kind: str) -> str:
         """Return why mpigen cannot use the user's CustomResourceDefinition or JSON Schema of a kind.
 

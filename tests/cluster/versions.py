@@ -88,6 +88,12 @@ def versions(name: str) -> Versions:
     return Versions(name, {program: _program(program, data) for program, data in everything[name].items()})
 
 
+def recorded_targets(name: str) -> dict[str, str]:
+    """Return component → the minor version of the recorded answers of a set, which can be older than the set."""
+    recorded: dict[str, dict[str, str]] = json.loads((HERE / "versions.json").read_text())["recorded"]
+    return {**{program.name: program.minor for program in versions(name).programs.values()}, **recorded[name]}
+
+
 def _program(name: str, data: dict[str, Any]) -> Program:
     frozen: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in data.items()}
     frozen["rewritten"] = {file: (old, new) for file, (old, new) in data.get("rewritten", {}).items()}

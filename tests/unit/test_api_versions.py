@@ -15,6 +15,7 @@ from generator.facts.api_versions import (
     find_version,
     is_reached,
     next_minor,
+    replacing_rows,
 )
 from generator.facts.versions import minors
 from generator.schemas.catalog import Catalog
@@ -34,14 +35,23 @@ def test_a_version_has_a_schema_until_the_release_that_removes_it(row: ApiVersio
         assert is_served or is_reached(minor, row.removed) or not is_reached(minor, row.deprecated), (kind, minor)
 
 
-@pytest.mark.parametrize("row", VERSIONS, ids=lambda row: f"{row.api} {row.kinds[0]}")
-def test_the_newest_release_serves_every_replacement(row: ApiVersion) -> None:
-    """Except if the newest target is older than the release that deprecates the version."""
-    newest = minors(row.component)[0]
-    if row.replacement and is_reached(newest, row.deprecated):
-        for kind in row.kinds:
-            known = Catalog.bundled({}).has(row.replacement, row.replacement_kind or kind)
-            assert known or row.replacement == "storagemigration.k8s.io/v1beta1", kind
+@pytest.mark.parametrize(("row", "minor"), RELEASES, ids=lambda value: getattr(value, "api", value))
+def test_every_release_that_removes_a_version_serves_the_replacement(row: ApiVersion, minor: str) -> None:
+    """The newest release also serves the replacement of a version that it deprecates."""
+    first = row.deprecated if minor == minors(row.component)[0] else row.removed
+    for kind in row.kinds if row.replacement and is_reached(minor, first) else ():
+        *_, last = replacing_rows(row, kind, minor)
+        assert Catalog.bundled({row.component: minor}).has(last.replacement, last.replacement_kind or kind), kind
+
+
+def test_the_replacement_is_no_version_that_the_release_deprecates_too() -> None:
+    row = find_version("admissionregistration.k8s.io/v1alpha1", "MutatingAdmissionPolicy")
+    assert row is not None
+    last = {minor: [*replacing_rows(row, "MutatingAdmissionPolicy", minor)][-1] for minor in ("1.36", "1.37")}
+    assert {minor: found.replacement.rpartition("/")[2] for minor, found in last.items()} == {
+        "1.36": "v1beta1",
+        "1.37": "v1",
+    }
 
 
 @pytest.mark.parametrize(("row", "minor"), REMOVED, ids=lambda value: ".".join(getattr(value, "path", (value,))))

@@ -26,14 +26,10 @@ SCHEMA = json.loads((FACTS / "defects.schema.json").read_text())
 ROWS = yaml.safe_load((FACTS / "defects.yaml").read_text())
 CHECKS = {each.id for each in registry.checks()}
 EVERY = pytest.mark.parametrize("defect", defects().values(), ids=defects())
-OLD = {"kubernetes": "1.33", "trainer": "2.2", "jobset": "0.11", "kueue": "0.18"}
+OLD = {"kubernetes": "1.34", "trainer": "2.2", "jobset": "0.11", "kueue": "0.18"}
 REFUSED: Mapping[str, dict[str, Any]] = {
     "runtimes[].ttlSecondsAfterFinished": {"runtimes": [{"ttlSecondsAfterFinished": 60}]},
     "pools[].topology": {"pools": [{"topology": ["example.com/rack"], "labels": {"pool": "cpu"}}]},
-    "fabrics[].attach": {
-        "fabrics": [{"name": "ib", "type": "infiniband", "attach": "dra"}],
-        "pools": [{"fabric": "ib"}],
-    },
     "tenants[].multiKueue": {
         "tenants": [{"multiKueue": True}],
         "queues": {"multiKueue": {"clusters": [{"name": "west", "kubeConfigSecret": "west"}]}},

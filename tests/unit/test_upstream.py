@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from generator.checks import registry
 from tests.upstream.citations import find_citations, read_citations
-from tests.upstream.compare import compare
+from tests.upstream.compare import compare, read_readings
 from tests.upstream.source import Source, find_declaration, normalize
 
 GO = """\
@@ -91,6 +92,15 @@ def test_a_declaration_ends_before_the_next(name: str) -> None:
 
 def test_words_of_statements_are_no_declarations() -> None:
     assert [find_declaration(GO, name) for name in ("return", "name", "if", "fmt")] == [None] * 4
+
+
+def test_a_reading_with_an_effect_names_what_follows_it_or_why_nothing_does() -> None:
+    known = {check.id for check in registry.checks()}
+    readings = read_readings("kubernetes", "1.34.2", "1.37.2").values()
+    assert any(reading.follows for reading in readings)
+    for reading in readings:
+        assert (bool(reading.follows) + bool(reading.because)) == bool(reading.effect), reading
+        assert all(name in known or Path(name).is_file() for name in reading.follows), reading
 
 
 def test_comments_and_white_space_are_no_change() -> None:

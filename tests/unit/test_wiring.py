@@ -48,7 +48,6 @@ PUBLIC = {
         "error",
         f"the AppProject `queues` does not permit the cluster-scoped kinds {KINDS} of the Application `queues`",
     ),
-    "appproject-name-field": ("schema/unknown-field", "warning", "unknown field `name`: Argo CD 3.3 added it"),
 }
 """Folder → the finding, for public mistakes."""
 

@@ -16,17 +16,18 @@ from tests.upstream.source import Source, normalize
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The result of reading a change: its effect for mpigen, empty for none, and the rules that it concerns."""
+    """The result of reading a change: a row of readings.yaml, which explains the fields."""
 
     effect: str = ""
-    rules: tuple[str, ...] = ()
+    follows: tuple[str, ...] = ()
+    because: str = ""
 
 
 def read_readings(release: str, old: str, new: str) -> Mapping[tuple[str, str], Reading]:
     """Return (file, declaration) → the reading of its change between two versions."""
     rows = yaml.safe_load(Path(__file__).with_name("readings.yaml").read_bytes())
     return {
-        (item["path"], name): Reading(item.get("effect", ""), tuple(item.get("rules", ())))
+        (item["path"], name): Reading(item.get("effect", ""), tuple(item.get("follows", ())), item.get("because", ""))
         for row in rows
         if (row["release"], row["from"], row["to"]) == (release, old, new)
         for item in row["read"]

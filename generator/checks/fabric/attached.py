@@ -183,11 +183,10 @@ def skipped_claim(fabrics: Fabrics) -> Iterator[Breach]:
     """Report a shared device claim (DRA) that pods list before other claims.
 
     Several pods can use one ResourceClaim (`resourceClaimName`). If another pod on the node already uses this claim,
-    the kubelet before Kubernetes 1.34.4 skips all claims that the new pod lists after it, and the containers of the new
-    pod never start. List the shared claim last.
+    the kubelet of Kubernetes 1.34 before 1.34.4, and of 1.35 before 1.35.1, skips all claims that the new pod lists
+    after it, and the containers of the new pod never start. List the shared claim last.
 
-    Source: kubernetes v1.34.2 pkg/kubelet/cm/dra/manager.go; kubernetes v1.33.4 pkg/kubelet/cm/dra/manager.go: the loop
-    over the claims of a pod returns at
+    Source: kubernetes v1.34.2 pkg/kubelet/cm/dra/manager.go: the loop over the claims of a pod returns at
     the first claim that is prepared
     """
     for pods in fabrics.pods:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from generator.checks.pod.templates import Pods, containers_of, replicated_job_of, report
+from generator.checks.pod.templates import Pods, containers_of, is_init, is_sidecar, replicated_job_of, report
 from generator.checks.registry import ERROR, Breach, check
 from generator.documents.messages import format_path, format_value
 from generator.facts.images import image_fault
@@ -165,3 +165,23 @@ def restart_policy(pods: Pods) -> Iterator[Breach]:
                         place = (*container.path, "resizePolicy", number, "restartPolicy")
                         fix = "set `restartPolicy: NotRequired` in `resizePolicy`"
                         yield report(template, place, message, fix, "RestartContainer")
+
+
+@check("pod/resize-restart", severity=ERROR, needs=Pods, since="kubernetes 1.36")
+def resize_restart(pods: Pods) -> Iterator[Breach]:
+    """Report an init container that a resize restarts.
+
+    In an init container, `restartPolicy: RestartContainer` in `resizePolicy` needs `restartPolicy: Always` of the
+    container, which makes it a sidecar. Kubernetes 1.35 and earlier accept the value in every init container.
+
+    Source: kubernetes v1.36.3 pkg/apis/core/validation/validation.go validateInitContainers
+    """
+    for template, container in pods.containers:
+        if is_init(container) and not is_sidecar(container):
+            for number, resize in indexed_mappings(container.body.get("resizePolicy")):
+                if resize.get("restartPolicy") == "RestartContainer":
+                    name = format_value(container.body.get("name"))
+                    message = f"a resize restarts the init container {name}, which is no sidecar"
+                    place = (*container.path, "resizePolicy", number, "restartPolicy")
+                    fix = "set `restartPolicy: NotRequired` in `resizePolicy`"
+                    yield report(template, place, message, fix, "RestartContainer")

@@ -34,7 +34,7 @@ def resources(pods: Pods) -> Iterator[Breach]:
     their size, and also need a request or a limit of cpu or memory. A huge number of devices, such as
     `10000000000000000`, overflows in the API server, which then rejects the number as a fraction.
 
-    Since Kubernetes 1.34 pods can have resources of their own (`spec.resources`). These requests must be at least the
+    Pods can have resources of their own (`spec.resources`). These requests must be at least the
     sum of the containers' requests, and these limits at least the limit of each container.
 
     Only a RuntimeClass sets `overhead`. In pods with a RuntimeClass the field repeats the overhead of the class, which
@@ -58,7 +58,7 @@ def resources(pods: Pods) -> Iterator[Breach]:
             message = "the pods have an `overhead`, but no `runtimeClassName`"
             fix = "remove `overhead`: the API server sets the field from the RuntimeClass of the pods"
             yield report(template, (*spec, "overhead"), message, fix, is_of_pods=True)
-        if pods.kubernetes >= (1, 34) and (own := mapping(template.spec, "resources")):
+        if own := mapping(template.spec, "resources"):
             yield from _requirements(template, (*spec, "resources"), own)
             yield from _of_pods(template, (*spec, "resources"), own)
 

@@ -18,8 +18,6 @@ from generator.schemas.patterns import KEY, VALUE
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
-_MERGED = (1, 34)
-"""The first version of Kubernetes that merges `matchLabelKeys` of topology spread constraints into the selector."""
 _OF_JOBS = frozenset({"Job", "CronJob", "JobSet", *RUNTIMES})
 _LABELS_OF_JOBS = (*JOB_NAME_LABELS, "controller-uid", CONTROLLER_UID)
 """Labels of the pods of each Job. Source: kubernetes v1.34.2 pkg/registry/batch/job/strategy.go generateSelector"""
@@ -76,8 +74,7 @@ def scheduling(pods: Pods) -> Iterator[Breach]:
                     message = f"{format_value(key)} is in `labelSelector` and in `matchLabelKeys`"
                     fix = "remove the key from the selector, or from `matchLabelKeys`"
                     yield report(template, (*place, "matchLabelKeys"), message, fix, is_of_pods=True)
-                is_merged = "affinity" in place or pods.kubernetes >= _MERGED
-                if key in labels and matched.count(key) > 1 and not selected.count(key) and is_merged:
+                if key in labels and matched.count(key) > 1 and not selected.count(key):
                     message, fix = f"{format_value(key)} is in `matchLabelKeys` twice", "keep one of the two items"
                     yield report(template, (*place, "matchLabelKeys"), message, fix, is_of_pods=True)
                 if key in excluded:

@@ -9,7 +9,6 @@ from typing import Any, Self
 
 from generator.checks.finding import Breach, Severity
 from generator.documents.load import Path
-from generator.facts.versions import minors
 from generator.manifests import Manifest
 from generator.objects.fields import mapping
 from generator.objects.pods import RUNTIMES, Container, PodTemplate, pod_templates
@@ -25,19 +24,16 @@ class Pods:
 
     Attributes:
         manifest: the object.
-        kubernetes: the minor version of Kubernetes, such as (1, 34).
     """
 
     manifest: Manifest
-    kubernetes: tuple[int, ...]
 
     @classmethod
-    def of_manifest(cls, manifest: Manifest, targets: Mapping[str, str]) -> Self | None:
+    def of_manifest(cls, manifest: Manifest, _: Mapping[str, str]) -> Self | None:
         """Return the pod templates of an object; None if it has no complete one."""
         if manifest.kind == "TrainJob" or not any(True for _ in pod_templates(manifest)):
             return None
-        minor = targets.get("kubernetes") or minors("kubernetes")[0]
-        return cls(manifest, tuple(map(int, minor.split("."))))
+        return cls(manifest)
 
     @cached_property
     def templates(self) -> tuple[PodTemplate, ...]:

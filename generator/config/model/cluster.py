@@ -26,25 +26,29 @@ from generator.config.model.fields import (
 from generator.config.model.isolation import Network
 from generator.documents.messages import format_value
 from generator.facts.names import GITOPS_ROLE
-from generator.facts.versions import accepted_minors, find_conflicts, minors
+from generator.facts.versions import accepted_minors, default_minor, find_conflicts
 
 
-def _newest(component: str) -> Any:
-    return Field(default=minors(component)[0], json_schema_extra={"enum": [*accepted_minors(component)]})
+def _version(component: str) -> Any:
+    return Field(default=default_minor(component), json_schema_extra={"enum": [*accepted_minors(component)]})
 
 
 class Versions(Section):
-    """The minor versions of the cluster's components; `mpigen versions` lists them. Default: the newest of each."""
+    """The minor versions of the cluster's components; `mpigen versions` lists them.
 
-    kubernetes: str = _newest("kubernetes")
-    """The minor version of Kubernetes. OpenShift 4.21 has Kubernetes 1.34."""
-    trainer: str = _newest("trainer")
+    Default: the newest of each. For Kubernetes, the newest version that Trainer, JobSet and Kueue are built for.
+    """
+
+    kubernetes: str = _version("kubernetes")
+    """The minor version of Kubernetes. OpenShift 4.21 has Kubernetes 1.34, and OpenShift 4.22
+    has Kubernetes 1.35."""
+    trainer: str = _version("trainer")
     """The minor version of Kubeflow Trainer. If you set an older version, also set `jobset`."""
-    jobset: str = _newest("jobset")
+    jobset: str = _version("jobset")
     """The minor version of JobSet, which Trainer installs: `"0.12"` for Trainer 2.3, and `"0.11"` for Trainer 2.2."""
-    kueue: str = _newest("kueue")
+    kueue: str = _version("kueue")
     """The minor version of Kueue."""
-    argocd: str = _newest("argocd")
+    argocd: str = _version("argocd")
     """The minor version of Argo CD."""
 
     @field_validator("*", mode="before")

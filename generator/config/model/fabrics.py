@@ -179,7 +179,7 @@ class Fabric(Section):
     """The way that pods get access to the NICs. `sriov`: a virtual function of each NIC. `host-device`: the NIC itself.
     `macvlan`: an interface on top of each NIC, for RoCE or plain Ethernet. `ipoib`: an interface on top of each NIC,
     for InfiniBand. `rdma-shared`: the InfiniBand devices of the node, without an interface. `efa`: devices of Amazon's
-    device plugin. `dra`: devices that a DRA driver allocates, with Kubernetes 1.34. Default: the value of `server`,
+    device plugin. `dra`: devices that a DRA driver allocates. Default: the value of `server`,
     else `macvlan` for ethernet, `efa` for efa, and `sriov` for InfiniBand and RoCE."""
     operator: Operator | None = None
     """The operator that sets up the nodes. `sriov`: the SR-IOV network operator. `nvidia`: NVIDIA's network operator.

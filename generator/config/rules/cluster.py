@@ -17,7 +17,6 @@ from generator.facts.names import LONGEST_KUSTOMIZATION_NAME
 
 _DAY = 24 * 3600
 _DEFECTIVE_FIELDS: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
-    "fabrics": ("attach", lambda fabric: fabric.attached == "dra"),
     "pools": ("topology", lambda pool: bool(pool.topology)),
     "runtimes": ("ttlSecondsAfterFinished", lambda runtime: runtime.ttl_seconds_after_finished is not None),
     "tenants": ("multiKueue", lambda tenant: tenant.multi_kueue),

@@ -1,8 +1,7 @@
 """The objects that JobSet and the Job controller create for a JobSet: a Service, Jobs and Pods.
 
-Source: jobset v0.12.0 pkg/controllers; jobset v0.11.1 pkg/controllers; jobset v0.12.0 pkg/webhooks; jobset v0.11.1
-pkg/webhooks; kubernetes v1.34.2 pkg/controller/job; kubernetes v1.34.2 pkg/registry/batch/job. Each function names its
-source.
+Source: jobset v0.12.0 and v0.11.1 pkg/controllers/jobset_controller.go, pkg/webhooks; kubernetes v1.34.2
+pkg/controller/job, pkg/registry/batch/job/strategy.go. Each function names its source.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 The texts equal the texts of the API server, so that a user finds them in the events of a Job. Exemptions and defaults
 are in a configuration file of the API server, which is no manifest.
 
-Source: pod-security-admission v0.34.2 policy/{registry,checks,check_*}.go, pod-security-admission v0.34.2
-api/helpers.go PolicyToEvaluate
+Source: k8s.io/pod-security-admission v0.37.2 policy/{registry,checks,check_*}.go, api/helpers.go PolicyToEvaluate. Each
+rule there names the minor versions of Kubernetes for which it holds.
 """
 
 from __future__ import annotations
@@ -86,7 +86,8 @@ def find_violations(pod: Body, level: Level, minor: int) -> list[Violation]:
     subject = _Subject(pod, number)
     rules = _BASELINE
     if level.name == "restricted":
-        stricter = {_host_paths: 0, _seccomp: _SECCOMP, _capabilities: _DROP_ALL}  # rules of `restricted` replace them
+        # rules of `restricted` replace these ones
+        stricter = {_host_paths: 0, _seccomp: _SECCOMP, _capabilities: _DROP_ALL, _proc_mount: _USER_NAMESPACE}
         kept = (rule for rule in _BASELINE if rule not in stricter or number < stricter[rule])
         rules = (*kept, *_RESTRICTED)
     return [violation for rule in rules for violation in rule(subject)]
@@ -136,6 +137,14 @@ class _Subject:
     def is_exempt(self) -> bool:
         """True for pods of Windows, which some rules exempt since Kubernetes 1.25."""
         return self.minor >= _WINDOWS and mapping(self.pod.body, "os").get("name") == "windows"
+
+    @property
+    def is_in_user_namespace(self) -> bool:
+        """True for pods with `hostUsers: false`, which some rules exempt since Kubernetes 1.35.
+
+        Source: k8s.io/pod-security-admission v0.37.2 policy/helpers.go relaxPolicyForUserNamespacePod.
+        """
+        return self.minor >= _USER_NAMESPACE and self.pod.body.get("hostUsers") is False
 
 
 _Rule = Callable[[_Subject], Iterator[Violation]]
@@ -260,6 +269,16 @@ def _privileged(subject: _Subject) -> Iterator[Violation]:
 
 
 def _proc_mount(subject: _Subject) -> Iterator[Violation]:
+    if not subject.is_in_user_namespace:
+        yield from _unmasked(subject)
+
+
+def _restricted_proc_mount(subject: _Subject) -> Iterator[Violation]:
+    if subject.minor >= _USER_NAMESPACE:
+        yield from _unmasked(subject)
+
+
+def _unmasked(subject: _Subject) -> Iterator[Violation]:
     if bad := [(place, value) for place, value in _settings(subject.containers, "procMount") if value != "Default"]:
         detail = f"must not set securityContext.procMount to {_quote(sorted({str(value) for _, value in bad}))}"
         yield _violation([place for place, _ in bad], "procMount", detail, "procMount")
@@ -360,6 +379,8 @@ def _volumes(subject: _Subject) -> Iterator[Violation]:
 
 def _non_root(subject: _Subject) -> Iterator[Violation]:
     field = "runAsNonRoot"
+    if subject.is_in_user_namespace:
+        return
     if bad := [place for place, value in _settings(subject.places, field) if value is False]:
         yield _violation(bad, f"{field} != true", f"must not set securityContext.{field}=false", field)
         return
@@ -371,7 +392,7 @@ def _non_root(subject: _Subject) -> Iterator[Violation]:
 
 def _user(subject: _Subject) -> Iterator[Violation]:
     settings = [place for place, value in _settings(subject.places, "runAsUser") if value == 0]
-    if settings and subject.minor >= _ROOT:
+    if settings and subject.minor >= _ROOT and not subject.is_in_user_namespace:
         yield _violation(settings, "runAsUser=0", "must not set runAsUser=0", "runAsUser")
 
 
@@ -411,18 +432,28 @@ _SYSCTLS: Mapping[int, tuple[str, ...]] = {
         f"net.ipv4.tcp_{name}" for name in ("keepalive_time", "fin_timeout", "keepalive_intvl", "keepalive_probes")
     ),
     32: ("net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"),
+    37: ("net.ipv4.tcp_slow_start_after_idle", "net.ipv4.tcp_notsent_lowat"),
 }
 """Minor version of Kubernetes → the sysctls that a pod may set since this version."""
 _VOLUMES = (
     *("configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "image"),
     *("persistentVolumeClaim", "projected", "secret"),
 )
-_ESCALATION, _SECCOMP, _DROP_ALL, _ROOT, _WINDOWS, _ENGINE_TYPE, _PROBES = 8, 19, 22, 23, 25, 31, 34
+_ESCALATION, _SECCOMP, _DROP_ALL, _ROOT, _WINDOWS, _ENGINE_TYPE, _PROBES, _USER_NAMESPACE = (
+    8,
+    19,
+    22,
+    23,
+    25,
+    31,
+    34,
+    35,
+)
 """The minor versions of Kubernetes in which these rules start."""
 _BASELINE: tuple[_Rule, ...] = (
     *(_app_armor, _capabilities, _host_namespaces, _host_paths, _host_ports, _hosts, _privileged, _proc_mount),
     *(_selinux, _seccomp, _sysctls, _windows),
 )
 _RESTRICTED: tuple[_Rule, ...] = (
-    *(_escalation, _restricted_capabilities, _volumes, _non_root, _user, _restricted_seccomp),
+    *(_escalation, _restricted_capabilities, _restricted_proc_mount, _volumes, _non_root, _user, _restricted_seccomp),
 )

@@ -14,8 +14,9 @@ import yaml
 from generator import quantities
 from generator.documents.load import Path
 from generator.documents.scalars import Json, Scalar
+from generator.facts.api_versions import is_reached
 from generator.facts.names import QUEUE_NAME
-from generator.facts.table import read_text
+from generator.facts.versions import minors
 from generator.schemas.json_schema import Schema, node_of_key, resolve
 from generator.schemas.patterns import CUSTOM_QUANTITY
 from generator.schemas.updates import normalize_quantity
@@ -59,8 +60,8 @@ class Rule:
     unless: Mapping[Steps, Scalar] = field(default_factory=dict)
     suspended: tuple[Steps, ...] | None = None
     suspended_in: str = ""
-    only: Mapping[str, str] = field(default_factory=dict)
-    not_for: Mapping[str, str] = field(default_factory=dict)
+    since: Mapping[str, str] = field(default_factory=dict)
+    before: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +105,8 @@ def _rule(row: Mapping[str, Any]) -> Rule:
         unless=_values(row.get("unless", {})),
         suspended=None if suspended is None else () if suspended == "all" else tuple(map(_steps, suspended)),
         suspended_in=row.get("suspended_in", ""),
-        only=row.get("only", {}),
-        not_for=row.get("not_for", {}),
+        since=row.get("since", {}),
+        before=row.get("before", {}),
     )
 
 
@@ -144,12 +145,16 @@ def rejected(old: Any, new: Any, rules: Iterable[Rule], targets: Mapping[str, st
 
 def _holds(rule: Rule, old: Any, new: Any, targets: Mapping[str, str]) -> bool:
     return (
-        all(targets.get(name) == minor for name, minor in rule.only.items())
-        and not any(targets.get(name) == minor for name, minor in rule.not_for.items())
+        all(_is_at_least(targets, name, minor) for name, minor in rule.since.items())
+        and not any(_is_at_least(targets, name, minor) for name, minor in rule.before.items())
         and all(at(old, path) == value for path, value in rule.when.items())
         and all(at(new, path) == value for path, value in rule.when_new.items())
         and not any(value in (at(old, path), at(new, path)) for path, value in rule.unless.items())
     )
+
+
+def _is_at_least(targets: Mapping[str, str], component: str, minor: str) -> bool:
+    return is_reached(targets.get(component) or minors(component)[0], minor)
 
 
 def _freed(rule: Rule, old: Any, new: Any) -> tuple[Steps, ...] | None:

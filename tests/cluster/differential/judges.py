@@ -21,6 +21,7 @@ from generator.schemas.embedded import Engine
 from tests.cluster.client import Client
 from tests.cluster.differential import templates
 from tests.cluster.differential.cases import NAMESPACE, Body, Case
+from tests.cluster.versions import recorded_targets
 
 _THREADS = 4
 _CREATE = {"dryRun": "All", "fieldValidation": "Strict"}
@@ -63,7 +64,7 @@ class Mpigen:
     """
 
     def __init__(self) -> None:
-        self._engine = Engine(Catalog.bundled())
+        self._engine = Engine(Catalog.bundled(recorded_targets("default")))
 
     def findings(self, text: str) -> list[tuple[str, str]]:
         """Return severity and message of each finding."""
@@ -81,7 +82,7 @@ class ApiServer:
 
     def __init__(self, client: Client, seeds: Mapping[str, Body]) -> None:
         self._client, self._seeds = client, seeds
-        self._entries = Catalog.bundled().entries
+        self._entries = Catalog.bundled(recorded_targets("default")).entries
         self._own = threading.local()
 
     def answers(self, cases: Iterable[Case]) -> dict[str, Answer]:

@@ -27,6 +27,7 @@ from tests.cluster.client import Body
 from tests.cluster.differential.cases import NAMESPACE as THERE
 from tests.cluster.differential.cases import SEEDS as SEEDS_THERE
 from tests.cluster.differential.mutations import Place, places, resolved
+from tests.cluster.versions import recorded_targets
 
 FOLDER = Path(__file__).parent
 NAMESPACE = "updates"
@@ -34,7 +35,7 @@ QUOTAS = "updates-quota"
 """The namespace of quotas, limits and the default queue, so that they do not apply to the pods of other seeds."""
 ABSENT = {
     "default": frozenset[str](),
-    "previous": frozenset({"DeviceClass", "ResourceClaim", "ResourceClaimTemplate", "VolumeAttributesClass"}),
+    "previous": frozenset[str](),
 }
 """Set of releases → kinds that it does not serve: Kubernetes serves these versions since 1.34."""
 _COUNTING = ("ResourceQuota", "LimitRange", "LocalQueue")
@@ -73,7 +74,7 @@ def read_seeds() -> Mapping[str, Body]:
     there = SEEDS_THERE.read_text("utf-8").replace(THERE, NAMESPACE)
     here = (FOLDER / "seeds.yaml").read_text("utf-8")
     bodies = [*yaml.load_all(there, yaml.CSafeLoader), *yaml.load_all(here, yaml.CSafeLoader)]
-    catalog = Catalog.bundled()
+    catalog = Catalog.bundled(recorded_targets("default"))
     for body in bodies:
         if catalog.scope(body["apiVersion"], body["kind"]) == "Namespaced":
             body["metadata"]["namespace"] = QUOTAS if body["kind"] in _COUNTING else NAMESPACE
@@ -85,7 +86,7 @@ def read_seeds() -> Mapping[str, Body]:
 @cache
 def read_cases() -> Mapping[str, Case]:
     """Return all cases by name."""
-    catalog = Catalog.bundled()
+    catalog = Catalog.bundled(recorded_targets("default"))
     engine = Engine(catalog)
     found: dict[str, Case] = {}
     for name, body in read_seeds().items():

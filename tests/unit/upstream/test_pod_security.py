@@ -67,6 +67,26 @@ def test_an_older_api_server_has_no_newer_rules() -> None:
     assert _violations(pod, Level("baseline"), 33) == _violations(pod, Level("baseline", "v1.33")) == ""
 
 
+def test_pods_in_a_user_namespace_may_run_as_root_since_kubernetes_1_35() -> None:
+    """Source: pod-security-admission v0.37.2 policy/check_runAsNonRoot.go, check_runAsUser.go, check_procMount_*.go."""
+    settings = {"runAsUser": 0, "runAsNonRoot": False, "procMount": "Unmasked"}
+    pod = {"metadata": {}, "spec": {"hostUsers": False, "containers": [{"name": "a", "securityContext": settings}]}}
+    unmasked = 'procMount (container "a" must not set securityContext.procMount to "Unmasked")'
+    assert _violations(pod, Level("baseline"), 34) == unmasked
+    assert _violations(pod, Level("baseline"), 35) == ""
+    old, new = (_violations(pod, Level("restricted"), minor) for minor in (34, 35))
+    assert all(text in old and text not in new for text in ("runAsNonRoot != true", "runAsUser=0"))
+    assert unmasked in old
+    assert unmasked in new
+
+
+def test_a_newer_api_server_allows_more_sysctls() -> None:
+    sysctls = [{"name": "net.ipv4.tcp_notsent_lowat", "value": "1"}]
+    pod = {"metadata": {}, "spec": {"containers": [], "securityContext": {"sysctls": sysctls}}}
+    assert _violations(pod, Level("baseline"), 36) == "forbidden sysctls (net.ipv4.tcp_notsent_lowat)"
+    assert _violations(pod, Level("baseline"), 37) == ""
+
+
 def test_a_volume_without_a_source_is_an_empty_dir() -> None:
     pod = {"metadata": {}, "spec": {"containers": [], "volumes": [{"name": "a"}]}}
     assert _violations(pod, Level("restricted")) == ""

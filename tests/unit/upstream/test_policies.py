@@ -81,6 +81,7 @@ def test_compile_errors_of_the_api_server_are_reported(expression: str, problem:
 
 def test_functions_exist_since_their_kubernetes_version() -> None:
     for expression, since in {
+        "[1].includes(1) && 'a'.includes('a')": 37,
         "semver('1.0.0').major()": 33,
         "[1].exists(i, v, v == 1)": 32,
         "format.dns1123Label().validate('a').hasValue()": 31,

@@ -494,7 +494,7 @@ class _Call:
         """Return the cost of a method of lists, or of a search in a text; None for other methods."""
         own = self.coster.size(target)
         match self.node.name:
-            case "isSorted" | "sum" | "max" | "min" | "indexOf" | "lastIndexOf":
+            case "isSorted" | "sum" | "max" | "min" | "indexOf" | "lastIndexOf" | "includes":
                 return self._traverse(target, own), None
             case "join":
                 size = self._joined(target, own, sizes)
@@ -523,8 +523,8 @@ class _Call:
 
     def _traverse(self, target: Node, own: Range) -> Range:
         element = self.coster.element(target)
-        if element is None:  # a string
-            return own.scaled(_TRAVERSAL)
+        if element is None:  # a string, or a value of any type for `includes`
+            return own if self.node.name == "includes" else own.scaled(_TRAVERSAL)
         type_, size = element
         return own.times(_ONE.plus(size.scaled(_TRAVERSAL)) if type_.name in ("string", "bytes") else _ONE)
 

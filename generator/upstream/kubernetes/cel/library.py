@@ -122,6 +122,7 @@ _LIST_FUNCTIONS = (
             "lastIndexOf": lambda items, value: next(reversed(_find_indexes(items, value)), -1),
         }.items()
     ),
+    Function("includes", ("dyn", "dyn"), "bool", None, 37),
 )
 
 

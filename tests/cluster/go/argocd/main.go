@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/klog/v2"
 
+	"github.com/argoproj/argo-cd/gitops-engine/v3/pkg/health"
 	controller "github.com/argoproj/argo-cd/v3/cmd/argocd-application-controller/commands"
 	applicationset "github.com/argoproj/argo-cd/v3/cmd/argocd-applicationset-controller/commands"
 	notifications "github.com/argoproj/argo-cd/v3/cmd/argocd-notification/commands"
@@ -19,7 +20,6 @@ import (
 	argo "github.com/argoproj/argo-cd/v3/pkg/apis/application/v1alpha1"
 	"github.com/argoproj/argo-cd/v3/util/log"
 	"github.com/argoproj/argo-cd/v3/util/lua"
-	"github.com/argoproj/gitops-engine/pkg/health"
 )
 
 // question is an object, and the entries `resource.customizations.health.<group>_<kind>` of argocd-cm.

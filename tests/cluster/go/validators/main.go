@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
@@ -44,9 +45,9 @@ func answer(line []byte) (answer Answer) {
 			answer = Answer{Rejection: fmt.Sprint("panic: ", panicked)}
 		}
 	}()
-	object, _, err := strict.Decode(line, nil, nil)
+	object, kind, err := strict.Decode(line, nil, nil)
 	if err == nil {
-		err = create(object)
+		err = create(object, *kind)
 	}
 	if err == nil {
 		answer.Stored, err = runtime.Encode(codec, object)
@@ -57,8 +58,9 @@ func answer(line []byte) (answer Answer) {
 	return
 }
 
-// create does what k8s.io/apiserver pkg/registry/generic/registry Store.create does before admission.
-func create(object runtime.Object) error {
+// create does what k8s.io/apiserver pkg/registry/generic/registry Store.create does before admission. Declarative validation
+// reads the version of the API from the request.
+func create(object runtime.Object, kind schema.GroupVersionKind) error {
 	var strategy rest.RESTCreateStrategy
 	switch object.(type) {
 	case *batch.Job:
@@ -76,7 +78,9 @@ func create(object runtime.Object) error {
 	if metadata.GetGenerateName() != "" && metadata.GetName() == "" {
 		metadata.SetName(strategy.GenerateName(metadata.GetGenerateName()))
 	}
-	return rest.BeforeCreate(strategy, request.WithNamespace(request.NewContext(), metadata.GetNamespace()), object)
+	info := request.RequestInfo{APIGroup: kind.Group, APIVersion: kind.Version}
+	context := request.WithRequestInfo(request.WithNamespace(request.NewContext(), metadata.GetNamespace()), &info)
+	return rest.BeforeCreate(strategy, context, object)
 }
 
 func main() {
