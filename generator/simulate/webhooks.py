@@ -3,7 +3,7 @@
 Source: trainer v2.3.0 pkg/runtime/framework/plugins; kueue v0.19.2 pkg/controller/jobframework/validation.go
 ValidateJobOnCreate; kueue v0.19.2 pkg/controller/jobframework/tas_validation.go ValidateTASPodSetRequest; jobset
 v0.12.0 pkg/webhooks/jobset_webhook.go jobSetWebhook.ValidateCreate; kubernetes v1.34.2
-pkg/apis/core/validation/validation.go
+pkg/apis/core/validation/validation.go ValidatePodCreate
 """
 
 from __future__ import annotations
