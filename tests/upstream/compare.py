@@ -10,8 +10,9 @@ from pathlib import Path
 import yaml
 
 from generator.errors import EngineError
-from tests.upstream.citations import Citation, Place
+from tests.upstream.citations import MODULES, Citation, Place
 from tests.upstream.source import Source, normalize
+from tests.upstream.surface import Difference, find_differences, read_surface
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,10 @@ class Reading:
 
 
 def read_readings(release: str, old: str, new: str) -> Mapping[tuple[str, str], Reading]:
-    """Return (file, declaration) → the reading of its change between two versions."""
+    """Return (file, declaration) → the reading of its change between two versions.
+
+    A part of the surface has the file `surface`.
+    """
     rows = yaml.safe_load(Path(__file__).with_name("readings.yaml").read_bytes())
     return {
         (item["path"], name): Reading(item.get("effect", ""), tuple(item.get("rules", ())))
@@ -108,6 +112,25 @@ def compare(citations: Iterable[Citation], release: str, old: str, new: str) -> 
         if (what := _differ(module, path, name, old, new))
     ]
     return Comparison(tuple(changes), len(places) - len(changes), tuple(unread))
+
+
+def compare_surface(
+    texts: Mapping[str, str], release: str, old: str, new: str
+) -> tuple[tuple[Difference, Reading | None], ...]:
+    """Compare the surface of a release in two versions; empty if one is unavailable.
+
+    Args:
+        texts: the files of this repository that can name a part of the surface, with their text.
+        release: the name of the release.
+        old: the older version, such as 1.34.2.
+        new: the newer version.
+    """
+    before, after = _of(MODULES[release], old), _of(MODULES[release], new)
+    if before is None or after is None:
+        return ()
+    known = read_readings(release, old, new)
+    found = find_differences(read_surface(release, before, old), read_surface(release, after, new), texts)
+    return tuple((each, known.get(("surface", str(each.key)))) for each in found)
 
 
 def _of(module: str, version: str) -> Source | None:
