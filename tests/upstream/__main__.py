@@ -6,12 +6,13 @@ Example: python -m tests.upstream kubernetes --from 1.34.2 --to 1.37.2
 from __future__ import annotations
 
 import argparse
+import sys
 from collections import Counter
 from collections.abc import Iterator
 
 from tests.upstream.citations import RELEASES, read_citations, read_texts
 from tests.upstream.compare import compare, compare_surface, lines_of
-from tests.upstream.resolve import find_unresolved
+from tests.upstream.resolve import UNAVAILABLE, find_unresolved
 
 
 def main() -> None:
@@ -25,13 +26,30 @@ def main() -> None:
     parser.add_argument("--resolve", action="store_true", help="look up every citation at its own version instead")
     options = parser.parse_args()
     if options.resolve:
-        lines = (f"{citation.place}: {citation}: {why}" for citation, why in find_unresolved(read_citations()))
-    elif options.release and options.old and options.new:
-        lines = report(options.release, options.old, options.new, has_code=options.diff, has_all=options.all)
+        sys.exit(resolve())
+    if options.release and options.old and options.new:
+        for line in report(options.release, options.old, options.new, has_code=options.diff, has_all=options.all):
+            print(line)  # noqa: T201
     else:
         parser.error("name a release with --from and --to, or use --resolve")
-    for line in lines:
-        print(line)  # noqa: T201
+
+
+def resolve() -> int:
+    """Print the citations that do not resolve, and the number of each module that is unavailable.
+
+    Return 1 if a file or a declaration is missing, else 0.
+    """
+    unavailable: Counter[str] = Counter()
+    is_wrong = False
+    for citation, why in find_unresolved(read_citations()):
+        if why == UNAVAILABLE:
+            unavailable[f"{citation.module} {citation.version}"] += 1
+        else:
+            is_wrong = True
+            print(f"{citation.place}: {citation}: {why}")  # noqa: T201
+    for module, count in sorted(unavailable.items()):
+        print(f"not checked, because the module is unavailable: {module} ({count})")  # noqa: T201
+    return int(is_wrong)
 
 
 def report(release: str, old: str, new: str, *, has_code: bool, has_all: bool) -> Iterator[str]:
@@ -53,6 +71,7 @@ def report(release: str, old: str, new: str, *, has_code: bool, has_all: bool) -
             yield str(difference)
             yield from (f"    {place}" for place in difference.places)
     yield f"{len(result.changes)} cited declarations or files changed, {result.same} did not"
+    yield f"{result.newer} citations are of code that only {new} has"
     sorts = Counter(difference.key.sort for difference, _ in surface)
     named = Counter(difference.key.sort for difference, _ in surface if difference.places)
     yield from (f"{sort}: {sorts[sort]} differ, {named[sort]} of them are named here" for sort in sorted(sorts))
@@ -61,7 +80,7 @@ def report(release: str, old: str, new: str, *, has_code: bool, has_all: bool) -
     yield f"{len(readings)} are in readings.yaml; those with an effect:"
     yield from (f"    {change}: {reading.effect}" for change, reading in readings if reading.effect)
     for citation in result.unread:
-        yield f"not found in {old}: {citation} ({citation.place})"
+        yield f"in neither version: {citation} ({citation.place})"
 
 
 if __name__ == "__main__":

@@ -69,11 +69,13 @@ class Comparison:
     Attributes:
         changes: the changes, by module, file and name.
         same: the number of cited declarations and files without a change.
-        unread: the citations whose file or declaration the older version does not have.
+        newer: the number of citations that only the newer version has.
+        unread: the citations that neither version has.
     """
 
     changes: tuple[Change, ...]
     same: int
+    newer: int
     unread: tuple[Citation, ...]
 
 
@@ -92,26 +94,30 @@ def compare(citations: Iterable[Citation], release: str, old: str, new: str) -> 
     Citations of other versions of the release are compared as if they cited the older one.
     """
     places: dict[tuple[str, str, str], list[Place]] = {}
-    unread = []
+    newer, unread = 0, []
     for citation in citations:
         if citation.release != release:
             continue
-        source = _of(citation.module, old)
-        text = source.read(citation.path) if source else None
-        if source is None or text is None:
+        if _has(citation, old):
+            places.setdefault((citation.module, citation.path, citation.name), []).append(citation.place)
+        elif _has(citation, new):
+            newer += 1
+        else:
             unread.append(citation)
-            continue
-        if citation.name and source.declaration(citation.path, citation.name) is None:
-            unread.append(citation)
-            continue
-        places.setdefault((citation.module, citation.path, citation.name), []).append(citation.place)
     known = read_readings(release, old, new)
     changes = [
         Change(module, path, name, what, tuple(found), known.get((path, name)))
         for (module, path, name), found in sorted(places.items())
         if (what := _differ(module, path, name, old, new))
     ]
-    return Comparison(tuple(changes), len(places) - len(changes), tuple(unread))
+    return Comparison(tuple(changes), len(places) - len(changes), newer, tuple(unread))
+
+
+def _has(citation: Citation, version: str) -> bool:
+    source = _of(citation.module, version)
+    if source is None or source.read(citation.path) is None:
+        return False
+    return not citation.name or source.declaration(citation.path, citation.name) is not None
 
 
 def compare_surface(
