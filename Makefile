@@ -7,7 +7,7 @@ export PYTHONDONTWRITEBYTECODE :=
 EXAMPLES := $(sort $(wildcard examples/*/platform.yaml examples/*/mpigen_platform.py))
 
 .PHONY: demo test quick coverage fuzz lint format types layers cluster cluster-build cluster-images cluster-core cluster-attacks \
-  cluster-rest cluster-all cluster-previous records nightly bench schemas lock golden docs clean
+  cluster-rest cluster-all cluster-previous records nightly citations bench schemas lock golden docs clean
 
 demo: .venv/.ready
 	@set -e; for platform in $(EXAMPLES); do $(BIN)/mpigen synth "$$platform"; done
@@ -108,6 +108,10 @@ nightly: .venv/.cluster
 .venv/.cluster: .venv/.ready requirements/cluster.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/cluster.lock
 	@touch $@
+
+# Look up every citation of upstream code at its version. It downloads the cited modules.
+citations: .venv/.ready
+	$(BIN)/python -m tests.upstream --resolve
 
 bench: .venv/.ready
 	$(BIN)/python -m benchmarks

@@ -1,6 +1,7 @@
 """Kubernetes quantities: read, multiply, and write in the canonical form that the API server keeps.
 
-Source: apimachinery v0.34.2 pkg/api/resource/quantity.go (`ParseQuantity`, `CanonicalizeBytes`): no fraction
+Source: apimachinery v0.34.2 pkg/api/resource/quantity.go ParseQuantity; apimachinery v0.34.2
+pkg/api/resource/quantity.go Quantity.CanonicalizeBytes: no fraction
 digits, and the largest suffix that keeps the amount exact. The API server stores a canonical quantity unchanged, so
 Argo CD reports no drift. `parse` accepts exponents (`1e3`), and `str` writes a suffix instead (`1k`).
 """

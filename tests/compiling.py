@@ -228,7 +228,10 @@ def _with_defaults(body: Body, name: str) -> Body:
 
 
 def _default_job(spec: Body) -> None:
-    """Set the defaults of a Job that the table of defaults lacks: kubernetes v1.34.2 pkg/apis/batch/v1/defaults.go."""
+    """Set the defaults of a Job that the table of defaults lacks.
+
+    Source: kubernetes v1.34.2 pkg/apis/batch/v1/defaults.go SetDefaults_Job
+    """
     spec.setdefault("backoffLimit", 2**31 - 1 if "backoffLimitPerIndex" in spec else 6)
     spec.setdefault("podReplacementPolicy", "Failed" if "podFailurePolicy" in spec else "TerminatingOrFailed")
 

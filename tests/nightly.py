@@ -27,7 +27,17 @@ Passed = dict[str, float]
 """Step → its seconds."""
 
 
-STEPS = ("test", "fuzz", "cluster-attacks", "cluster-core", "cluster-rest", "cluster-previous", "records", "bench")
+STEPS = (
+    "test",
+    "fuzz",
+    "cluster-attacks",
+    "cluster-core",
+    "cluster-rest",
+    "cluster-previous",
+    "records",
+    "citations",
+    "bench",
+)
 """Targets of the Makefile."""
 
 

@@ -31,9 +31,9 @@ _SECRET = frozenset(("secrets", "*"))
 _SESSIONS = frozenset(("token", "exec", "attach", "portforward", "proxy"))
 """Subresources whose verb `get` opens a session or a connection. `*/exec` is the subresource of all resources.
 
-Source: kubernetes v1.34.2 pkg/registry/core/rest/storage_core.go (their storages),
-kubernetes v1.34.2 plugin/pkg/auth/authorizer/rbac/bootstrappolicy/policy.go; api v0.34.2 rbac/v1/types.go
-(`*/subresource`)
+Source: kubernetes v1.34.2 pkg/registry/core/rest/storage_core.go legacyProvider.NewRESTStorage (their storages),
+kubernetes v1.34.2 plugin/pkg/auth/authorizer/rbac/bootstrappolicy/policy.go ClusterRoles; api v0.34.2 rbac/v1/types.go
+PolicyRule (`*/subresource`)
 """
 _CALLERS: dict[Meaning, str] = {
     "anyone": "every client that reaches the API server, even without authentication",

@@ -102,7 +102,7 @@ declare(
     It warns about a verb, resource or namespace that looks misspelt, because RBAC denies such a request always.
     Only `mpigen expect` runs this check.
 
-    Source: kubernetes v1.34.2 plugin/pkg/auth/authorizer/rbac/rbac.go
+    Source: kubernetes v1.34.2 plugin/pkg/auth/authorizer/rbac/rbac.go RBACAuthorizer.Authorize
     """,
 )
 declare(

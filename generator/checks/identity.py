@@ -48,7 +48,7 @@ def duplicate(everything: AllKinds) -> Iterator[Breach]:
     of one platform of mpigen, and objects in one file. The finding is then a warning.
 
     Source: argo-cd v3.2.1 controller/state.go DeduplicateTargetObjects; kustomize/api v0.20.1
-    resmap/reswrangler.go Append
+    resmap/reswrangler.go resWrangler.Append
     """
     is_release = everything.objects.is_complete
     first: dict[tuple[str, str, str, str], Manifest] = {}

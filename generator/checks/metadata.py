@@ -1,6 +1,6 @@
 """object/metadata, object/required-name, object/data: metadata and keys of ConfigMaps that the API server rejects.
 
-Source: apimachinery v0.34.2 pkg/api/validation/objectmeta.go
+Source: apimachinery v0.34.2 pkg/api/validation/objectmeta.go ValidateObjectMetaAccessor
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Checks of admission policies, their bindings and test cases, and match conditions of webhooks: policy/*.
 
-The API server rejects invalid policies in kubernetes v1.34.2 pkg/apis/admissionregistration/validation/validation.go.
+The API server rejects invalid policies in kubernetes v1.34.2 pkg/apis/admissionregistration/validation/validation.go
+ValidateValidatingAdmissionPolicy.
 """
 
 from __future__ import annotations
@@ -318,7 +319,7 @@ declare(
 
     Source: kubernetes v1.34.2 pkg/apis/admissionregistration/validation/validation.go validateCELCondition; kubernetes
     v1.34.2 pkg/apis/admissionregistration/validation/validation.go validateMatchConditions; apiserver v0.34.2
-    pkg/cel/environment/base.go
+    pkg/cel/environment/base.go baseOptsWithoutStrictCost
     """,
 )
 declare(

@@ -219,7 +219,7 @@ def cluster_admin(protections: Protections) -> Iterator[Breach]:
     No role of mpigen needs all rights, so such a binding is not from `mpigen synth`. `access/everyone` reports bindings
     of all users.
 
-    Source: kubernetes v1.34.2 plugin/pkg/auth/authorizer/rbac/bootstrappolicy/policy.go
+    Source: kubernetes v1.34.2 plugin/pkg/auth/authorizer/rbac/bootstrappolicy/policy.go ClusterRoles
     """
     for binding in protections.bindings:
         role = string(mapping(binding.body, "roleRef").get("name"))

@@ -311,7 +311,7 @@ declare(
     with the stored one (`oldSelf`), [quota/limit](../quota/limit.md) reports a limit without a cohort, and
     [quota/order](../quota/order.md) reports a flavor without a resource of `coveredResources`.
 
-    Source: apiextensions-apiserver v0.34.2 pkg/apiserver/schema/cel/validation.go; the
+    Source: apiextensions-apiserver v0.34.2 pkg/apiserver/schema/cel/validation.go Validator.Validate; the
     CustomResourceDefinitions of the pinned releases (schemas/catalog.json)
     """,
 )

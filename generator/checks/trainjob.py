@@ -218,7 +218,7 @@ def empty_value(job: TrainJob) -> Iterator[Breach]:
     pkg/controller/jobs/trainjob/trainjob_controller.go TrainJob.RunWithPodSetsInfo; kueue v0.19.2
     pkg/controller/jobs/trainjob/trainjob_controller.go TrainJob.RunWithPodSetsInfo; trainer v2.2.1
     pkg/apis/trainer/v1alpha1/trainjob_types.go (`omitempty`, and the rules `self == oldSelf`);
-    api v0.36.2 core/v1/types.go
+    api v0.36.2 core/v1/types.go PodSpec
     """
     severity, condition = _effect_of_kueue(job.body)
     immutable: list[tuple[Path, object]] = [

@@ -201,8 +201,8 @@ def matches_nothing(matching: Matching) -> Iterator[Breach]:
       then reports a label whose key begins with `mpigen.dev/`, and a label that is similar to a known one. Pods and
       namespaces that no file creates can have all other labels.
 
-    Source: apiserver v0.34.2 pkg/admission/plugin/policy/matching/matching.go; api v0.34.2 networking/v1/types.go
-    NetworkPolicyPeer
+    Source: apiserver v0.34.2 pkg/admission/plugin/policy/matching/matching.go Matcher.Matches; api v0.34.2
+    networking/v1/types.go NetworkPolicyPeer
     """
     for manifest in matching.objects.manifests:
         if manifest.group == _ADMISSION:

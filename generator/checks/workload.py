@@ -2,8 +2,9 @@
 
 These rules compare two fields with each other, or parse a string. The schemas check single fields.
 
-Source: kubernetes v1.34.2 pkg/apis/batch/validation/validation.go; kubernetes v1.34.2
-pkg/apis/apps/validation/validation.go
+Source: kubernetes v1.34.2 pkg/apis/batch/validation/validation.go validateJobSpec; kubernetes v1.34.2
+pkg/apis/apps/validation/validation.go ValidateStatefulSetSpec; kubernetes v1.34.2
+pkg/apis/apps/validation/validation.go ValidateDeploymentSpec
 """
 
 from __future__ import annotations
@@ -503,6 +504,8 @@ def rollout(replicas: Replicas) -> Iterator[Breach]:
     v1.34.2 pkg/apis/apps/validation/validation.go ValidateRollingUpdateDaemonSet; kubernetes v1.34.2
     pkg/apis/apps/validation/validation.go ValidateDeploymentSpec; kubernetes v1.34.2
     pkg/apis/apps/validation/validation.go ValidateStatefulSetSpec; kubernetes v1.34.2 pkg/apis/apps/v1/defaults.go
+    SetDefaults_Deployment; kubernetes v1.34.2 pkg/apis/apps/v1/defaults.go SetDefaults_DaemonSet; kubernetes v1.34.2
+    pkg/apis/apps/v1/defaults.go SetDefaults_StatefulSet
     """
     kind, spec = replicas.manifest.kind, replicas.spec
     field = "strategy" if kind == "Deployment" else "updateStrategy"

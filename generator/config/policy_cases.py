@@ -131,7 +131,7 @@ class Connect(Section):
 
 
 class DeleteOptions(Section):
-    """The DeleteOptions of a deletion. Source: apimachinery v0.34.2 pkg/apis/meta/v1/types.go."""
+    """The DeleteOptions of a deletion. Source: apimachinery v0.34.2 pkg/apis/meta/v1/types.go DeleteOptions."""
 
     propagation_policy: Literal["Orphan", "Background", "Foreground"] | None = None
     """The fate of the objects that the deleted object owns."""

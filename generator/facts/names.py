@@ -38,7 +38,8 @@ DEFINITION = b"CustomResourceDefinition"
 """The text that each file with a definition of a custom kind contains."""
 
 JOB_NAME_LABELS = ("job-name", "batch.kubernetes.io/job-name")
-"""The labels of a pod that have the name of its Job (kubernetes v1.34.2 pkg/registry/batch/job/strategy.go)."""
+"""The labels of a pod that have the name of its Job (kubernetes v1.34.2 pkg/registry/batch/job/strategy.go
+generateSelector)."""
 
 # OpenShift
 

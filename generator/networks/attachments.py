@@ -13,7 +13,8 @@ docs/configuration-reference.md; ib-sriov-cni 543060d pkg/types/types.go; rdma-c
 README.md; containernetworking/plugins plugins/{main/macvlan,main/host-device,meta/tuning,meta/sbr}; whereabouts 3a262bd
 doc/extended-configuration.md; whereabouts 3a262bd pkg/types/types.go; nvidia-k8s-ipam v0.4.0
 api/v1alpha1/ippool_types.go; nvidia-k8s-ipam
-v0.4.0 api/v1alpha1/ippool_validate.go; nvidia-k8s-ipam v0.4.0 pkg/cni/types/types.go; api v0.34.2 resource/v1/types.go;
+v0.4.0 api/v1alpha1/ippool_validate.go; nvidia-k8s-ipam v0.4.0 pkg/cni/types/types.go; api v0.34.2 resource/v1/types.go
+ExactDeviceRequest; api v0.34.2 resource/v1/types.go DeviceClassSpec;
 kubernetes-sigs/dranet f258477 README.md (the default class). The builders set no `extendedResourceName`: in 1.34 it is
 behind a gate that is off (DRAExtendedResource, alpha).
 """

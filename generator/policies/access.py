@@ -223,11 +223,13 @@ def memlock_role_binding(tenant: Tenant) -> Body:
     }
 
 
-# The namespaces of controllers: `config/default` of Kueue and JobSet, `manifests/base` of Trainer; Red Hat's operators.
+# The namespaces of controllers: `config/default` of Kueue and JobSet, `manifests/overlays/manager` of Trainer; Red
+# Hat's operators.
 _CONTROLLERS = ("jobset-system", "kube-system", "kubeflow-system", "kueue-system")
 _OPENSHIFT_CONTROLLERS = ("redhat-ods-applications",)
 _NODES = "system:nodes"
-"""The group of kubelets, which delete pods of their node (kubernetes v1.34.2 plugin/pkg/auth/authorizer/node)."""
+"""The group of kubelets, which delete pods of their node (apiserver v0.34.2 pkg/authentication/user/user.go
+NodesGroup)."""
 _SCHEDULERS = {"coscheduling": "scheduler-plugins", "volcano": "volcano-system"}
 """`gang` of a runtime → the usual namespace of the scheduler, which deletes pods to preempt them.
 

@@ -2,7 +2,8 @@
 
 The policy applies to the whole cluster, and Argo CD cannot apply a file of the API server, so an admin compares the
 generated policy with the installed policy. The first rule that matches a request applies (apiserver v0.34.2
-pkg/audit/policy/checker.go); fields: apiserver v0.34.2 pkg/apis/audit/v1/types.go.
+pkg/audit/policy/checker.go policyRuleEvaluator.EvaluatePolicyRule); fields: apiserver v0.34.2
+pkg/apis/audit/v1/types.go PolicyRule.
 """
 
 from __future__ import annotations

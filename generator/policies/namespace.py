@@ -1,7 +1,7 @@
 """A namespace of a team, with its ServiceAccount, ResourceQuota, LimitRange and PersistentVolumeClaims.
 
-Sources: kubernetes v1.34.2 pkg/quota/v1/evaluator/core/pods.go (extended resources count under `requests.` only),
-kubernetes v1.34.2 pkg/apis/core/v1/defaults.go SetDefaults_LimitRangeItem.
+Sources: kubernetes v1.34.2 pkg/quota/v1/evaluator/core/pods.go isExtendedResourceNameForQuota (extended resources count
+under `requests.` only), kubernetes v1.34.2 pkg/apis/core/v1/defaults.go SetDefaults_LimitRangeItem.
 """
 
 from __future__ import annotations
@@ -84,7 +84,8 @@ def service_account(tenant: Tenant, cluster: Cluster) -> Body:
     """Return the ServiceAccount of the tenant's MPI pods, which has no permissions and mounts no token.
 
     Pods without pull secrets get the pull secrets of their ServiceAccount (kubernetes v1.34.2
-    plugin/pkg/admission/serviceaccount/admission.go). The list is atomic. OpenShift adds the login of its own registry
+    plugin/pkg/admission/serviceaccount/admission.go Plugin.Admit). The list is atomic. OpenShift adds the login of its
+    own registry
     to the list, with a random name unless an annotation sets the name. With a random name, OpenShift and Argo CD would
     overwrite each other's list forever (openshift/openshift-controller-manager 438d52e
     pkg/internalregistry/controllers/service_account_controller.go managedImagePullSecretName).
@@ -114,7 +115,7 @@ def resource_quota(tenant: Tenant) -> Body:
     """Return the ResourceQuota of a namespace: objects, storage, and the requests in `limits.resources` of the tenant.
 
     A retired tenant can create no TrainJobs. Its other TrainJobs stay: kubernetes v1.34.2
-    pkg/controller/resourcequota deletes nothing.
+    pkg/controller/resourcequota/resource_quota_controller.go Controller.syncResourceQuota: it deletes nothing.
 
     If a limit is below the quota of the ClusterQueue, pods of admitted jobs are rejected: the jobs hold quota and never
     start. A limit on cpu or memory rejects every pod without a request for cpu or memory.

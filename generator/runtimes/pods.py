@@ -476,9 +476,9 @@ def host_checks(parts: PodParts) -> list[Body]:
     check if the platform file turns `preflight` off or allows a fallback to TCP.
 
     A check and the container of the ranks request the same devices. The kubelet reuses the devices of an init container
-    for the next container (kubernetes v1.34.2 pkg/kubelet/cm/devicemanager/manager.go, `devicesToReuse`) and reports
-    only the devices of the main container to Multus (kubernetes v1.34.2 pkg/kubelet/apis/podresources/server_v1.go).
-    Quota counts the
+    for the next container (kubernetes v1.34.2 pkg/kubelet/cm/devicemanager/manager.go ManagerImpl.Allocate and reports
+    only the devices of the main container to Multus (kubernetes v1.34.2 pkg/kubelet/apis/podresources/server_v1.go
+    v1PodResourcesServer.List). Quota counts the
     larger request, not the sum.
     """
     pool, fabric, amounts = parts.pool, parts.fabric, parts.size.resources

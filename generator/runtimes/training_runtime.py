@@ -242,9 +242,10 @@ def _pod_failure_policy(parts: PodParts, *, is_launcher: bool) -> Body:
     """Return the policy that fails the Job at once if an init container of mpigen fails.
 
     Retries would block the nodes of the other pods. The rules of a policy also match init containers (kubernetes
-    v1.34.2 pkg/controller/job/pod_failure_policy.go). A Job of a resilient runtime also fails if Kubernetes stops a
+    v1.34.2 pkg/controller/job/pod_failure_policy.go matchPodFailurePolicy). A Job of a resilient runtime also fails if
+    Kubernetes stops a
     pod, so that JobSet restarts all pods together. A drain, a preemption and the loss of a node set the condition
-    DisruptionTarget (api v0.34.2 core/v1/types.go). The deletion of a pod shows only in its exit code.
+    DisruptionTarget (api v0.34.2 core/v1/types.go DisruptionTarget). The deletion of a pod shows only in its exit code.
     """
     names = [check["name"] for check in own_checks(parts, is_launcher=is_launcher)]
     failed = [{"containerName": name, "operator": "NotIn", "values": [0]} for name in names]

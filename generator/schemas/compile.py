@@ -3,8 +3,9 @@
 Two kinds have no upstream schema:
 
 - the audit policy, a file that kube-apiserver reads at startup. The server only logs a line for an unknown field.
-  Sources: k8s.io/apiserver v0.34.2 pkg/apis/audit/v1/types.go (fields),
-  pkg/apis/audit/validation/validation.go (values), pkg/audit/policy/reader.go (unknown fields);
+  Sources: apiserver v0.34.2 pkg/apis/audit/v1/types.go PolicyRule (fields), apiserver v0.34.2
+  pkg/apis/audit/validation/validation.go ValidatePolicy (values), apiserver v0.34.2 pkg/audit/policy/reader.go
+  LoadPolicyFromBytes (unknown fields);
 - release.json, the lock of a release of mpigen. Tools that validate the manifests of a release read it as well.
 """
 

@@ -1,6 +1,6 @@
 """Custom kinds: compile the structural schemas of CustomResourceDefinitions into JSON Schemas.
 
-The API server processes a custom resource in this order (apiextensions-apiserver v0.34.2 pkg/apiserver): it
+The API server processes a custom resource in this order: it
 rejects fields outside the structural schema (apiextensions-apiserver v0.34.2
 pkg/apiserver/schema/pruning/algorithm.go), drops nulls of fields that are not
 `nullable` (apiextensions-apiserver v0.34.2 pkg/apiserver/schema/defaulting/prunenulls.go), sets defaults

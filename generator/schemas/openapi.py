@@ -4,8 +4,8 @@ The API server reads built-in kinds with Go's strict JSON decoder (sigs.k8s.io/j
 is an error, and null reads as the zero value, so null is accepted wherever the zero value is.
 
 The documents have no enums, because hack/update-openapi-spec.sh of k8s.io/kubernetes writes them with
-`OpenAPIEnums=false`. API servers since 1.24 publish them (apiextensions-apiserver v0.34.2
-pkg/features/kube_features.go); the generated Go source has
+`OpenAPIEnums=false`. API servers since 1.24 publish them (apiserver v0.34.2
+pkg/features/kube_features.go OpenAPIEnums); the generated Go source has
 the values.
 """
 
@@ -36,7 +36,7 @@ from generator.schemas.json_schema import (
 )
 from generator.schemas.patterns import MICRO_TIME, QUANTITY, TIME, add_name_rules, format_keywords
 
-_SOURCE = "apiextensions-apiserver v0.34.2 pkg/generated/openapi/zz_generated.openapi.go"
+_SOURCE = "pkg/generated/openapi/zz_generated.openapi.go"
 _IMPORT = re.compile(r'\t(\w+) +"([^"]+)"')
 _TYPE = re.compile(r'\t\t(?:"([^"]+)"|(\w+)\.(\w+)\{\}\.OpenAPIModelName\(\)): +(schema_\w+)\(ref\),')
 """The name of a type and its function: a text up to 1.34, and a call of the type's method since 1.35."""

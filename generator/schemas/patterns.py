@@ -1,15 +1,16 @@
 """Patterns of strings that the API server accepts, with their meanings in words: values, formats and names.
 
-Sources: apimachinery v0.34.2 pkg/util/validation/validation.go (keys, labels, ports); kubernetes v1.34.2
-pkg/apis/core/helper/helpers.go (resources), pkg/apis/core/validation (file keys, networks). The domain of a label key
-may have 253 characters; the patterns do not check that length.
+Sources: apimachinery v0.34.2 pkg/util/validation/validation.go IsQualifiedName; apimachinery v0.34.2
+pkg/util/validation/validation.go IsValidLabelValue (keys, labels, ports); kubernetes v1.34.2
+pkg/apis/core/helper/helpers.go IsExtendedResourceName (resources), pkg/apis/core/validation (file keys, networks). The
+domain of a label key may have 253 characters; the patterns do not check that length.
 
 Formats: no schema has the keyword `format`, because engines differ on the formats that they assert, and kubeconform
 panics on some. `format_keywords` replaces it by keywords that every engine understands.
 
 Names: observed with kube-apiserver v1.34.2, which was asked to create each kind under eighteen names (`dryRun=All`).
 Custom resources follow the rule of most kinds: apiextensions-apiserver v0.34.2
-pkg/registry/customresource/validator.go.
+pkg/registry/customresource/validator.go customResourceValidator.Validate.
 """
 
 from __future__ import annotations
@@ -226,8 +227,8 @@ MEANINGS |= {
     UUID: "a UUID",
 }
 
-# In custom resources the server ignores int32 (apiextensions-apiserver v0.34.2 pkg/apiserver/validation/formats.go),
-# but their controllers, written in
+# In custom resources the server ignores int32 (apiextensions-apiserver v0.34.2 pkg/apiserver/validation/formats.go
+# supportedVersionedFormats), but their controllers, written in
 # Go, cannot read larger numbers. So the schemas check int32 in custom resources as well.
 _RANGES = {
     ("integer", "int32"): {"minimum": -(2**31), "maximum": 2**31 - 1},

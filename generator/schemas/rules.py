@@ -3,8 +3,8 @@
 The API server evaluates the rules after it sets the defaults, and only at values other than null. It skips a transition
 rule, which reads `oldSelf`, where the stored object has no value, unless the rule sets `optionalOldSelf`. It correlates
 the items of a list with `x-kubernetes-list-type: map` by their keys, and no items of other lists. Source:
-apiextensions-apiserver v0.34.2 pkg/apiserver/schema/cel/validation.go; apiextensions-apiserver v0.34.2
-pkg/apiserver/schema/cel/compilation.go.
+apiextensions-apiserver v0.34.2 pkg/apiserver/schema/cel/validation.go Validator.validateExpressions;
+apiextensions-apiserver v0.34.2 pkg/apiserver/schema/cel/compilation.go Compile.
 """
 
 from __future__ import annotations

@@ -193,7 +193,10 @@ def _container(container: dict[str, Any]) -> None:
 
 
 def _pod(pod: dict[str, Any]) -> None:
-    """Set absent requests of containers to their limits: kubernetes v1.34.2 pkg/apis/core/v1/defaults.go."""
+    """Set absent requests of containers to their limits.
+
+    Source: kubernetes v1.34.2 pkg/apis/core/v1/defaults.go SetDefaults_Pod
+    """
     spec = mapping(pod.get("spec"))
     for name in ("containers", "initContainers"):
         containers = spec.get(name)
@@ -204,7 +207,9 @@ def _pod(pod: dict[str, Any]) -> None:
 
 
 def _pod_spec(spec: dict[str, Any]) -> None:
-    """Set both names of the ServiceAccount: kubernetes v1.34.2 pkg/apis/core/v1/conversion.go.
+    """Set both names of the ServiceAccount.
+
+    Source: kubernetes v1.34.2 pkg/apis/core/v1/conversion.go Convert_v1_PodSpec_To_core_PodSpec
 
     Removal of one name alone changes nothing, because the API server restores it from the other name.
     """
@@ -221,7 +226,10 @@ def _job(spec: dict[str, Any]) -> None:
 
 
 def _volume(volume: dict[str, Any]) -> None:
-    """Make a volume without a source an emptyDir: kubernetes v1.34.2 pkg/apis/core/v1/defaults.go."""
+    """Make a volume without a source an emptyDir.
+
+    Source: kubernetes v1.34.2 pkg/apis/core/v1/defaults.go SetDefaults_Volume
+    """
     if volume.keys() <= {"name"}:
         volume["emptyDir"] = {}
 
@@ -234,7 +242,8 @@ def _device_request(request: dict[str, Any]) -> None:
 def _any_request(request: dict[str, Any]) -> None:
     """Nest the fields of an exact device request in `exactly`; in v1beta1 they are beside its name.
 
-    Source: kubernetes v1.34.2 pkg/apis/resource/v1beta1/conversion.go.
+    Source: kubernetes v1.34.2 pkg/apis/resource/v1beta1/conversion.go
+    Convert_v1beta1_DeviceRequest_To_resource_DeviceRequest.
     """
     if "firstAvailable" not in request:
         exact = request.get("exactly") or {key: request.pop(key) for key in list(request) if key != "name"}
@@ -244,7 +253,10 @@ def _any_request(request: dict[str, Any]) -> None:
 
 
 def _claim(spec: dict[str, Any]) -> None:
-    """Set `dataSource` and `dataSourceRef`: kubernetes v1.34.2 pkg/registry/core/persistentvolumeclaim/strategy.go."""
+    """Set `dataSource` and `dataSourceRef`.
+
+    Source: kubernetes v1.34.2 pkg/api/persistentvolumeclaim/util.go NormalizeDataSources
+    """
     source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
     if source and not reference:
         spec["dataSourceRef"] = source
@@ -253,7 +265,10 @@ def _claim(spec: dict[str, Any]) -> None:
 
 
 def _secret(secret: dict[str, Any]) -> None:
-    """Move `stringData` to `data`: kubernetes v1.34.2 pkg/apis/core/v1/conversion.go."""
+    """Move `stringData` to `data`.
+
+    Source: kubernetes v1.34.2 pkg/apis/core/v1/conversion.go Convert_v1_Secret_To_core_Secret
+    """
     written = mapping(secret.pop("stringData", None))
     data = {**mapping(secret.get("data")), **{key: _encoded(value) for key, value in written.items()}}
     if data:

@@ -80,7 +80,7 @@ class Client:
     def as_person(
         self, user: str, groups: Iterable[str] = (), uid: str = "", extra: Mapping[str, Iterable[str]] | None = None
     ) -> Client:
-        """Impersonate a user; the headers are in api v0.34.2 authentication/v1/types.go."""
+        """Impersonate a user; the headers are in api v0.34.2 authentication/v1/types.go ImpersonateUserHeader."""
         person = [("Impersonate-User", user), *(("Impersonate-Group", group) for group in groups)]
         person += [("Impersonate-Uid", uid)] if uid else []
         for key, values in (extra or {}).items():

@@ -36,7 +36,8 @@ buildEnvSet.
 _DROPPED = {"1.33": {("PersistentVolumeClaim", "volumeAttributesClassName")}}
 """Minor version of Kubernetes → kinds and fields of their specs that the API server drops.
 
-The feature gate VolumeAttributesClass is on by default since 1.34 (kubernetes v1.34.2 pkg/features/kube_features.go).
+The feature gate VolumeAttributesClass is on by default since 1.34 (kubernetes v1.34.2 pkg/features/kube_features.go
+VolumeAttributesClass).
 """
 
 

@@ -25,7 +25,7 @@ RELEASES = tuple(sorted(_TABLE["modules"]))
 """The names of the modules that have a version of their own."""
 _FOLDERS = ("generator", "tests", "docs")
 _SUFFIXES = {".md", ".py", ".yaml"}
-_SKIPPED = ("tests/upstream/", "tests/unit/test_upstream")
+_SKIPPED = ("tests/upstream/", "tests/unit/test_upstream", "docs/checks/", "docs/reference/upstream-defects.md")
 _SPACE = r"(?:[ \t]+|[ \t]*\n[ \t]*(?:#:?[ \t]*)?(?![ \t]*\n))"
 _NAMES = "|".join(map(re.escape, sorted(MODULES, key=len, reverse=True)))
 _VERSION = r"v\d+\.\d+\.\d+(?:[-+][\w.+-]*\w)?|(?=[a-f]*\d)[0-9a-f]{7,40}(?![\w-])"
@@ -78,12 +78,48 @@ class Citation:
         """The address of the file on GitHub."""
         module = re.sub(r"/v\d+$", "", self.module)
         for prefix, home in (("sigs.k8s.io/", "kubernetes-sigs"), ("k8s.io/", "kubernetes")):
-            module = module.replace(prefix, f"github.com/{home}/")
-        return True
+            module = re.sub(f"^{prefix}", f"github.com/{home}/", module)
+        return f"https://{module}/blob/{self.version}/{self.path}"
 
+
+def read_texts(root: Path = ROOT) -> Iterator[tuple[str, str]]:
+    """Yield the files of the repository that can have citations, each with its text."""
+    for folder in _FOLDERS:
+        for file in sorted((root / folder).rglob("*")):
+            name = file.relative_to(root).as_posix()
+            if file.suffix in _SUFFIXES and file.is_file() and not name.startswith(_SKIPPED):
+                yield name, file.read_text("utf-8", "replace")
+
+
+def read_citations(root: Path = ROOT) -> Iterator[Citation]:
+    """Yield the citations of all files of the repository."""
+    for file, text in read_texts(root):
+        yield from find_citations(text, file)
+
+
+def find_citations(text: str, file: str) -> Iterator[Citation]:
+    """Yield the citations of a text."""
+    for match in _CITATION.finditer(text):
+        name = match["module"]
+        yield Citation(
+            "kubernetes" if name in _STAGING else name,
+            MODULES[name],
+            match["version"],
+            match["path"] or match["other"],
+            match["name"] if match["name"] and _continues(text, match, file) else "",
+            Place(file, text.count("\n", 0, match.start()) + 1),
+        )
+
+
+def _continues(text: str, match: re.Match[str], file: str) -> bool:
+    """Return True if the word after a path belongs to the same comment or string, and is no key of a YAML file."""
+    if "\n" not in match["gap"]:
+        return True
     line = text[text.rfind("\n", 0, match.start("gap")) + 1 : match.start("gap")]
     is_comment = re.search(r"(?:^|\s)#\s", line) is not None
-    return is_comment == ("#" in match["gap"]) and re.match(r":(?:\s|$)", text[match.end() : match.end() + 2]) is None
+    if is_comment != ("#" in match["gap"]):
+        return False
+    return is_comment or not file.endswith(".yaml") or re.match(r":(?:\s|$)", text[match.end() :][:2]) is None
 
 
 @cache

@@ -10,8 +10,9 @@ from pathlib import Path
 import yaml
 
 from generator.errors import EngineError
-from tests.upstream.citations import Citation, Place
+from tests.upstream.citations import MODULES, Citation, Place
 from tests.upstream.source import Source, normalize
+from tests.upstream.surface import Difference, find_differences, read_surface
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,14 +21,20 @@ class Reading:
 
     effect: str = ""
     follows: tuple[str, ...] = ()
+    open: tuple[str, ...] = ()
     because: str = ""
 
 
 def read_readings(release: str, old: str, new: str) -> Mapping[tuple[str, str], Reading]:
-    """Return (file, declaration) → the reading of its change between two versions."""
+    """Return (file, declaration) → the reading of its change between two versions.
+
+    A part of the surface has the file `surface`.
+    """
     rows = yaml.safe_load(Path(__file__).with_name("readings.yaml").read_bytes())
     return {
-        (item["path"], name): Reading(item.get("effect", ""), tuple(item.get("follows", ())), item.get("because", ""))
+        (item["path"], name): Reading(
+            item.get("effect", ""), tuple(item.get("follows", ())), tuple(item.get("open", ())), item.get("because", "")
+        )
         for row in rows
         if (row["release"], row["from"], row["to"]) == (release, old, new)
         for item in row["read"]
@@ -66,11 +73,13 @@ class Comparison:
     Attributes:
         changes: the changes, by module, file and name.
         same: the number of cited declarations and files without a change.
-        unread: the citations whose file or declaration the older version does not have.
+        newer: the number of citations that only the newer version has.
+        unread: the citations that neither version has.
     """
 
     changes: tuple[Change, ...]
     same: int
+    newer: int
     unread: tuple[Citation, ...]
 
 
@@ -89,26 +98,49 @@ def compare(citations: Iterable[Citation], release: str, old: str, new: str) -> 
     Citations of other versions of the release are compared as if they cited the older one.
     """
     places: dict[tuple[str, str, str], list[Place]] = {}
-    unread = []
+    newer, unread = 0, []
     for citation in citations:
         if citation.release != release:
             continue
-        source = _of(citation.module, old)
-        text = source.read(citation.path) if source else None
-        if source is None or text is None:
+        if _has(citation, old):
+            places.setdefault((citation.module, citation.path, citation.name), []).append(citation.place)
+        elif _has(citation, new):
+            newer += 1
+        else:
             unread.append(citation)
-            continue
-        if citation.name and source.declaration(citation.path, citation.name) is None:
-            unread.append(citation)
-            continue
-        places.setdefault((citation.module, citation.path, citation.name), []).append(citation.place)
     known = read_readings(release, old, new)
     changes = [
         Change(module, path, name, what, tuple(found), known.get((path, name)))
         for (module, path, name), found in sorted(places.items())
         if (what := _differ(module, path, name, old, new))
     ]
-    return Comparison(tuple(changes), len(places) - len(changes), tuple(unread))
+    return Comparison(tuple(changes), len(places) - len(changes), newer, tuple(unread))
+
+
+def _has(citation: Citation, version: str) -> bool:
+    source = _of(citation.module, version)
+    if source is None or source.read(citation.path) is None:
+        return False
+    return not citation.name or source.declaration(citation.path, citation.name) is not None
+
+
+def compare_surface(
+    texts: Mapping[str, str], release: str, old: str, new: str
+) -> tuple[tuple[Difference, Reading | None], ...]:
+    """Compare the surface of a release in two versions; empty if one is unavailable.
+
+    Args:
+        texts: the files of this repository that can name a part of the surface, with their text.
+        release: the name of the release.
+        old: the older version, such as 1.34.2.
+        new: the newer version.
+    """
+    before, after = _of(MODULES[release], old), _of(MODULES[release], new)
+    if before is None or after is None:
+        return ()
+    known = read_readings(release, old, new)
+    found = find_differences(read_surface(release, before, old), read_surface(release, after, new), texts)
+    return tuple((each, known.get(("surface", str(each.key)))) for each in found)
 
 
 def _of(module: str, version: str) -> Source | None:

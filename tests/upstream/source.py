@@ -28,10 +28,12 @@ class Source:
         return cls(fetch_module(module, version))
 
     def read(self, path: str) -> str | None:
-        """Return the text of a file; None if there is no such file."""
+        """Return the text of a file, or of the Go files of a folder without their tests; None if there is none."""
         if path not in self._texts:
-            file = self.folder / path
-            self._texts[path] = file.read_text("utf-8", "replace") if file.is_file() else None
+            place = self.folder / path
+            files = [file for file in sorted(place.glob("*.go")) if not file.stem.endswith("_test")]
+            found = [place] if place.is_file() else files
+            self._texts[path] = "\n".join(file.read_text("utf-8", "replace") for file in found) if found else None
         return self._texts[path]
 
     def declaration(self, path: str, name: str) -> str | None:

@@ -166,7 +166,9 @@ def _without_added(live: Manifest, released: Manifest) -> Body:
         # pkg/webhook/admission/defaulter_custom.go; kueue v0.19.2 apis/kueue/v1beta2/resourceflavor_types.go.
         del body["spec"]
     if mapping(released.body.get("aggregationRule")):
-        # A controller writes the rules: kubernetes v1.34.2 pkg/controller/clusterroleaggregation `syncClusterRole`.
+        # A controller writes the rules: kubernetes v1.34.2
+        # pkg/controller/clusterroleaggregation/clusterroleaggregation_controller.go
+        # ClusterRoleAggregationController.syncClusterRole.
         body["rules"] = released.body.get("rules")
     return body
 

@@ -179,6 +179,6 @@ declare(
     version in the release. mpigen does not compare two versions. `mpigen drift RELEASE --resources` prints the
     resources with the versions of the release, for `kubectl get`.
 
-    Source: kubectl v0.34.2 pkg/cmd/get/get.go
+    Source: kubectl v0.34.2 pkg/cmd/get/get.go GetOptions.Run
     """,
 )

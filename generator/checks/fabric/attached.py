@@ -145,7 +145,7 @@ def claim(objects: Objects) -> Iterator[Breach]:
 
     [pod/claim](../pod/claim.md) reports a container whose claim is missing in `resourceClaims` of its pods.
 
-    Source: kubernetes v1.34.2 pkg/controller/resourceclaim/controller.go (templateLister)
+    Source: kubernetes v1.34.2 pkg/controller/resourceclaim/controller.go Controller.handleClaim
     """
     templates = objects.names("resource.k8s.io", "ResourceClaimTemplate")
     for pods in objects.view(Fabrics.read).pods:
@@ -186,8 +186,8 @@ def skipped_claim(fabrics: Fabrics) -> Iterator[Breach]:
     the kubelet of Kubernetes 1.34 before 1.34.4, and of 1.35 before 1.35.1, skips all claims that the new pod lists
     after it, and the containers of the new pod never start. List the shared claim last.
 
-    Source: kubernetes v1.34.2 pkg/kubelet/cm/dra/manager.go: the loop over the claims of a pod returns at
-    the first claim that is prepared
+    Source: kubernetes v1.34.2 pkg/kubelet/cm/dra/manager.go Manager.prepareResources: the loop over the claims of a pod
+    returns at the first claim that is prepared
     """
     for pods in fabrics.pods:
         claims = indexed_mappings(pods.spec.get("resourceClaims"))

@@ -195,7 +195,7 @@ def not_permitted(wiring: Wiring) -> Iterator[Breach]:
 
     Source: argo-cd v3.2.1 controller/sync.go appStateManager.SyncAppState; argo-cd v3.2.1
     pkg/apis/application/v1alpha1/app_project_types.go AppProject.IsGroupKindPermitted; argo-cd v3.3.4
-    pkg/apis/application/v1alpha1/app_project_types.go isNamedResourceInList
+    pkg/apis/application/v1alpha1/types.go isNamedResourceInList
     """
     projects = _by_name(item for item in wiring.tree.manifests if (item.group, item.kind) == (ARGO, "AppProject"))
     forbidden: dict[tuple[str, str], _Forbidden] = {}

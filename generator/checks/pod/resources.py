@@ -44,7 +44,8 @@ def resources(pods: Pods) -> Iterator[Breach]:
     pkg/apis/core/validation/validation.go validateContainerResourceName; kubernetes v1.34.2
     pkg/apis/core/validation/validation.go validatePodResources; kubernetes v1.34.2
     pkg/apis/core/validation/validation.go validatePodResourceConsistency; kubernetes v1.34.2
-    pkg/apis/core/helper/helpers.go; kubernetes v1.34.2 plugin/pkg/admission/runtimeclass/admission.go validateOverhead
+    pkg/apis/core/helper/helpers.go IsExtendedResourceName; kubernetes v1.34.2
+    plugin/pkg/admission/runtimeclass/admission.go validateOverhead
     """
     for template, container in pods.containers:
         yield from _requirements(template, (*container.path, "resources"), mapping(container.body, "resources"))

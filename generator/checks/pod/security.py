@@ -20,7 +20,8 @@ _OF_IPC = frozenset(
         *("kernel.msg", "kernel.msgmax", "kernel.msgmnb", "kernel.msgmni"),
     }
 )
-"""Kernel parameters of the IPC namespace. Source: component-helpers v0.34.2 node/util/sysctl/namespace.go"""
+"""Kernel parameters of the IPC namespace. Source: component-helpers v0.34.2 node/util/sysctl/namespace.go
+nameToNamespace; component-helpers v0.34.2 node/util/sysctl/namespace.go prefixToNamespace"""
 _LINUX_OF_PODS = (
     *("appArmorProfile", "fsGroup", "fsGroupChangePolicy", "runAsGroup", "runAsUser", "seLinuxChangePolicy"),
     *("seLinuxOptions", "seccompProfile", "supplementalGroups", "supplementalGroupsPolicy", "sysctls"),

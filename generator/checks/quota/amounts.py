@@ -2,6 +2,7 @@
 
 Source: kubernetes v1.34.2 pkg/apis/core/validation/validation.go ValidateLimitRange; kubernetes v1.34.2
 pkg/apis/core/validation/validation.go ValidateResourceQuotaSpec; kubernetes v1.34.2 pkg/apis/core/helper/helpers.go
+IsIntegerResourceName
 """
 
 from __future__ import annotations

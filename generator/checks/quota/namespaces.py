@@ -2,7 +2,8 @@
 
 Kueue does not read ResourceQuotas. If the API server rejects the pods of an admitted job, the job keeps its quota.
 
-Source: kubernetes v1.34.2 pkg/quota/v1/evaluator/core/pods.go; kubernetes v1.34.2 pkg/apis/core/v1/defaults.go
+Source: kubernetes v1.34.2 pkg/quota/v1/evaluator/core/pods.go podComputeUsageHelper; kubernetes v1.34.2
+pkg/apis/core/v1/defaults.go
 SetDefaults_LimitRangeItem; kueue v0.19.2 pkg/util/limitrange/limitrange.go Summary.ValidatePodSpec
 """
 
@@ -56,7 +57,8 @@ def double_counted(queues: Queues) -> Iterator[Breach]:
     without running. The check reads ResourceQuotas without scopes, in namespaces with a LocalQueue. It counts the quota
     that the queues of the namespace can borrow, and no quota of MultiKueue queues.
 
-    Source: kubernetes v1.34.2 pkg/quota/v1/evaluator/core/pods.go; Kueue does not read ResourceQuotas
+    Source: kubernetes v1.34.2 pkg/quota/v1/evaluator/core/pods.go podComputeUsageHelper; Kueue does not read
+    ResourceQuotas
     """
     for manifest in queues.manifests:
         spec = mapping(manifest.body, "spec")

@@ -346,7 +346,8 @@ Day = Annotated[String, AfterValidator(_is_day)]
 _LABEL = r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?"
 _SUBDOMAIN = rf"(?=[-a-z0-9.]{{1,253}}/){_LABEL}(?:\.{_LABEL})*/"
 _LOCAL = r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
-# Names below kubernetes.io are native, not extended: kubernetes v1.34.2 pkg/apis/core/helper/helpers.go.
+# Names below kubernetes.io are native, not extended: kubernetes v1.34.2 pkg/apis/core/helper/helpers.go
+# IsExtendedResourceName.
 _EXTENDED = rf"(?!(?:[-a-z0-9.]*\.)?kubernetes\.io/|requests\.){_SUBDOMAIN}{_LOCAL}"
 _NAME_FIX = "use at most 63 lower-case letters, digits and hyphens, beginning and ending with a letter or digit"
 _RESOURCE_FIX = "write cpu, memory, or an extended resource such as nvidia.com/gpu"
@@ -509,7 +510,8 @@ _GIB = 1024**3
 def check_amount(resource: str, amount: quantities.Quantity) -> Fault | None:
     """Return the fault of an amount that cannot be right, such as bytes without a unit; None for zero and all others.
 
-    A Pod requests whole huge pages: kubernetes v1.34.2 pkg/apis/core/validation/validation.go.
+    A Pod requests whole huge pages: kubernetes v1.34.2 pkg/apis/core/validation/validation.go
+    validateResourceQuantityHugePageValue.
     """
     subject, known = f"`{amount}` of {resource}", bounds().get(resource)
     if not amount.value:

@@ -156,7 +156,8 @@ def _ranks_per_shared_gpu(path: Steps, runtime: Runtime, pool: Pool) -> Iterator
 def _devices_per_numa_node(path: Steps, runtime: Runtime, pool: Pool) -> Iterator[Mistake]:
     """Report pods that need devices of several sockets, on nodes whose kubelet only admits pods of one NUMA node.
 
-    Source: kubernetes v1.34.2 pkg/kubelet/cm/topologymanager/policy_single_numa_node.go: the kubelet drops hints of
+    Source: kubernetes v1.34.2 pkg/kubelet/cm/topologymanager/policy_single_numa_node.go filterSingleNumaHints: the
+    kubelet drops hints of
     several NUMA nodes. A socket has one NUMA node or several. The rule needs a fabric with `server`.
     """
     fabric = pool.wiring

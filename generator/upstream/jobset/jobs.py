@@ -1,7 +1,6 @@
 """The objects that JobSet and the Job controller create for a JobSet: a Service, Jobs and Pods.
 
-Source: jobset v0.12.0 and v0.11.1 pkg/controllers/jobset_controller.go, pkg/webhooks; kubernetes v1.34.2
-pkg/controller/job, pkg/registry/batch/job/strategy.go. Each function names its source.
+They follow JobSet 0.11 and 0.12 and the Job controller. Each function names its source.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _INDEX = "batch.kubernetes.io/job-completion-index"
 _INDEXED = "Indexed"
 _UNKNOWN_HASH = "0" * 40
 SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
-"""PriorityClasses of every cluster (kubernetes v1.34.2 pkg/apis/scheduling/types.go)."""
+"""PriorityClasses of every cluster (kubernetes v1.34.2 pkg/apis/scheduling/types.go SystemCriticalPriority)."""
 
 
 def with_defaults(spec: Body) -> Body:

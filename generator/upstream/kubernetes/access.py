@@ -1,7 +1,8 @@
 """RBAC: the grants of the RoleBindings and ClusterRoleBindings in files, and the requests that they allow.
 
-Source: kubernetes v1.34.2 plugin/pkg/auth/authorizer/rbac/rbac.go; kubernetes v1.34.2
-pkg/apis/rbac/v1/evaluation_helpers.go; kubernetes v1.34.2 pkg/registry/rbac/validation/rule.go. Webhooks and the
+Source: kubernetes v1.34.2 plugin/pkg/auth/authorizer/rbac/rbac.go RBACAuthorizer.Authorize; kubernetes v1.34.2
+pkg/apis/rbac/v1/evaluation_helpers.go ResourceMatches; kubernetes v1.34.2 pkg/registry/rbac/validation/rule.go
+DefaultRuleResolver.VisitRulesFor. Webhooks and the
 node authorizer of the API server, which can also allow requests, are not simulated.
 """
 
@@ -249,8 +250,8 @@ class Access:
     def allowed(self, requester: Requester, request: AccessRequest) -> str:
         """Return the binding and role that allow a request; empty if the request is denied.
 
-        Members of `system:masters` need no role (kubernetes v1.34.2 pkg/kubeapiserver/authorizer/reload.go): the result
-        names this group.
+        Members of `system:masters` need no role (kubernetes v1.34.2 pkg/kubeapiserver/authorizer/reload.go
+        reloadableAuthorizerResolver.newForConfig): the result names this group.
         """
         if SUPERUSERS in requester.groups:
             return f"the group {SUPERUSERS} may do anything"
@@ -347,7 +348,8 @@ def parse_request(
 def find_misspellings(catalog: Catalog, verb: str, target: str) -> Iterator[str]:
     """Yield warnings of `kubectl auth can-i`: the verb or resource is unknown, so a typing mistake may cause the "no".
 
-    Source: kubectl v0.34.2 pkg/cmd/auth/cani.go, `validate` and `resourceFor`.
+    Source: kubectl v0.34.2 pkg/cmd/auth/cani.go CanIOptions.Validate; kubectl v0.34.2 pkg/cmd/auth/cani.go
+    CanIOptions.resourceFor.
     """
     verbs = _URL_VERBS if target.startswith("/") else _VERBS
     if verb.lower() not in (*verbs, _ALL):

@@ -575,7 +575,7 @@ def _has_deny(other: Manifest, direction: str) -> bool:
 
     Without deny rules, the policy only allows further connections.
 
-    Source: cilium v1.18.4 Documentation/security/policy/deny.rst
+    Source: https://docs.cilium.io/en/v1.18/security/policy/language/#deny-policies
     """
     specs = (mapping(other.body, "spec"), *mappings(other.body.get("specs")))
     return any(f"{direction}Deny" in spec for spec in specs)

@@ -227,7 +227,7 @@ def _host_paths(subject: _Subject) -> Iterator[Violation]:
 def _host_ports(subject: _Subject) -> Iterator[Violation]:
     """Yield the violation by host ports. In the host network, `hostPort` defaults to `containerPort`.
 
-    Source: kubernetes v1.34.2 pkg/apis/core/v1/defaults.go
+    Source: kubernetes v1.34.2 pkg/apis/core/v1/defaults.go SetDefaults_PodSpec
     """
     default = "containerPort" if subject.pod.body.get("hostNetwork") is True else "hostPort"
     ports = {

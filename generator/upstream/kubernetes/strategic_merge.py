@@ -2,7 +2,8 @@
 
 Source: apimachinery v0.36.2 pkg/util/strategicpatch/patch.go mergeMap; apimachinery v0.36.2
 pkg/util/strategicpatch/patch.go mergeSlice; apimachinery v0.36.2 pkg/util/strategicpatch/patch.go mergeSortedSlice; the
-merge keys are the tags `patchMergeKey` of api v0.36.2 core/v1/types.go; jobset v0.12.0
+merge keys are the tags `patchMergeKey` of api v0.36.2 core/v1/types.go PodSpec; api v0.36.2 core/v1/types.go Container;
+jobset v0.12.0
 api/jobset/v1alpha2/jobset_types.go. Trainer decodes a patch into Go types, which drops nulls. A directive can only be a
 key of a mapping of strings, such as `$patch` in a node selector. mpigen does not simulate directives.
 """

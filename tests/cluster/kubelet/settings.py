@@ -97,7 +97,7 @@ def corefile(kubeconfig: Path) -> str:
 def kubelet(taints: list[Mapping[str, Any]]) -> str:
     """Return the configuration file of the kubelet. What it does not set has upstream's default.
 
-    kubelet v0.34.2 config/v1beta1/types.go.
+    kubelet v0.34.2 config/v1beta1/types.go KubeletConfiguration.
     """
     return yaml.safe_dump(
         {

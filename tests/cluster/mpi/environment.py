@@ -1,4 +1,7 @@
-"""The variables of a container as the kubelet makes them (kubernetes v1.34.2 pkg/kubelet/kubelet_pods.go)."""
+"""The variables of a container as the kubelet makes them.
+
+Source: kubernetes v1.34.2 pkg/kubelet/kubelet_pods.go Kubelet.makeEnvironmentVariables
+"""
 
 from __future__ import annotations
 

@@ -2,9 +2,9 @@
 
 Source: apiserver v0.34.2 pkg/admission/plugin/policy/validating/dispatcher.go dispatcher.Dispatch; apiserver v0.34.2
 pkg/admission/plugin/policy/validating/validator.go validator.Validate; apiserver v0.34.2
-pkg/admission/plugin/policy/matching/matching.go; apiserver v0.34.2
+pkg/admission/plugin/policy/matching/matching.go Matcher.Matches; apiserver v0.34.2
 pkg/admission/plugin/policy/generic/policy_dispatcher.go CollectParams; apiserver v0.34.2
-pkg/admission/plugin/webhook/matchconditions/matcher.go,
+pkg/admission/plugin/webhook/matchconditions/matcher.go matcher.Match,
 pkg/admission/plugin/webhook/predicates/{rules,namespace,object}.
 mpigen does not convert objects between versions.
 """

@@ -1,6 +1,6 @@
 """ValidatingAdmissionPolicies and their bindings, and the objects of the cluster that they read.
 
-Source: api v0.34.2 admissionregistration/v1/types.go.
+Source: api v0.34.2 admissionregistration/v1/types.go ValidatingAdmissionPolicySpec.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 A chain such as `authorizer.group('').resource('pods').namespace('a').check('get')` builds a check: a mapping. Each
 function of the chain adds a field to this mapping. Field and label selectors have no effect, because RBAC ignores both
-(kubernetes v1.34.2 plugin/pkg/auth/authorizer/rbac/rbac.go).
+(kubernetes v1.34.2 plugin/pkg/auth/authorizer/rbac/rbac.go RuleAllows).
 
-Source: apiserver v0.34.2 pkg/cel/library/authz.go.
+Source: apiserver v0.34.2 pkg/cel/library/authz.go resourceCheckVal.Authorize.
 """
 
 from __future__ import annotations
@@ -162,9 +162,10 @@ class Authorizer:
 def _is_component(requester: Requester) -> bool:
     """Return True if Kubernetes itself grants roles to a requester.
 
-    Source: kubernetes v1.34.2 plugin/pkg/auth/authorizer/rbac/bootstrappolicy/policy.go; kubernetes v1.34.2
-    plugin/pkg/auth/authorizer/rbac/bootstrappolicy/controller_policy.go; kubernetes v1.34.2
-    plugin/pkg/auth/authorizer/rbac/bootstrappolicy/namespace_policy.go
+    Source: kubernetes v1.34.2 plugin/pkg/auth/authorizer/rbac/bootstrappolicy/policy.go ClusterRoleBindings; kubernetes
+    v1.34.2
+    plugin/pkg/auth/authorizer/rbac/bootstrappolicy/controller_policy.go buildControllerRoles; kubernetes v1.34.2
+    plugin/pkg/auth/authorizer/rbac/bootstrappolicy/namespace_policy.go init
     """
     user, account = requester.user, "system:serviceaccount:"
     is_system_user = user.startswith("system:") and not user.startswith(account) and user != "system:anonymous"

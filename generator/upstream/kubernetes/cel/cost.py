@@ -2,7 +2,7 @@
 
 Source: cel-go v0.26.0 checker/cost.go; cel-go v0.26.0 common/cost.go; cel-go v0.26.0 ext/sets.go; apiserver v0.34.2
 pkg/cel/library/cost.go CostEstimator.EstimateCallCost; apiserver v0.34.2 pkg/cel/environment/base.go
-(`PresenceTestHasCost(false)`); dynamic-resource-allocation v0.34.2
+baseOptsWithoutStrictCost (`PresenceTestHasCost(false)`); dynamic-resource-allocation v0.34.2
 cel/compile.go sizeEstimator.EstimateSize.
 """
 

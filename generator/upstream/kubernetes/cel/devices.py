@@ -1,7 +1,7 @@
 """Compile the CEL selectors of devices, in ResourceClaims, their templates and DeviceClasses.
 
 Source: dynamic-resource-allocation v0.34.2 cel/compile.go compiler.CompileCELExpression; for regular expressions,
-apiserver v0.34.2 pkg/cel/environment/base.go (ValidateRegexLiterals) and apiserver v0.34.2
+apiserver v0.34.2 pkg/cel/environment/base.go baseOptsWithoutStrictCost (ValidateRegexLiterals) and apiserver v0.34.2
 pkg/cel/library/regex.go.
 """
 

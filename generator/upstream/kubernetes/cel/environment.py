@@ -8,7 +8,7 @@ The first compilation in an environment takes 50 times as long as the next ones.
 variables of a policy get names that do not depend on the policy.
 
 Source: apiserver v0.34.2 pkg/admission/plugin/cel/compile.go createEnvForOpts; apiserver v0.34.2
-pkg/cel/environment/base.go.
+pkg/cel/environment/base.go baseOptsWithoutStrictCost.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Compiled CEL expressions of policies: their compile errors, and their results.
 
-Source: apiserver v0.34.2 pkg/admission/plugin/cel/compile.go; apiserver v0.34.2 pkg/admission/plugin/cel/activation.go;
-apiserver v0.34.2 pkg/admission/plugin/cel/composition.go.
+Source: apiserver v0.34.2 pkg/admission/plugin/cel/compile.go compiler.CompileCELExpression; apiserver v0.34.2
+pkg/admission/plugin/cel/activation.go newActivation;
+apiserver v0.34.2 pkg/admission/plugin/cel/composition.go CompositedCompiler.CompileAndStoreVariable.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Literals that the API server rejects in CEL: lists and mappings of mixed types, durations, timestamps and patterns.
 
-Source: apiserver v0.34.2 pkg/cel/environment/base.go (`HomogeneousAggregateLiterals`, `ASTValidators`),
+Source: apiserver v0.34.2 pkg/cel/environment/base.go baseOptsWithoutStrictCost (`HomogeneousAggregateLiterals`,
+`ASTValidators`),
 apiserver v0.34.2 pkg/cel/library/regex.go; cel-go v0.26.0 cel/validator.go; cel-go v0.26.0 ext/strings.go
 (`stringFormatValidator`),
 cel-go v0.26.0 common/types/string.go String.ConvertToType; cel-go v0.26.0 common/types/timestamp.go (`minUnixTime`).

@@ -51,7 +51,7 @@ class Failure:
 def invalid(field: str, value: object, detail: str, *path: str | int) -> Failure:
     """Return the failure of a field with an invalid value.
 
-    Source: apimachinery v0.34.2 pkg/util/validation/field/errors.go
+    Source: apimachinery v0.34.2 pkg/util/validation/field/errors.go Error.ErrorBody
     """
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return Failure(f"{field}: Invalid value: {text}: {detail}", path)

@@ -29,7 +29,8 @@ from generator.upstream.openshift.scc.constraint import (
 
 _RBAC = "rbac.authorization.k8s.io"
 JOB_CONTROLLER = parse_requester("serviceaccount:kube-system/job-controller")
-"""The user that creates the pods of Jobs. Source: kubernetes v1.34.2 cmd/kube-controller-manager/app/batch.go"""
+"""The user that creates the pods of Jobs. Source: kubernetes v1.34.2 cmd/kube-controller-manager/app/batch.go
+newJobControllerDescriptor"""
 
 
 class Answer(Enum):
