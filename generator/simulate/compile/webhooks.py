@@ -12,13 +12,14 @@ from itertools import chain
 from typing import Any
 
 from generator.documents.load import Path
-from generator.facts.env import RESERVED_BY_TRAINER
+from generator.facts.api_versions import is_reached
+from generator.facts.env import RESERVED_BY_TRAINER, RESERVED_SINCE_TRAINER_2_4
 from generator.facts.names import QUEUE_NAME
 from generator.manifests import Body, Manifest
 from generator.objects.fields import indexed_mappings, integer, mapping, mappings, string, strings
 from generator.objects.pods import JOB_SET, NODE
 from generator.objects.training import LAUNCHER
-from generator.simulate.compile.trainer import INITIALIZERS, OLD, Fault, Origin
+from generator.simulate.compile.trainer import INITIALIZERS, OLD, PRTE, Fault, Origin
 
 _KUEUE = QUEUE_NAME.partition("/")[0]
 _TORCH = ("PET_MASTER_ADDR", "PET_MASTER_PORT", "PET_NNODES", "PET_NODE_RANK", "PET_NPROC_PER_NODE")
@@ -52,6 +53,7 @@ def _of_variables(job: Manifest, runtime: Manifest, version: str) -> Iterator[Fa
     policy = mapping(runtime.body, "spec", "mlPolicy")
     reserved = (
         *(RESERVED_BY_TRAINER if "mpi" in policy and version != OLD else ()),
+        *(RESERVED_SINCE_TRAINER_2_4 if "mpi" in policy and is_reached(version, PRTE) else ()),
         *(_TORCH if "torch" in policy else ()),
     )
     for number, variable in indexed_mappings(mapping(job.body, "spec", "trainer").get("env")):
