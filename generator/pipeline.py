@@ -1201,22 +1201,27 @@ class _Rendering:
         sides = [[*draft.numbered, draft.release.lock.manifest] for draft in (present, renewed)]
         effects = find_effects(Change.of_trees(*sides, dict(after), today))
         hit = Hit("cluster.versions", str(self.source), self.draft.line_of_versions())
-        changed = sum(effect.topic != "version" for effect in effects)
-        text = f"`mpigen synth` renders the release for the new versions, with {changed} effects on it"
+        is_changed = any(effect.topic != "version" for effect in effects)
+        extent = "the objects below, and " if is_changed else "only "
+        text = (
+            f"`mpigen synth` renders the release for the new versions: it changes {extent}the versions in release.json"
+        )
         entries = [
             Entry("synth", Impact.MECHANICAL, text, [hit], after="set `cluster.versions`, and run `mpigen synth`"),
             *changes.of_findings(left, is_repaired=False),
             *changes.of_findings(repaired, is_repaired=True),
-            *changes.of_effects(effects, lambda item, path: _place_of(renewed, present, item, path)),
+            *changes.of_effects(effects, _placer(present, renewed)),
         ]
         early = changes.find_new(old, renewed.for_targets(before).judge(adoption).in_order())
         return _Compared(entries, [changes.say_when(early, needed)])
 
 
-def _place_of(
-    renewed: _Draft, present: _Draft, manifest: manifests.Manifest, path: tuple[str | int, ...]
-) -> tuple[str, int]:
-    """Return the place of an object of one of two releases: of the new one, unless it lacks the object."""
-    return next(
-        (draft.place(manifest, path) for draft in (renewed, present) if manifest in draft.numbered), (manifest.file, 0)
-    )
+def _placer(*drafts: _Draft) -> Callable[[manifests.Manifest, tuple[str | int, ...]], tuple[str, int]]:
+    """Return a function that returns the place of a part of an object of several drafts: of the last that has it."""
+    known = {(item.identity, item.file): draft for draft in drafts for item in draft.tree}
+
+    def place(manifest: manifests.Manifest, path: tuple[str | int, ...]) -> tuple[str, int]:
+        draft = known.get((manifest.identity, manifest.file))
+        return draft.place(manifest, path) if draft else (manifest.file, 0)
+
+    return place

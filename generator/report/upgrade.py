@@ -38,7 +38,7 @@ def text(upgrade: Upgrade, *, has_color: bool = False) -> Iterator[str]:
         yield from (f"     {line}" for line in _pairs(step))
         for entry in upgrade.entries:
             if entry.step == number:
-                yield from (f"     {line}" for line in _actions(entry))
+                yield from (f"     {escape_control(line)} [{entry.id}]" for line in _actions(entry))
     if not upgrade.steps:
         yield "  none: no order of the steps keeps versions that work together"
     yield "changes"
@@ -63,28 +63,26 @@ def _describe(step: Step) -> str:
 
 def _pairs(step: Step) -> Iterator[str]:
     """Yield why components change at once, and what to do with jobs meanwhile."""
-    for need in step.pairs:
-        needs = f"{NAMES[need.component]} {need.first} needs {NAMES[need.needs]} {need.accepted}"
-        yield f"no order of two steps works: {needs}, because {need.why}"
     if step.pairs:
+        needs = (
+            f"{NAMES[need.component]} {need.first} needs {NAMES[need.needs]} {need.accepted}" for need in step.pairs
+        )
+        reasons = " and ".join(dict.fromkeys(need.why for need in step.pairs))
+        yield f"no order of two steps works: {' and '.join(needs)}, because {reasons}"
         yield "meanwhile, set `stopPolicy: Hold` on all ClusterQueues, so that Kueue starts no jobs"
 
 
 def _actions(entry: Entry) -> Iterator[str]:
-    if entry.before:
-        yield f"before: {entry.before} [{entry.id}]"
-    if entry.after:
-        yield f"after: {entry.after} [{entry.id}]"
+    actions = {"today": entry.today, "before": entry.before, "after": entry.after}
+    yield from (f"{when}: {action}" for when, action in actions.items() if action)
 
 
 def _details(entry: Entry, most: int) -> Iterator[str]:
     yield from map(_format_hit, entry.hits[:most])
     if len(entry.hits) > most:
         yield f"and {len(entry.hits) - most} more"
-    if entry.before:
-        yield f"before: {entry.before}"
-    if entry.after:
-        yield f"after: {entry.after}"
+    if not entry.step:  # else the step has it
+        yield from (line for line in _actions(entry) if line)
     yield f"source: {_source(entry)}"
 
 
@@ -166,6 +164,7 @@ def _entry(entry: Entry) -> dict[str, Any]:
         "step": entry.step or None,
         "before": entry.before,
         "after": entry.after,
+        "today": entry.today,
         "source": page_url(entry.check) if entry.check else entry.source,
         "announced": entry.is_announced,
         "pair": _pair(entry.pair) if entry.pair else None,

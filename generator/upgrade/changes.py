@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from generator.checks.finding import Finding, Severity
 from generator.documents.load import Path
+from generator.documents.messages import escape_control
 from generator.effects.effect import Effect, Risk
 from generator.errors import Problem
 from generator.facts.versions import find_conflicts
@@ -76,6 +77,7 @@ def of_rows(rows: Sequence[Row], place: Place) -> Iterator[Entry]:
             hits,
             _name_jobs(change.before, row.located),
             change.after,
+            _name_variables(row.located, is_announced=change.is_announced),
             row.step,
             change.source,
             change.is_announced,
@@ -86,6 +88,20 @@ def _name_jobs(text: str, located: Sequence[Located]) -> str:
     """Append the numbers of jobs in each state to what to do before a step."""
     states = [item.state for item in located if item.state]
     return f"{text} ({count_states(states)})" if text and states else text
+
+
+def _name_variables(located: Sequence[Located], *, is_announced: bool) -> str:
+    """Return which variables of runtimes keep the pods of new TrainJobs the same; empty if there are none."""
+    values: dict[str, set[str]] = {}
+    for item in located:
+        for name, value in item.variables.items():
+            values.setdefault(name, set()).add(value)
+    if not values or any(len(known) > 1 for known in values.values()):
+        return ""
+    names = " and ".join(f"`{name}: {escape_control(next(iter(known)))}`" for name, known in values.items())
+    text = f"set {names} in the launcher of the runtime (`environment` in the platform file): TrainJobs that are created afterwards keep their pods"
+    unproven = "This is unproven: it is computed with the code of the version before and the announced variables. "
+    return f"{text}. {unproven if is_announced else ''}Existing TrainJobs keep the runtime of their creation"
 
 
 def of_conflicts(targets: Mapping[str, str]) -> Iterator[Entry]:

@@ -64,6 +64,7 @@ class Entry:
         hits: the objects and jobs that it hits, at least one, except for versions that do not work together.
         before: what to do before the step, in the imperative; empty for nothing.
         after: what to do after it.
+        today: what to do now, so that the change hits fewer jobs.
         step: the number of the step, from 1; 0 if the change belongs to no single step.
         source: where upstream says it; empty for a check, whose page has the source.
         is_announced: True if no code of the version was read.
@@ -77,6 +78,7 @@ class Entry:
     hits: Sequence[Hit] = ()
     before: str = ""
     after: str = ""
+    today: str = ""
     step: int = 0
     source: str = ""
     is_announced: bool = False

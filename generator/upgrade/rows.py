@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from generator.documents.load import Path
@@ -18,7 +18,7 @@ from generator.simulate.compile import Fault
 from generator.simulate.kueue.configuration import CONFIGURATION_KEY
 from generator.upgrade.jobs import Jobs, is_job
 from generator.upgrade.steps import Step
-from generator.upgrade.templates import find_changed_pods, find_new_rejections, runtime_of
+from generator.upgrade.templates import find_changed_pods, find_new_rejections, find_variables, runtime_of
 
 _NAME: Path = ("metadata", "name")
 
@@ -33,6 +33,8 @@ class Located:
         detail: what changes for this object; empty if the row tells all.
         state: the state of a job; empty for another object.
         is_certain: False if mpigen cannot decide whether the change hits the job; `detail` then has the reason.
+        variables: the variables with which the runtime would have kept the pods of the job the same, see
+            `find_variables`.
     """
 
     manifest: Manifest
@@ -40,6 +42,7 @@ class Located:
     detail: str = ""
     state: str = ""
     is_certain: bool = True
+    variables: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +170,8 @@ def _judge_job(
             yield Located(job, detail=f"unknown: {error.problems[0].message}", state=state, is_certain=False)
         return
     if changed:
-        yield Located(job, detail=f"changes {', '.join(changed)}", state=state)
+        variables = find_variables(job, runtime, before, after)
+        yield Located(job, detail=f"changes {', '.join(changed)}", state=state, variables=variables)
 
 
 def _find_uses(item: Manifest, version: str) -> Iterator[Located]:

@@ -17,9 +17,11 @@ from generator.documents.load import Path
 from generator.errors import MpigenError
 from generator.manifests import Body, Manifest, read
 from generator.objects.fields import mapping, mappings
-from generator.objects.pods import RUNTIMES
+from generator.objects.pods import JOB_SET, NODE, RUNTIMES
+from generator.objects.training import LAUNCHER
 from generator.simulate.compile import Fault, compile_job, find_faults, find_runtime
-from generator.simulate.compile.trainer import POD
+from generator.simulate.compile.strategic_merge import upsert
+from generator.simulate.compile.trainer import POD, containers, in_container
 from generator.upgrade.jobs import Jobs
 
 _MUTABLE: tuple[Path, ...] = (
@@ -65,6 +67,46 @@ def find_changed_pods(
         _replicated_jobs(compile_job(job, _as_created(runtime), targets).job_set) for targets in (before, after)
     )
     return [*dict.fromkeys(map(_describe, _differences(old, new)))]
+
+
+def find_variables(
+    job: Manifest, runtime: Manifest, before: Mapping[str, str], after: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the variables for which a TrainJob has the same pods in both versions, if its runtime sets them.
+
+    The result is empty if other fields change too. It holds for a TrainJob that is created after its runtime changes:
+    Trainer keeps the runtime of the creation (trainer v2.3.0 pkg/runtime/core/snapshot.go).
+
+    Args:
+        job: the TrainJob.
+        runtime: its runtime, with which the pods change.
+        before: the versions before the step.
+        after: the versions after it.
+
+    Raises:
+        SimulationError: as for `find_changed_pods`.
+        NotModelledError: as for `find_changed_pods`.
+    """
+    job, runtime = _as_created(job), _as_created(runtime)
+    launchers = [
+        container
+        for replicated in mappings(compile_job(job, runtime, after).job_set["spec"].get("replicatedJobs"))
+        if replicated.get("name") == LAUNCHER
+        for container in containers(replicated, NODE)
+    ]
+    changed = {
+        step.split("env[")[1].rstrip("]") for step in find_changed_pods(job, runtime, before, after) if "env[" in step
+    }
+    wanted = [item for item in mappings(launchers[0].get("env")) if item.get("name") in changed] if launchers else []
+    jobs = mapping(runtime.body, *map(str, JOB_SET))
+    spec = upsert(jobs, in_container({"name": LAUNCHER}, NODE, {"env": wanted}))
+    body = {
+        **runtime.body,
+        "spec": {**runtime.body["spec"], "template": {**runtime.body["spec"]["template"], "spec": spec}},
+    }
+    if not wanted or find_changed_pods(job, replace(runtime, body=body), before, after):
+        return {}
+    return {str(item["name"]): str(item.get("value", "")) for item in wanted}
 
 
 def find_new_rejections(
