@@ -1186,8 +1186,9 @@ class _Rendering:
         from generator.upgrade.steps import find_steps
 
         adoption = Adoption(today=today)
-        present = self.draft.for_targets(before)
-        old, kept = (draft.judge(adoption).in_order() for draft in (present, self.draft.for_targets(after)))
+        is_fixed = self.source.suffix == ".py" or before == self.targets
+        present = self.draft.for_targets(before) if is_fixed else self.draft.render_for(before)
+        old, kept = (draft.judge(adoption).in_order() for draft in (present, present.for_targets(after)))
         needed = changes.find_new(old, kept)
         if self.source.suffix == ".py" or not find_steps(before, after):
             note = "mpigen did not render the release for the new versions: set them in the file, and run `mpigen plan`"
@@ -1202,10 +1203,8 @@ class _Rendering:
         effects = find_effects(Change.of_trees(*sides, dict(after), today))
         hit = Hit("cluster.versions", str(self.source), self.draft.line_of_versions())
         is_changed = any(effect.topic != "version" for effect in effects)
-        extent = "the objects below, and " if is_changed else "only "
-        text = (
-            f"`mpigen synth` renders the release for the new versions: it changes {extent}the versions in release.json"
-        )
+        extent = "the objects below and the versions" if is_changed else "only the versions"
+        text = f"`mpigen synth` renders the release for the new versions, and changes {extent} in release.json"
         entries = [
             Entry("synth", Impact.MECHANICAL, text, [hit], after="set `cluster.versions`, and run `mpigen synth`"),
             *changes.of_findings(left, is_repaired=False),

@@ -99,7 +99,8 @@ def _name_variables(located: Sequence[Located], *, is_announced: bool) -> str:
     if not values or any(len(known) > 1 for known in values.values()):
         return ""
     names = " and ".join(f"`{name}: {escape_control(next(iter(known)))}`" for name, known in values.items())
-    text = f"set {names} in the launcher of the runtime (`environment` in the platform file): TrainJobs that are created afterwards keep their pods"
+    place = "the launcher of the runtime (`environment` in the platform file)"
+    text = f"set {names} in {place}: TrainJobs that users create afterwards keep their pods"
     unproven = "This is unproven: it is computed with the code of the version before and the announced variables. "
     return f"{text}. {unproven if is_announced else ''}Existing TrainJobs keep the runtime of their creation"
 

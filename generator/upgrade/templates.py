@@ -17,7 +17,7 @@ from generator.documents.load import Path
 from generator.errors import MpigenError
 from generator.manifests import Body, Manifest, read
 from generator.objects.fields import mapping, mappings
-from generator.objects.pods import JOB_SET, NODE, RUNTIMES
+from generator.objects.pods import NODE, RUNTIMES
 from generator.objects.training import LAUNCHER
 from generator.simulate.compile import Fault, compile_job, find_faults, find_runtime
 from generator.simulate.compile.strategic_merge import upsert
@@ -94,16 +94,13 @@ def find_variables(
         if replicated.get("name") == LAUNCHER
         for container in containers(replicated, NODE)
     ]
-    changed = {
-        step.split("env[")[1].rstrip("]") for step in find_changed_pods(job, runtime, before, after) if "env[" in step
-    }
+    fields = find_changed_pods(job, runtime, before, after)
+    changed = {name.rstrip("]") for _, mark, name in (field.partition("env[") for field in fields) if mark}
     wanted = [item for item in mappings(launchers[0].get("env")) if item.get("name") in changed] if launchers else []
-    jobs = mapping(runtime.body, *map(str, JOB_SET))
-    spec = upsert(jobs, in_container({"name": LAUNCHER}, NODE, {"env": wanted}))
-    body = {
-        **runtime.body,
-        "spec": {**runtime.body["spec"], "template": {**runtime.body["spec"]["template"], "spec": spec}},
-    }
+    spec = mapping(runtime.body, "spec")
+    template = mapping(spec, "template")
+    job_set = upsert(mapping(template, "spec"), in_container({"name": LAUNCHER}, NODE, {"env": wanted}))
+    body = {**runtime.body, "spec": {**spec, "template": {**template, "spec": job_set}}}
     if not wanted or find_changed_pods(job, replace(runtime, body=body), before, after):
         return {}
     return {str(item["name"]): str(item.get("value", "")) for item in wanted}
