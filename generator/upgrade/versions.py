@@ -90,7 +90,7 @@ def _compare(wanted: Mapping[str, str], before: Mapping[str, str], wrong: Collec
             )
         elif is_reached(present, minor):
             message = f"{NAMES[name]} {minor} is older than the present version {present}"
-            yield Problem(message, "name a newer version: mpigen does not describe downgrades", path="--to")
+            yield Problem(message, "name a newer version", path="--to")
 
 
 def _numbers(minor: str) -> tuple[int, ...]:
