@@ -1026,7 +1026,7 @@ def drift(
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class UpgradeRequest:
     """The input of `upgrade`.
 
     Attributes:
@@ -1044,12 +1044,12 @@ class Asked:
     today: dt.date | None = None
 
 
-def upgrade(asked: Asked) -> Upgrade:
+def upgrade(request: UpgradeRequest) -> Upgrade:
     """Return the steps of an upgrade, and what it changes for a release and for the jobs of a cluster. Write nothing.
 
     Raises:
-        ConfigError: the platform file is invalid or declares environments of which the user selects none, or `asked.to`
-            or `asked.present` are invalid. The error has all problems of the versions.
+        ConfigError: the platform file is invalid or declares environments of which the user selects none, or a version
+            in `request` is invalid. The error has all problems of the versions.
         DocumentError: a file is not YAML or JSON, or has a document that is not an object.
         OutputError: the folder has no manifests.
         InputError: a file cannot be read.
@@ -1061,10 +1061,10 @@ def upgrade(asked: Asked) -> Upgrade:
     from generator.upgrade.steps import find_steps, find_stops
     from generator.upgrade.versions import read_upgrade
 
-    subject = _Folder.of(asked.source) if asked.source.is_dir() else _Rendering.of(asked.source)
-    before, after = read_upgrade(asked.to, asked.present, subject.targets)
-    export = read_export(asked.texts, UPGRADE_EXPORT)[0] if asked.texts else []
-    texts = asked.texts or {}
+    subject = _Folder.of(request.source) if request.source.is_dir() else _Rendering.of(request.source)
+    before, after = read_upgrade(request.to, request.present, subject.targets)
+    export = read_export(request.texts, UPGRADE_EXPORT)[0] if request.texts else []
+    texts = request.texts or {}
 
     def place(manifest: manifests.Manifest, path: tuple[str | int, ...]) -> tuple[str, int]:
         if manifest.file in texts:
@@ -1072,7 +1072,7 @@ def upgrade(asked: Asked) -> Upgrade:
         return subject.place(manifest, path)
 
     steps = find_steps(before, after)
-    compared = subject.compare(before, after, asked.today)
+    compared = subject.compare(before, after, request.today)
     rows = [*find_rows(World.of(subject.manifests, export), steps, before, after)]
     entries = [*changes.of_conflicts(after), *compared.entries, *changes.of_rows(rows, place)]
     notes = [*find_stops(steps, before, after), *compared.notes]
@@ -1083,7 +1083,7 @@ def upgrade(asked: Asked) -> Upgrade:
     else:
         notes += find_missing(export, before, after)
     changed = {name: minor for name, minor in after.items() if before[name] != minor}
-    return Upgrade(str(asked.source), before, after, steps, in_order(entries), notes, [*describe_announced(changed)])
+    return Upgrade(str(request.source), before, after, steps, in_order(entries), notes, [*describe_announced(changed)])
 
 
 def _place_in(text: str | bytes, manifest: manifests.Manifest, path: tuple[str | int, ...]) -> tuple[str, int]:
@@ -1133,8 +1133,8 @@ class _Folder:
             raise OutputError(tuple(search.refused) or (nothing,))
         targets = {origin.targets for origin in by_release(search.files) if origin.targets}
         texts = {str(file): read_file(file) for file in search.files if file.name != LOCK}
-        found = [item for file, text in texts.items() for item in manifests.read(text, file)]
-        return cls(source, found, dict(targets.pop()) if len(targets) == 1 else {}, texts)
+        items = [item for file, text in texts.items() for item in manifests.read(text, file)]
+        return cls(source, items, dict(targets.pop()) if len(targets) == 1 else {}, texts)
 
     def place(self, manifest: manifests.Manifest, path: tuple[str | int, ...]) -> tuple[str, int]:
         return _place_in(self.texts[manifest.file], manifest, path)

@@ -92,7 +92,7 @@ def upgrade(
     source = platform or find_platform_file()
     texts = dict(read_export_texts(jobs, "upgrade --jobs -")) if jobs else None
     with progress(f"rendering {source}"):
-        done = pipeline.upgrade(pipeline.Asked(source, to, present, texts, read_today()))
+        done = pipeline.upgrade(pipeline.UpgradeRequest(source, to, present, texts, read_today()))
     if form == "markdown":
         with printing():
             click.echo(report.markdown(done), nl=False)

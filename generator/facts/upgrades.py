@@ -1,4 +1,4 @@
-"""What an upgrade of a component does: the rows of upgrades.yaml, which explains the fields."""
+"""Changes by upgrades of components: the rows of upgrades.yaml, which explains the fields."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Selection:
         served: an API version, whose objects and clients count.
         kinds: (group, kind) of the objects.
         is_of_cluster: True to leave out the objects of the release.
-        each: the path of the parts of an object that the conditions read; empty for the whole object.
+        parts: the path of the parts of an object that the conditions read; empty for the whole object.
         where: the conditions, which must all hold for one part.
     """
 
@@ -55,7 +55,7 @@ class Selection:
     served: str = ""
     kinds: frozenset[tuple[str, str]] = frozenset()
     is_of_cluster: bool = False
-    each: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ()
     where: tuple[Condition, ...] = ()
 
     @classmethod
@@ -75,7 +75,7 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What an upgrade to a version does to the objects that `hits` selects."""
+    """A change by the upgrade of a component to a version: a row of upgrades.yaml, which explains the fields."""
 
     id: str
     component: str

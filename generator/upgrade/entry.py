@@ -15,7 +15,7 @@ class Impact(StrEnum):
     """The class of an entry, from the least work.
 
     Attributes:
-        SAFE: nobody needs to act, although the behaviour changes.
+        SAFE: a component behaves differently, and no action is needed.
         MECHANICAL: `mpigen synth` makes the change.
         MANUAL: a person changes objects, or lets jobs finish.
         BLOCKED: the upgrade cannot be done as it is asked for.
@@ -60,7 +60,7 @@ class Entry:
     Attributes:
         id: the id of a row of upgrades.yaml, of a check, or of a topic of `mpigen plan`.
         impact: the class.
-        text: what changes, one or more sentences.
+        text: the change, in one or more sentences.
         hits: the objects and jobs that it hits, at least one, except for versions that do not work together.
         before: what to do before the step, in the imperative; empty for nothing.
         after: what to do after it.

@@ -193,17 +193,17 @@ def _find_uses(item: Manifest, version: str) -> Iterator[Located]:
 
 def _find_objects(hits: Selection, world: World) -> Iterator[Located]:
     """Yield the objects of some kinds that meet the conditions. An object of the release hides that of the cluster."""
-    found: set[tuple[str, str, str, str]] = set()
+    hit: set[tuple[str, str, str, str]] = set()
     for item in (*(() if hits.is_of_cluster else world.release), *world.export):
-        if (item.group, item.kind) not in hits.kinds or item.identity in found:
+        if (item.group, item.kind) not in hits.kinds or item.identity in hit:
             continue
         state = world.jobs.find_state(item) if is_job(item) else ""
         if is_job(item) and not state:
             continue
-        parts = find_places(item.body, hits.each) if hits.each else iter([()])
+        parts = find_places(item.body, hits.parts) if hits.parts else iter([()])
         met = [part for part in parts if all(_holds(condition, _at(item.body, part)) for condition in hits.where)]
         if met:
-            found.add(item.identity)
+            hit.add(item.identity)
             yield Located(item, (*met[0], *_first_place(hits.where[0], _at(item.body, met[0]))) or _NAME, "", state)
 
 
@@ -220,24 +220,24 @@ def _first_place(condition: Condition, value: object) -> Path:
 def _holds(condition: Condition, part: object) -> bool:
     """Return True if one of the values at the path of a condition meets it."""
     values = [_at(part, place) for place in find_places(part, condition.path)]
-    wanted = condition.value
+    operand = condition.value
     match condition.comparison:
         case "present":
             return bool(values)
         case "absent":
             return not values
         case "equal":
-            return any(type(value) is type(wanted) and value == wanted for value in values)
+            return any(type(value) is type(operand) and value == operand for value in values)
         case "negative":
             return any(_is_below(value, 0) for value in values)
         case "below-one":
             return any(_is_below(value, 1) for value in values)
         case "starts-not-with":
-            return any(isinstance(value, str) and not value.startswith(str(wanted)) for value in values)
+            return any(isinstance(value, str) and not value.startswith(str(operand)) for value in values)
         case "contains":
-            return any(isinstance(value, list | str) and wanted in value for value in values)
+            return any(isinstance(value, list | str) and operand in value for value in values)
         case "contains-not":
-            return not any(isinstance(value, list | str) and wanted in value for value in values)
+            return not any(isinstance(value, list | str) and operand in value for value in values)
     raise ValueError(condition.comparison)
 
 

@@ -96,14 +96,14 @@ def find_variables(
     ]
     fields = find_changed_pods(job, runtime, before, after)
     changed = {name.rstrip("]") for _, mark, name in (field.partition("env[") for field in fields) if mark}
-    wanted = [item for item in mappings(launchers[0].get("env")) if item.get("name") in changed] if launchers else []
+    added = [item for item in mappings(launchers[0].get("env")) if item.get("name") in changed] if launchers else []
     spec = mapping(runtime.body, "spec")
     template = mapping(spec, "template")
-    job_set = upsert(mapping(template, "spec"), in_container({"name": LAUNCHER}, NODE, {"env": wanted}))
+    job_set = upsert(mapping(template, "spec"), in_container({"name": LAUNCHER}, NODE, {"env": added}))
     body = {**runtime.body, "spec": {**spec, "template": {**template, "spec": job_set}}}
-    if not wanted or find_changed_pods(job, replace(runtime, body=body), before, after):
+    if not added or find_changed_pods(job, replace(runtime, body=body), before, after):
         return {}
-    return {str(item["name"]): str(item.get("value", "")) for item in wanted}
+    return {str(item["name"]): str(item.get("value", "")) for item in added}
 
 
 def find_new_rejections(
@@ -158,9 +158,9 @@ def _differences(old: Any, new: Any, path: tuple[str, ...] = ()) -> Iterator[tup
         was, now = _by_name(old), _by_name(new)
         *parents, last = path or ("",)
         inside = [
-            found
+            item
             for name in {**was, **now}
-            for found in _differences(was.get(name), now.get(name), (*parents, f"{last}[{name}]"))
+            for item in _differences(was.get(name), now.get(name), (*parents, f"{last}[{name}]"))
         ]
         yield from inside or [path]
 

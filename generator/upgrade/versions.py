@@ -22,33 +22,33 @@ def read_versions(texts: Sequence[str], option: str) -> tuple[dict[str, str], li
     versions: dict[str, str] = {}
     problems: list[Problem] = []
     for pair in (pair.strip() for text in texts for pair in text.split(",") if pair.strip()):
-        name, equals, minor = pair.partition("=")
-        if not equals or not minor:
-            problems.append(
-                Problem(
-                    f"`{pair}` is not a component with a version",
-                    "write COMPONENT=MINOR, such as `kueue=0.20`",
-                    path=option,
-                )
-            )
-        elif name not in _COMPONENTS:
-            problems.append(Problem(f"`{name}` is not a component", suggest(name, _COMPONENTS), path=option))
-        elif minor not in accepted_minors(name):
-            known = ", ".join(sorted(accepted_minors(name), key=_numbers))
-            problems.append(
-                Problem(
-                    f"`{minor}` is not a known minor version of {NAMES[name]}", f"write one of: {known}", path=option
-                )
-            )
-        elif versions.get(name, minor) != minor:
-            problems.append(
-                Problem(
-                    f"{NAMES[name]} has two versions: {versions[name]} and {minor}", "name one of them", path=option
-                )
-            )
+        name, _, minor = pair.partition("=")
+        if mistake := _find_mistake(pair, versions):
+            message, fix = mistake
+            problems.append(Problem(message, fix, path=option))
         else:
             versions[name] = minor
     return versions, problems
+
+
+def _find_mistake(pair: str, versions: Mapping[str, str]) -> tuple[str, str] | None:
+    """Return the message and the fix of the mistake in a pair `COMPONENT=MINOR`; None if it has none.
+
+    Args:
+        pair: the text.
+        versions: the versions of the pairs before.
+    """
+    name, _, minor = pair.partition("=")
+    if not minor:
+        return f"`{pair}` is not a component with a version", "write COMPONENT=MINOR, such as `kueue=0.20`"
+    if name not in _COMPONENTS:
+        return f"`{name}` is not a component", suggest(name, _COMPONENTS)
+    if minor not in accepted_minors(name):
+        known = ", ".join(sorted(accepted_minors(name), key=_numbers))
+        return f"`{minor}` is not a known minor version of {NAMES[name]}", f"write one of: {known}"
+    if versions.get(name, minor) != minor:
+        return f"{NAMES[name]} has two versions: {versions[name]} and {minor}", "name one of them"
+    return None
 
 
 def read_upgrade(
@@ -65,20 +65,20 @@ def read_upgrade(
         ConfigError: with all problems: an unknown component or version, a version that is not newer than the present
             one, or a present version that is unknown.
     """
-    wanted, problems = read_versions(to, "--to")
+    newer, problems = read_versions(to, "--to")
     present, more = read_versions(given, "--from")
     before = {**made_for, **present}
     problems += more
-    problems += _compare(wanted, before, {problem.path for problem in problems})
-    if not wanted and not problems:
+    problems += _compare(newer, before, {problem.path for problem in problems})
+    if not newer and not problems:
         problems.append(Problem("no version is named", "write a version, such as `--to kueue=0.20`", path="--to"))
     if problems:
         raise ConfigError(tuple(problems))
-    return before, {**before, **wanted}
+    return before, {**before, **newer}
 
 
-def _compare(wanted: Mapping[str, str], before: Mapping[str, str], wrong: Collection[str]) -> Iterator[Problem]:
-    for name, minor in wanted.items():
+def _compare(newer: Mapping[str, str], before: Mapping[str, str], wrong: Collection[str]) -> Iterator[Problem]:
+    for name, minor in newer.items():
         present = before.get(name)
         if present is None:
             if "--from" not in wrong:

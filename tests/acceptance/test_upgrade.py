@@ -239,7 +239,7 @@ def test_the_image_of_a_job_reaches_the_nodes_on_trainer_2_4(situation: Situatio
     assert situation.entries(TO_2_4, [job(trainer={"image": "quay.io/acme/mpi:1"})], release) == {}
 
 
-def test_a_job_whose_runtime_is_unknown_is_undecided(situation: Situation) -> None:
+def test_a_job_with_an_unknown_runtime_is_undecided(situation: Situation) -> None:
     entry = situation.entries(TO_2_4, [job(runtimeRef={"name": "lost"})])["trainer-2-4-suspended-jobs"]
     assert entry["hits"][0]["detail"] == "unknown: these files define no ClusterTrainingRuntime `lost`"
 
@@ -298,7 +298,7 @@ def test_clients_and_stored_versions_of_a_removed_api(situation: Situation) -> N
 
 def test_objects_of_a_release_in_a_removed_api(situation: Situation) -> None:
     flavor = {"apiVersion": "kueue.x-k8s.io/v1beta1", "kind": "ResourceFlavor", "metadata": {"name": "a"}}
-    entry = situation.entries(TO_0_20, [priority_class("low")], [flavor])["schema/no-schema"]
+    entry = situation.entries(TO_0_20, [priority_class("low")], [flavor])["schema/removed-version"]
     assert (entry["class"], entry["hits"][0]["resource"]) == ("manual", "ResourceFlavor a")
     assert (entry["hits"][0]["file"], entry["hits"][0]["line"]) == ("release/objects.yaml", 1)
     flavor["apiVersion"] = "kueue.x-k8s.io/v1beta2"
@@ -339,7 +339,7 @@ def test_versions_that_do_not_work_together(situation: Situation) -> None:
     assert [sorted(step["components"]) for step in together["steps"]] == [["jobset", "trainer"], ["kueue"]]
 
 
-def test_other_training_operators_beside_trainer(situation: Situation) -> None:
+def test_other_training_operators(situation: Situation) -> None:
     cluster = [kubeflow_job("v2beta1", "MPIJob"), kubeflow_job("v1", "PyTorchJob")]
     entries = situation.entries(TO_2_4, cluster)
     assert {name: entry["class"] for name, entry in entries.items()} == {
@@ -373,7 +373,7 @@ def test_the_text_names_steps_jobs_and_sources(situation: Situation) -> None:
     ]
     assert lines[8].startswith("  manual      Trainer 2.4 cannot resume a suspended TrainJob of an older version if ")
     assert lines[9:12] == [
-        "                cluster.json:6: TrainJob team-a/waits (pending): changes launcher: env[PRTE_MCA_plm_ssh_args]",
+        "                cluster.json:9: TrainJob team-a/waits (pending): changes launcher: env[PRTE_MCA_plm_ssh_args]",
         "                source: https://github.com/kubeflow/trainer/releases/tag/v2.4.0 (announced)",
         "changes by class: 1 manual",
     ]
@@ -426,12 +426,12 @@ def test_a_platform_file_is_rendered_for_both_versions(mpigen: Run, tmp_path: Pa
     platform.write_text(EXAMPLES["cpu-kubernetes"].read_text() + hand_written)
     ran = mpigen("upgrade", "--to", "kueue=0.20", "--format", "json")
     (entry, _) = json.loads(ran.stdout)["summary"]["entries"]
-    assert (ran.returncode, entry["id"], entry["class"]) == (1, "schema/no-schema", "manual")
+    assert (ran.returncode, entry["id"], entry["class"]) == (1, "schema/removed-version", "manual")
     assert entry["hits"][0]["file"] == "platform.yaml"
     assert platform.read_text().splitlines()[entry["hits"][0]["line"] - 1].startswith("- {apiVersion: kueue")
 
 
-def test_versions_with_which_the_platform_file_is_invalid_are_blocked(mpigen: Run, tmp_path: Path) -> None:
+def test_a_platform_file_with_versions_that_do_not_work_together(mpigen: Run, tmp_path: Path) -> None:
     text = EXAMPLES["cpu-kubernetes"].read_text() + 'cluster: {versions: {trainer: "2.2", jobset: "0.11"}}\n'
     (tmp_path / "platform.yaml").write_text(text)
     ran = mpigen("upgrade", "platform.yaml", "--to", "kueue=0.20")

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from generator.pipeline import Asked, upgrade
+from generator.pipeline import UpgradeRequest, upgrade
 from generator.upgrade.entry import Entry
 from tests.cluster.build import build
 from tests.cluster.client import Body, Client, RefusedError, wait_until
@@ -49,16 +49,20 @@ class Upgraded:
     entries: Mapping[str, Entry]
 
     def job(self, name: str) -> Body:
+        """Return the identity of a TrainJob."""
         return {"apiVersion": _TRAINER, "kind": "TrainJob", "metadata": {"name": name, "namespace": self.namespace}}
 
     def job_set(self, name: str) -> Body:
+        """Return the identity of the JobSet of a TrainJob."""
         return {**self.job(name), "apiVersion": _JOB_SET, "kind": "JobSet"}
 
     def set_suspend(self, name: str, *, suspend: bool) -> None:
+        """Suspend or resume a TrainJob."""
         path = self.admin.path_of(self.job(name))
         self.admin.request("PATCH", path, {"spec": {"suspend": suspend}}, _MERGE)
 
     def is_suspended(self, name: str) -> bool:
+        """Return True if the JobSet of a TrainJob is suspended."""
         return self.admin.read(self.job_set(name))["spec"].get("suspend", False) is True
 
     def is_refused(self, name: str) -> bool:
@@ -76,9 +80,7 @@ class Upgraded:
 
 
 @pytest.fixture(scope="module")
-def upgraded(
-    control_plane_versions: Versions, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Upgraded]:
+def upgraded(control_plane_versions: Versions, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Upgraded]:
     """Store objects of the previous set, and switch the controllers of Trainer and JobSet."""
     del control_plane_versions  # the test starts a control plane of its own
     old, new = versions("previous"), versions("default")
@@ -111,7 +113,10 @@ def _store(admin: Client, namespace: str) -> None:
         job = {**FIXTURE["job"], "metadata": {"name": name, "namespace": namespace}}
         admin.create({**job, "spec": {**FIXTURE["job"]["spec"], **spec}})
     names = set(jobs)
-    wait_until("Trainer creates all JobSets", lambda: {item["metadata"]["name"] for item in admin.items(_JOB_SET, "JobSet", namespace)} == names)
+    wait_until(
+        "Trainer creates all JobSets",
+        lambda: {item["metadata"]["name"] for item in admin.items(_JOB_SET, "JobSet", namespace)} == names,
+    )
 
 
 def _predict(cluster: Cluster, new: Versions, namespace: str, folder: Path) -> dict[str, Entry]:
@@ -127,7 +132,7 @@ def _predict(cluster: Cluster, new: Versions, namespace: str, folder: Path) -> d
     text = json.dumps({"apiVersion": "v1", "kind": "List", "items": items}).encode()
     present = ",".join(f"{name}={cluster.versions[name].minor}" for name in (*_SWITCHED, "kueue", "kubernetes"))
     wanted = ",".join(f"{name}={new[name].minor}" for name in _SWITCHED)
-    done = upgrade(Asked(folder / "release", [wanted], [present], {"export.json": text}))
+    done = upgrade(UpgradeRequest(folder / "release", [wanted], [present], {"export.json": text}))
     return {entry.id: entry for entry in done.entries}
 
 
@@ -162,8 +167,10 @@ def test_trainer_creates_a_deleted_job_set_with_the_new_pods(upgraded: Upgraded)
     upgraded.admin.delete(upgraded.job_set("left"))
     wait_until(
         "Trainer creates another JobSet",
-        lambda: upgraded.admin.exists(upgraded.job_set("left"))
-        and upgraded.admin.read(upgraded.job_set("left"))["metadata"]["uid"] != old,
+        lambda: (
+            upgraded.admin.exists(upgraded.job_set("left"))
+            and upgraded.admin.read(upgraded.job_set("left"))["metadata"]["uid"] != old
+        ),
     )
     upgraded.set_suspend("left", suspend=False)
     wait_until("its JobSet resumes", lambda: not upgraded.is_suspended("left"))

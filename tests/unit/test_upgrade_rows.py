@@ -27,7 +27,7 @@ def hit_rows(change: Change, bodies: list[dict[str, Any]]) -> set[str]:
     return {row.change.id for row in find_rows(world, [], before, {**before, change.component: version})}
 
 
-def test_each_row_has_a_case() -> None:
+def test_every_row_has_a_case() -> None:
     assert [change.id for change in upgrade_changes()] == list(FIXTURE["rows"])
 
 
