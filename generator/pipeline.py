@@ -1074,7 +1074,7 @@ def upgrade(request: UpgradeRequest) -> Upgrade:
     steps = find_steps(before, after)
     compared = subject.compare(before, after, request.today)
     rows = [*find_rows(World.of(subject.manifests, export), steps, before, after)]
-    entries = [*changes.of_conflicts(after), *compared.entries, *changes.of_rows(rows, place)]
+    entries = [*changes.of_conflicts(after), *changes.of_steps(steps), *compared.entries, *changes.of_rows(rows, place)]
     notes = [*find_stops(steps, before, after), *compared.notes]
     if not export:
         notes.append(

@@ -77,8 +77,8 @@ def upgrade(
     PLATFORM is a platform file, which mpigen renders for both versions, or the folder of a release. Default: the only
     platform file in the working folder. mpigen contacts no cluster, and writes no file.
 
-    mpigen lists the steps in an order in which the versions work together at each time, with what to do before and
-    after each step. It lists each change with its class, the objects and jobs that it hits, and its source. Changes
+    mpigen lists the steps in an order in which the versions work together at each time, and what to do before and after each
+    step. It lists each change with its class, the objects and jobs that it hits, and its source. Changes
     that hit nothing are left out.
 
     The class is blocked if the versions do not work together or the platform file is invalid for them, manual if a

@@ -64,11 +64,9 @@ def _describe(step: Step) -> str:
 def _pairs(step: Step) -> Iterator[str]:
     """Yield why components change at once, and what to do with jobs meanwhile."""
     if step.pairs:
-        needs = (
-            f"{NAMES[need.component]} {need.first} needs {NAMES[need.needs]} {need.accepted}" for need in step.pairs
-        )
+        pairs = " and ".join(need.requirement for need in step.pairs)
         reasons = " and ".join(dict.fromkeys(need.why for need in step.pairs))
-        yield f"no order of two steps works: {' and '.join(needs)}, because {reasons}"
+        yield f"no order of two steps works: {pairs}, because {reasons}"
         yield "meanwhile, set `stopPolicy: Hold` on all ClusterQueues, so that Kueue starts no jobs"
 
 

@@ -14,6 +14,7 @@ from generator.manifests import Manifest
 from generator.upgrade.entry import Entry, Hit, Impact
 from generator.upgrade.jobs import count_states
 from generator.upgrade.rows import Located, Row
+from generator.upgrade.steps import Step
 
 Place = Callable[[Manifest, Path], tuple[str, int]]
 """A function that returns the file and the line of a part of an object."""
@@ -112,6 +113,16 @@ def of_conflicts(targets: Mapping[str, str]) -> Iterator[Entry]:
         yield Entry(
             f"set-{need.component}-{need.needs}", Impact.BLOCKED, message, (), fix, source=need.source, pair=need
         )
+
+
+def of_steps(steps: Sequence[Step]) -> Iterator[Entry]:
+    """Yield an entry for each pair of versions that does not work between two steps, because no order avoids it."""
+    for number, step in enumerate(steps, 1):
+        for need in step.broken:
+            text = f"no order of the steps avoids versions that do not work together: {need.requirement}: {need.why}"
+            fix = f"add `{need.needs}={need.least}` to `--to`, or let all jobs finish before this step"
+            identity = f"set-{need.component}-{need.needs}"
+            yield Entry(identity, Impact.BLOCKED, text, (), fix, step=number, source=need.source, pair=need)
 
 
 def of_refusals(problems: Sequence[Problem], file: str) -> Iterator[Entry]:

@@ -18,7 +18,7 @@ class Impact(StrEnum):
         SAFE: a component behaves differently, and no action is needed.
         MECHANICAL: `mpigen synth` makes the change.
         MANUAL: a person changes objects, or lets jobs finish.
-        BLOCKED: the upgrade cannot be done as it is asked for.
+        BLOCKED: the versions do not work together, or the platform file is invalid for them.
     """
 
     SAFE = "safe"
@@ -42,7 +42,7 @@ class Hit:
         resource: the object, such as `TrainJob team-a/train`.
         file: its file; empty if it has none.
         line: the 1-based line in the file; 0 if unknown.
-        detail: what changes for this object; empty if the entry tells all.
+        detail: what changes for this object; empty if the text of the entry is enough.
         state: the state of a job: `running`, `pending` or `suspended`; empty for another object.
     """
 

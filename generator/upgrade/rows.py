@@ -30,7 +30,7 @@ class Located:
     Attributes:
         manifest: the object.
         path: the part.
-        detail: what changes for this object; empty if the row tells all.
+        detail: what changes for this object; empty if the text of the row is enough.
         state: the state of a job; empty for another object.
         is_certain: False if mpigen cannot decide whether the change hits the job; `detail` then has the reason.
         variables: the variables with which the runtime would have kept the pods of the job the same, see
@@ -129,7 +129,7 @@ def _step_of(change: Change, steps: Sequence[Step]) -> int:
 def _versions_around(
     steps: Sequence[Step], number: int, before: Mapping[str, str], after: Mapping[str, str]
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the versions before and after the step of a change; without a step, those of the whole upgrade."""
+    """Return the versions before and after the step of a change; without a step, before and after the upgrade."""
     if not number:
         return dict(before), {**before, **after}
     versions = dict(before)

@@ -1,10 +1,10 @@
-"""The steps of an upgrade: an order in which each set of versions works, as far as there is one."""
+"""The steps of an upgrade: an order in which all sets of versions between two steps work, if there is one."""
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 
 from generator.facts.api_versions import is_reached, next_minor
@@ -22,10 +22,12 @@ class Step:
     Attributes:
         changes: component → (minor version before, minor version after). With several components, all change at once.
         pairs: the rows of `sets` because of which they change at once; empty for a single component.
+        broken: the rows of `sets` that the versions after the step break; empty if they work together.
     """
 
     changes: Mapping[str, tuple[str, str]]
     pairs: tuple[Need, ...] = ()
+    broken: tuple[Need, ...] = ()
 
     def crosses(self, component: str, version: str) -> bool:
         """Return True if the step upgrades a component to a version or a later one, from an older one."""
@@ -34,35 +36,37 @@ class Step:
 
 
 def find_steps(before: Versions, after: Versions) -> list[Step]:
-    """Return the fewest steps whose sets of versions all work. A step of one component counts less than one of several.
+    """Return the steps with the fewest sets of versions that do not work, and among these the fewest steps.
 
-    A set that does not work before the upgrade may stay so, but no step adds a pair that does not work. The result is
-    empty if the versions after the upgrade do not work together.
+    A step of several components counts more than several steps of one component. The result is empty if the versions
+    after the upgrade do not work together.
 
     Args:
         before: the present versions.
         after: the versions after the upgrade. Each version of `before` that differs is newer here.
     """
-    names = sorted(name for name in before if before[name] != after.get(name, before[name]))
-    target = {**before, **after}
-    start, goal = tuple(before[name] for name in names), tuple(target[name] for name in names)
+    if _find_new_conflicts(before, after):
+        return []
+    names = sorted(name for name in before if before[name] != after[name])
+    start, goal = (tuple(versions[name] for name in names) for versions in (before, after))
     order = count()
-    heap: list[tuple[tuple[int, int], int, tuple[str, ...], list[Step]]] = [((0, 0), next(order), start, [])]
+    heap: list[tuple[tuple[int, int, int], int, tuple[str, ...], list[Step]]] = []
+    heapq.heappush(heap, ((0, 0, 0), next(order), start, []))
     seen: set[tuple[str, ...]] = set()
     while heap:
-        (joint, number), _, state, steps = heapq.heappop(heap)
+        (broken, joint, number), _, state, steps = heapq.heappop(heap)
         if state == goal:
             return steps
         if state in seen:
             continue
         seen.add(state)
         versions = {**before, **dict(zip(names, state, strict=True))}
-        for step in _moves(versions, target):
+        for step in _moves(versions, after):
             moved = {**versions, **{name: change[1] for name, change in step.changes.items()}}
-            if _is_worse(versions, moved):
-                continue
-            cost = (joint + (len(step.changes) > 1), number + 1)
-            heapq.heappush(heap, (cost, next(order), tuple(moved[name] for name in names), [*steps, step]))
+            conflicts = tuple(_find_new_conflicts(before, moved))
+            cost = (broken + len(conflicts), joint + (len(step.changes) > 1), number + 1)
+            following = [*steps, replace(step, broken=conflicts)]
+            heapq.heappush(heap, (cost, next(order), tuple(moved[name] for name in names), following))
     return []
 
 
@@ -105,10 +109,10 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(map(int, version.split(".")))
 
 
-def _is_worse(before: Versions, after: Versions) -> bool:
-    """Return True if a pair that works before a step does not work after it."""
+def _find_new_conflicts(before: Versions, after: Versions) -> list[Need]:
+    """Return the needs that versions break, except of pairs of components that do not work before the upgrade."""
     broken = {(need.component, need.needs) for need, _ in find_conflicts(before)}
-    return any((need.component, need.needs) not in broken for need, _ in find_conflicts(after))
+    return [need for need, _ in find_conflicts(after) if (need.component, need.needs) not in broken]
 
 
 def find_stops(steps: Sequence[Step], before: Versions, after: Versions) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """Test that objects of Trainer 2.2 behave under Trainer 2.3 as `mpigen upgrade` predicts.
 
-The controllers of the set `previous` store the objects. Then those of Trainer and JobSet of the set `default` start on
-the same API server and etcd.
+The controllers of the set `previous` store the objects. Then the set
+`default` provides the controllers of Trainer and JobSet on the same API server and etcd.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def _predict(cluster: Cluster, new: Versions, namespace: str, folder: Path) -> d
 
 
 def _switch(cluster: Cluster, new: Versions) -> None:
-    """End the controllers of Trainer and JobSet, and start those of another set on the same API server."""
+    """End the controllers of Trainer and JobSet, and start the controllers of another set on the same API server."""
     for name in _SWITCHED:
         build(new[name])
         cluster.processes.end(name)

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from generator.facts.api_versions import is_reached
 from generator.facts.upgrades import STOPS
 from generator.facts.versions import accepted_minors, find_conflicts
+from generator.upgrade.changes import of_steps
+from generator.upgrade.entry import Impact
 from generator.upgrade.steps import find_steps, find_stops
 from generator.upgrade.versions import read_versions
 
@@ -21,7 +23,7 @@ SETS = [
     for minors in product(*map(accepted_minors, NAMES))
     if not [*find_conflicts(versions := dict(zip(NAMES, minors, strict=True)))]
 ]
-"""All sets of versions that work."""
+"""The sets of versions that work."""
 
 
 @st.composite
@@ -45,7 +47,7 @@ def test_every_set_of_versions_between_two_steps_works(upgrade: tuple[dict[str, 
             assert versions[name] == was != now
             assert not any(stop.forbids(was, now) for stop in STOPS if stop.component == name)
             versions[name] = now
-        assert [*find_conflicts(versions)] == []
+        assert [need for need, _ in find_conflicts(versions)] == [*step.broken]
         assert bool(step.pairs) == (len(step.changes) > 1)
     assert versions == after
 
@@ -65,6 +67,7 @@ BASE = {"trainer": "2.2", "jobset": "0.11", "kueue": "0.19", "kubernetes": "1.33
         ({"trainer": "2.3", "jobset": "0.12"}, ["jobset=0.12 trainer=2.3"]),
         ({"trainer": "2.4", "jobset": "0.12"}, ["jobset=0.12 trainer=2.3", "trainer=2.4"]),
         ({"trainer": "2.3", "jobset": "0.12", "kueue": "0.20"}, ["jobset=0.12 trainer=2.3", "kueue=0.20"]),
+        ({"trainer": "2.4"}, ["trainer=2.3", "trainer=2.4"]),
         ({"trainer": "2.3"}, []),
         ({"kueue": "0.20"}, []),
         ({"kubernetes": "1.36"}, ["kubernetes=1.34", "kubernetes=1.35", "kubernetes=1.36"]),
@@ -75,6 +78,14 @@ def test_the_order_of_steps(to: dict[str, str], order: list[str]) -> None:
     steps = find_steps(BASE, {**BASE, **to})
     found = [" ".join(f"{name}={now}" for name, (_, now) in step.changes.items()) for step in steps]
     assert found == order
+
+
+def test_a_pair_that_no_order_avoids_is_named() -> None:
+    steps = find_steps(BASE, {**BASE, "trainer": "2.4"})
+    assert [[need.requirement for need in step.broken] for step in steps] == [["Trainer 2.3 needs JobSet 0.12"], []]
+    (entry,) = of_steps(steps)
+    assert (entry.impact, entry.step, entry.pair) == (Impact.BLOCKED, 1, steps[0].broken[0])
+    assert [*of_steps(find_steps(BASE, {**BASE, "trainer": "2.4", "jobset": "0.12"}))] == []
 
 
 def test_kueue_skips_a_minor_version_and_kubernetes_does_not() -> None:
