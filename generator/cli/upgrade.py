@@ -77,9 +77,9 @@ def upgrade(
     PLATFORM is a platform file, which mpigen renders for both versions, or the folder of a release. Default: the only
     platform file in the working folder. mpigen contacts no cluster, and writes no file.
 
-    mpigen lists the steps in an order in which the versions work together at each time, and what to do before and after each
-    step. It lists each change with its class, the objects and jobs that it hits, and its source. Changes
-    that hit nothing are left out.
+    mpigen lists the steps in an order in which the versions work together at each time, and what to do before and
+    after each step. It lists each change with its class, the objects and jobs that it hits, and its source. It leaves
+    out changes that hit nothing.
 
     The class is blocked if the versions do not work together or the platform file is invalid for them, manual if a
     person changes objects or lets jobs finish, mechanical if `mpigen synth` makes the change, and safe otherwise.

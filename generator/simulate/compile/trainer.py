@@ -371,7 +371,8 @@ def _enforce_mpi(training: Training) -> None:
 def _open_mpi(training: Training) -> list[Body]:
     """Return the variables of the launcher.
 
-    Source of the values for Open MPI 5: https://github.com/kubeflow/trainer/issues/4028, whose author wrote https://github.com/kubeflow/trainer/pull/4029 for Trainer 2.4.
+    Source of the values for Open MPI 5: https://github.com/kubeflow/trainer/issues/4028. Its author wrote
+    https://github.com/kubeflow/trainer/pull/4029 for Trainer 2.4.
     """
     values = {
         env.OMPI_MCA_orte_default_hostfile: HOSTFILE,
