@@ -1073,7 +1073,7 @@ def upgrade(request: UpgradeRequest) -> Upgrade:
 
     steps = find_steps(before, after)
     compared = subject.compare(before, after, request.today)
-    rows = [*find_rows(World.of(subject.manifests, export), steps, before, after)]
+    rows = [*find_rows(World.of(subject.objects, export), steps, before, after)]
     entries = [*changes.of_conflicts(after), *changes.of_steps(steps), *compared.entries, *changes.of_rows(rows, place)]
     notes = [*find_stops(steps, before, after), *compared.notes]
     if not export:
@@ -1118,7 +1118,7 @@ class _Folder:
     """A folder of manifests without its platform file, for `upgrade`."""
 
     source: Path
-    manifests: Sequence[manifests.Manifest]
+    objects: Sequence[manifests.Manifest]
     targets: Mapping[str, str]
     texts: Mapping[str, bytes]
 
@@ -1170,7 +1170,7 @@ class _Rendering:
         return cls(source, draft, platform.cluster.versions.model_dump())
 
     @property
-    def manifests(self) -> Sequence[manifests.Manifest]:
+    def objects(self) -> Sequence[manifests.Manifest]:
         """The rendered manifests, each with the number of its document."""
         return self.draft.numbered
 
@@ -1199,8 +1199,8 @@ class _Rendering:
             return _Compared([*changes.of_refusals(error.problems, str(self.source))], ())
         left = changes.find_new(old, renewed.judge(adoption).in_order())
         repaired = changes.find_new(left, needed)
-        sides = [[*draft.numbered, draft.release.lock.manifest] for draft in (present, renewed)]
-        effects = find_effects(Change.of_trees(*sides, dict(after), today))
+        sides = ([*draft.numbered, draft.release.lock.manifest] for draft in (present, renewed))
+        effects = find_effects(Change.of_trees(next(sides), next(sides), after, today))
         hit = Hit("cluster.versions", str(self.source), self.draft.line_of_versions())
         is_changed = any(effect.topic != "version" for effect in effects)
         extent = "the objects below and the versions" if is_changed else "only the versions"
