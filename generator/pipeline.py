@@ -16,6 +16,7 @@ validate   YAML on disk ── documents ──▶ [Manifest] ── the same ch
 check_jobs [TrainJob], [Manifest] ── checks.submission, which uses upstream ────▶ [Finding]
 audit      [Manifest] of a cluster ── checks.existing, which uses upstream ───────▶ [Finding]
 drift      [Manifest] of a cluster and of a release ── checks.existing ───────────▶ [Finding]
+upgrade    [Manifest] of two versions, and of a cluster ── upgrade, which uses effects ▶ [Entry]
 
 `cli` has a module for each command, calls these steps, and prints by `report`. `jobs` builds the TrainJobs of
 `mpigen job new`. `images` compares a container image with a runtime for `mpigen image check`. All packages read
@@ -38,9 +39,9 @@ from typing import TYPE_CHECKING
 from generator import manifests
 from generator.adoption.adoption import Adoption, Outcome, Run
 from generator.checks.files import Older, Search, compare_rendered, compare_with_older, manifest_files
-from generator.checks.finding import Finding, Severity, place_findings
+from generator.checks.finding import Breach, Finding, Severity, place_findings
 from generator.checks.registry import Stage, Suite
-from generator.checks.run import Checked, check_rendered, check_text, judge_together
+from generator.checks.run import Checked, check_rendered, check_text, judge_together, number_documents
 from generator.documents.files import read_file
 from generator.errors import ConfigError, InputError, OutputError, Problem
 from generator.facts.names import DEFINITION
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
     from generator.hazards.sources import FindHook
     from generator.patches.apply import Effects
     from generator.release import Release, Tree, Written
+    from generator.upgrade.entry import Entry, Upgrade
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,20 +238,58 @@ class _Draft:
 
     def judge(self, adoption: Adoption) -> Checked:
         """Run the checks of the manifests, of the update, and of the platform file."""
-        from generator.components.site import sources_of_extras
         from generator.hazards.find import find_hazards
         from generator.hazards.patched import find_weakened
-        from generator.hazards.sources import Causes, point_at_platform
 
         lock, texts = self.release.lock, self.release.files
         catalog = _read_catalog(self.release.targets, texts, adoption.settings.schema_locations)
         checked = check_rendered(self.tree, texts, catalog, adoption.today, adoption.suite, lock=lock.manifest)
-        of_manifests = [*checked.findings, *self._compare(adoption)]
-        causes = Causes(self.effects, sources_of_extras(self.platform), self.hooks)
-        findings = point_at_platform(of_manifests, self.tree, self.source, self.environment, causes, self.declared)
+        findings = self.point_at_platform([*checked.findings, *self._compare(adoption)])
         findings += find_weakened(self.effects, self.source, self.environment, self.declared)
         findings += find_hazards(self.platform, self.source, self.environment, adoption.today)
         return replace(checked, findings=findings).with_paths(self.paths)
+
+    @property
+    def numbered(self) -> list[manifests.Manifest]:
+        """Return the manifests, each with the number of its document in its file."""
+        return [*number_documents(self.tree)]
+
+    def for_targets(self, targets: Mapping[str, str]) -> _Draft:
+        """Return the same manifests, to be judged for other versions."""
+        return replace(self, release=replace(self.release, targets=dict(targets)))
+
+    def render_for(self, targets: Mapping[str, str]) -> _Draft:
+        """Render the platform of a YAML file for other versions.
+
+        Raises:
+            ConfigError: the platform is invalid for these versions. The problems have no line.
+        """
+        from generator import App
+
+        cluster = self.platform.cluster
+        platform = self.platform.replace(cluster=cluster.replace(versions=cluster.versions.replace(**targets)))
+        return _draft(self.source, self.environment, App(platform), self.home.parent, "")
+
+    def place(self, manifest: manifests.Manifest, path: tuple[str | int, ...]) -> tuple[str, int]:
+        """Return the file and the line of the platform file that cause a part of an object, or else of the release."""
+        text = self.release.files.get(manifest.file, "")
+        (finding,) = place_findings([(manifest, Breach(path, "", "", "", manifest, check="upgrade"))], text)
+        (placed,) = self.point_at_platform([finding])
+        return self.paths.get(placed.file, placed.file), placed.line
+
+    def line_of_versions(self) -> int:
+        """Return the line of `cluster.versions` in the platform file, or of the nearest section around it."""
+        from generator.hazards.find import locate_paths
+
+        return locate_paths(self.source, [("cluster", "versions")], self.environment, self.declared)[0].line
+
+    def point_at_platform(self, findings: Sequence[Finding]) -> list[Finding]:
+        """Return findings in rendered files with the lines of the platform file that cause them."""
+        from generator.components.site import sources_of_extras
+        from generator.hazards.sources import Causes, point_at_platform
+
+        causes = Causes(self.effects, sources_of_extras(self.platform), self.hooks)
+        return point_at_platform(findings, self.tree, self.source, self.environment, causes, self.declared)
 
     def _compare(self, adoption: Adoption) -> list[Finding]:
         """Return the findings of the checks that compare this release with the release that it replaces.
@@ -983,3 +1023,204 @@ def drift(
     done = compare_with_release(objects, release, Catalog.bundled(targets))
     findings = find_drift(done, lambda file: texts[file] if file in texts else text_of(file).encode())
     return Compared(done, sorted(findings))
+
+
+@dataclass(frozen=True, slots=True)
+class UpgradeRequest:
+    """The input of `upgrade`.
+
+    Attributes:
+        source: a platform.yaml, a Python file, which mpigen executes, or a folder with the manifests of a release.
+        to: the values of `--to`, such as `kueue=0.20,trainer=2.4`.
+        present: the values of `--from`. Default: the versions of the platform file or of the release.
+        texts: file → its text with exported objects; None without an export.
+        today: the day of the checks.
+    """
+
+    source: Path
+    to: Sequence[str]
+    present: Sequence[str] = ()
+    texts: Mapping[str, bytes] | None = None
+    today: dt.date | None = None
+
+
+def upgrade(request: UpgradeRequest) -> Upgrade:
+    """Return the steps of an upgrade, and what it changes for a release and for the jobs of a cluster. Write nothing.
+
+    Raises:
+        ConfigError: the platform file is invalid or declares environments of which the user selects none, or a version
+            in `request` is invalid. The error has all problems of the versions.
+        DocumentError: a file is not YAML or JSON, or has a document that is not an object.
+        OutputError: the folder has no manifests.
+        InputError: a file cannot be read.
+    """
+    from generator.checks.existing.audit import read_export
+    from generator.upgrade import changes
+    from generator.upgrade.entry import Upgrade, in_order
+    from generator.upgrade.rows import World, find_missing, find_rows
+    from generator.upgrade.steps import find_steps, find_stops
+    from generator.upgrade.versions import read_upgrade
+
+    subject = _Folder.of(request.source) if request.source.is_dir() else _Rendering.of(request.source)
+    before, after = read_upgrade(request.to, request.present, subject.targets)
+    export = read_export(request.texts, UPGRADE_EXPORT)[0] if request.texts else []
+    texts = request.texts or {}
+
+    def place(manifest: manifests.Manifest, path: tuple[str | int, ...]) -> tuple[str, int]:
+        if manifest.file in texts:
+            return _place_in(texts[manifest.file], manifest, path)
+        return subject.place(manifest, path)
+
+    steps = find_steps(before, after)
+    compared = subject.compare(before, after, request.today)
+    rows = [*find_rows(World.of(subject.objects, export), steps, before, after)]
+    entries = [*changes.of_conflicts(after), *changes.of_steps(steps), *compared.entries, *changes.of_rows(rows, place)]
+    notes = [*find_stops(steps, before, after), *compared.notes]
+    if not export:
+        notes.append(
+            f"without `--jobs`, no entry is about objects and jobs of the cluster; export them: `{UPGRADE_EXPORT}`"
+        )
+    else:
+        notes += find_missing(export, before, after)
+    changed = {name: minor for name, minor in after.items() if before[name] != minor}
+    return Upgrade(str(request.source), before, after, steps, in_order(entries), notes, [*describe_announced(changed)])
+
+
+def _place_in(text: str | bytes, manifest: manifests.Manifest, path: tuple[str | int, ...]) -> tuple[str, int]:
+    """Return the file and the line of a part of an object."""
+    from generator.documents.locate import locate
+
+    return manifest.file, locate(text, manifest.index, (*manifest.inside, *path))[0]
+
+
+UPGRADE_EXPORT = (
+    "kubectl get trainjobs,jobsets,workloads,clustertrainingruntimes,trainingruntimes,workloadpriorityclasses,crd,cm "
+    "-A -o yaml --show-managed-fields"
+)
+"""The command that exports what `upgrade` reads of a cluster."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    """What other versions change for a release.
+
+    Attributes:
+        entries: the findings of the checks, and the effects of a new release.
+        notes: the limits of the result, and when to apply the new release.
+    """
+
+    entries: Sequence[Entry]
+    notes: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Folder:
+    """A folder of manifests without its platform file, for `upgrade`."""
+
+    source: Path
+    objects: Sequence[manifests.Manifest]
+    targets: Mapping[str, str]
+    texts: Mapping[str, bytes]
+
+    @classmethod
+    def of(cls, source: Path) -> _Folder:
+        """Read the manifests of a folder, and the versions for which the release was rendered."""
+        from generator.checks.files import LOCK, by_release
+
+        search = manifest_files([source])
+        if search.refused or not search.files:
+            nothing = Problem(f"no manifests below {source}", "name a platform file, or the folder of a release")
+            raise OutputError(tuple(search.refused) or (nothing,))
+        targets = {origin.targets for origin in by_release(search.files) if origin.targets}
+        texts = {str(file): read_file(file) for file in search.files if file.name != LOCK}
+        items = [item for file, text in texts.items() for item in manifests.read(text, file)]
+        return cls(source, items, dict(targets.pop()) if len(targets) == 1 else {}, texts)
+
+    def place(self, manifest: manifests.Manifest, path: tuple[str | int, ...]) -> tuple[str, int]:
+        return _place_in(self.texts[manifest.file], manifest, path)
+
+    def compare(self, before: Mapping[str, str], after: Mapping[str, str], today: dt.date | None) -> _Compared:
+        from generator.upgrade.changes import find_new, of_findings
+        from generator.upgrade.entry import Entry, Hit, Impact
+
+        old, new = (
+            validate(Subject([self.source], targets=targets, today=today), "embedded", Path()).checked.in_order()
+            for targets in (before, after)
+        )
+        lock = Hit("Release", str(self.source / "release.json"))
+        text = "the release is for the present versions, and its platform file shows what `mpigen synth` changes"
+        fix = "set `cluster.versions` in the platform file, run `mpigen upgrade PLATFORM` and `mpigen synth`"
+        rendered = [Entry("synth", Impact.MECHANICAL, text, [lock], after=fix)] if self.targets else []
+        return _Compared([*of_findings(find_new(old, new), is_repaired=False), *rendered], ())
+
+
+@dataclass(frozen=True, slots=True)
+class _Rendering:
+    """A platform file, rendered for its versions, for `upgrade`."""
+
+    source: Path
+    draft: _Draft
+    targets: Mapping[str, str]
+
+    @classmethod
+    def of(cls, source: Path) -> _Rendering:
+        """Render a platform file."""
+        platform, app = load(source)
+        draft = _draft(source, "", app, Path("output"), "")
+        return cls(source, draft, platform.cluster.versions.model_dump())
+
+    @property
+    def objects(self) -> Sequence[manifests.Manifest]:
+        """The rendered manifests, each with the number of its document."""
+        return self.draft.numbered
+
+    def place(self, manifest: manifests.Manifest, path: tuple[str | int, ...]) -> tuple[str, int]:
+        return self.draft.place(manifest, path)
+
+    def compare(self, before: Mapping[str, str], after: Mapping[str, str], today: dt.date | None) -> _Compared:
+        """Compare the release for the present versions with the release that `mpigen synth` renders for the others."""
+        from generator.checks.objects import Change
+        from generator.effects.topics import find_effects
+        from generator.upgrade import changes
+        from generator.upgrade.entry import Entry, Hit, Impact
+        from generator.upgrade.steps import find_steps
+
+        adoption = Adoption(today=today)
+        is_fixed = self.source.suffix == ".py" or before == self.targets
+        present = self.draft.for_targets(before) if is_fixed else self.draft.render_for(before)
+        old, kept = (draft.judge(adoption).in_order() for draft in (present, present.for_targets(after)))
+        needed = changes.find_new(old, kept)
+        if self.source.suffix == ".py" or not find_steps(before, after):
+            note = "mpigen did not render the release for the new versions: set them in the file, and run `mpigen plan`"
+            return _Compared([*changes.of_findings(needed, is_repaired=False)], [note])
+        try:
+            renewed = self.draft.render_for(after)
+        except ConfigError as error:
+            return _Compared([*changes.of_refusals(error.problems, str(self.source))], ())
+        left = changes.find_new(old, renewed.judge(adoption).in_order())
+        repaired = changes.find_new(left, needed)
+        sides = ([*draft.numbered, draft.release.lock.manifest] for draft in (present, renewed))
+        effects = find_effects(Change.of_trees(next(sides), next(sides), after, today))
+        hit = Hit("cluster.versions", str(self.source), self.draft.line_of_versions())
+        is_changed = any(effect.topic != "version" for effect in effects)
+        extent = "the objects below and the versions" if is_changed else "only the versions"
+        text = f"`mpigen synth` renders the release for the new versions, and changes {extent} in release.json"
+        entries = [
+            Entry("synth", Impact.MECHANICAL, text, [hit], after="set `cluster.versions`, and run `mpigen synth`"),
+            *changes.of_findings(left, is_repaired=False),
+            *changes.of_findings(repaired, is_repaired=True),
+            *changes.of_effects(effects, _placer(present, renewed)),
+        ]
+        early = changes.find_new(old, renewed.for_targets(before).judge(adoption).in_order())
+        return _Compared(entries, [changes.say_when(early, needed)])
+
+
+def _placer(*drafts: _Draft) -> Callable[[manifests.Manifest, tuple[str | int, ...]], tuple[str, int]]:
+    """Return a function that returns the place of a part of an object of several drafts: of the last that has it."""
+    known = {(item.identity, item.file): draft for draft in drafts for item in draft.tree}
+
+    def place(manifest: manifests.Manifest, path: tuple[str | int, ...]) -> tuple[str, int]:
+        draft = known.get((manifest.identity, manifest.file))
+        return draft.place(manifest, path) if draft else (manifest.file, 0)
+
+    return place

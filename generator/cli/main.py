@@ -29,6 +29,7 @@ from generator.cli.promote import promote
 from generator.cli.reach import reach
 from generator.cli.setup import completion, init, schema, schemas
 from generator.cli.synth import synth
+from generator.cli.upgrade import upgrade
 from generator.cli.validate import validate
 from generator.cli.verify import verify
 from generator.cli.versions import versions
@@ -55,7 +56,7 @@ def mpigen(debug: bool) -> None:
 
 
 _COMMANDS = (
-    *(init, synth, plan, promote, validate, verify, pack, checks, explain, plugins),
+    *(init, synth, plan, upgrade, promote, validate, verify, pack, checks, explain, plugins),
     *(runtimes, fabrics, queues, can_i, reach, policy),
     *(expect, check_job, audit, drift, compile_command, job, image),
     *(schema, schemas, versions, completion),

@@ -183,12 +183,15 @@ def init(context: click.Context, folder: Path, example: str, ci: str | None, pyt
     """
 )
 @click.argument(
-    "name", type=click.Choice(["platform", "expect", "settings", "rules", "report", "plan"]), default="platform"
+    "name",
+    type=click.Choice(["platform", "expect", "settings", "rules", "report", "plan", "upgrade"]),
+    default="platform",
 )
 def schema(name: str) -> None:
     """Print the JSON Schema of platform.yaml, or of another file that you write or that mpigen writes.
 
-    The others are expect.yaml, the settings file, a file of your own rules, the JSON reports, and the JSON of `plan`.
+    The others are expect.yaml, the settings file, a file of your own rules, the JSON reports, and the JSON of `plan`
+    and of `upgrade`.
 
     Editors with a YAML language server use the schema if the first line of platform.yaml is
     `# yaml-language-server: $schema=platform.schema.json`.
@@ -213,6 +216,10 @@ def schema(name: str) -> None:
         from generator.report.plan import SCHEMA as PLAN
 
         text = PLAN.read_text("utf-8")
+    elif name == "upgrade":
+        from generator.report.upgrade import SCHEMA as UPGRADE
+
+        text = UPGRADE.read_text("utf-8")
     else:
         from generator.report.json import SCHEMA as REPORT
 

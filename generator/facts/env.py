@@ -24,6 +24,7 @@ OMPI_MCA_orte_keep_fqdn_hostnames = "OMPI_MCA_orte_keep_fqdn_hostnames"
 OMPI_MCA_orte_set_default_slots = "OMPI_MCA_orte_set_default_slots"
 OMPI_MCA_plm_rsh_args = "OMPI_MCA_plm_rsh_args"
 OMPI_MCA_pml = "OMPI_MCA_pml"
+PRTE_MCA_plm_ssh_args = "PRTE_MCA_plm_ssh_args"
 PRTE_MCA_prte_default_hostfile = "PRTE_MCA_prte_default_hostfile"
 PRTE_MCA_prte_if_include = "PRTE_MCA_prte_if_include"
 PRTE_MCA_prte_keep_fqdn_hostnames = "PRTE_MCA_prte_keep_fqdn_hostnames"
@@ -61,6 +62,13 @@ RESERVED_BY_TRAINER = (
 
 trainer v2.3.0 pkg/constants/constants.go MPIReservedEnvNames
 """
+RESERVED_SINCE_TRAINER_2_4 = (
+    PRTE_MCA_prte_default_hostfile,
+    PRTE_MCA_prte_keep_fqdn_hostnames,
+    PRTE_MCA_prte_set_default_slots,
+    PRTE_MCA_plm_ssh_args,
+)
+"""Variables of Open MPI 5 that Trainer 2.4 sets and rejects too. Announced: https://github.com/kubeflow/trainer/pull/4029"""
 
 HOSTFILES_OF_HYDRA = (HYDRA_HOST_FILE, I_MPI_HYDRA_HOST_FILE)
 HOSTFILES = (PRTE_MCA_prte_default_hostfile, *HOSTFILES_OF_HYDRA)

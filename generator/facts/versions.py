@@ -69,6 +69,12 @@ class Need:
         return f"{mine} {version} needs {needed} {self.accepted}, not {other}: {self.why}"
 
     @property
+    def requirement(self) -> str:
+        """The need as a sentence, such as `Trainer 2.3 needs JobSet 0.12`."""
+        mine, needed = NAMES.get(self.component, self.component), NAMES.get(self.needs, self.needs)
+        return f"{mine} {self.first} needs {needed} {self.accepted}"
+
+    @property
     def accepted(self) -> str:
         """The versions that it needs, such as `2.3 or newer`."""
         end = "" if self.most == self.least else f" to {self.most}" if self.most else " or newer"

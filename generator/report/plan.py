@@ -53,11 +53,11 @@ def _count(effects: Sequence[Effect]) -> str:
 def markdown(title: str, effects: Sequence[Effect]) -> str:
     """Return a plan as a comment on a pull request: the effects by risk, and the details folded."""
     if not effects:
-        return f"### {_escape(title)}\n\nNo changes.\n"
+        return f"### {escape(title)}\n\nNo changes.\n"
     risks = list(reversed(Risk))
     ordered = sorted(effects, key=lambda effect: risks.index(effect.risk))
     first, folded = ordered[:_MOST], ordered[_MOST:]
-    lines = [f"### {_escape(title)}", "", f"{_count(effects)}.".capitalize(), "", *_table(first)]
+    lines = [f"### {escape(title)}", "", f"{_count(effects)}.".capitalize(), "", *_table(first)]
     if folded:
         lines += ["", *_fold(f"{len(folded)} more effects", list(_table(folded)))]
     if details := [line for effect in ordered for line in _details(effect)]:
@@ -67,7 +67,7 @@ def markdown(title: str, effects: Sequence[Effect]) -> str:
 
 def section(version: str, effects: Sequence[Effect]) -> str:
     """Return the section of a release in CHANGES.md: an item for each effect, by topic."""
-    lines = [f"- **{effect.risk}** {effect.topic}: {_escape(_shorten_digests(effect.text))}" for effect in effects]
+    lines = [f"- **{effect.risk}** {effect.topic}: {escape(_shorten_digests(effect.text))}" for effect in effects]
     return "\n".join([f"## {version}", "", *lines, ""])
 
 
@@ -76,7 +76,7 @@ def _table(effects: Sequence[Effect]) -> Iterator[str]:
     yield "| --- | --- | --- |"
     for effect in effects:
         risk = f"**{effect.risk}**" if effect.risk is Risk.HIGH else effect.risk
-        yield f"| {risk} | {effect.topic} | {_escape(_shorten_digests(effect.text))} |"
+        yield f"| {risk} | {effect.topic} | {escape(_shorten_digests(effect.text))} |"
 
 
 _DIGEST = re.compile(r"\b(sha(?:256|512):[0-9a-f]{8})[0-9a-f]{24,}")
@@ -90,15 +90,15 @@ def _shorten_digests(line: str) -> str:
 
 def _details(effect: Effect) -> Iterator[str]:
     if effect.details:
-        yield f"- {_escape(_shorten_digests(effect.text))}"
-        yield from (f"  - {_escape(detail)}" for detail in effect.details)
+        yield f"- {escape(_shorten_digests(effect.text))}"
+        yield from (f"  - {escape(detail)}" for detail in effect.details)
 
 
 def _fold(title: str, lines: Sequence[str]) -> list[str]:
     return [f"<details><summary>{title}</summary>", "", *lines, "", "</details>"]
 
 
-def _escape(line: str) -> str:
+def escape(line: str) -> str:
     """Escape Markdown, HTML, mentions and the bars of tables: names come from files of other people.
 
     In the code of backticks, GitHub decodes no HTML, and reads no links and no mentions. A backtick in a name can end

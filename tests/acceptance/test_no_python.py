@@ -23,6 +23,7 @@ spec: {runtimeRef: {name: openmpi}}
 READERS = {
     "synth": ("synth", "mpigen_platform.py"),
     "plan": ("plan", "mpigen_platform.py"),
+    "upgrade": ("upgrade", "mpigen_platform.py", "--to", "kueue=0.20"),
     "queues": ("queues", "mpigen_platform.py"),
     "runtimes": ("runtimes", "mpigen_platform.py"),
     "runtimes list": ("runtimes", "list", "mpigen_platform.py"),

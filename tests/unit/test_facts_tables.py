@@ -58,6 +58,7 @@ TABLES = (
     "security_constraints",
     "servers",
     "subjects",
+    "upgrades",
     "versions",
 )
 REAL = (ROOT / "tests/fixtures/device-resources.txt").read_text("utf-8").split()

@@ -1,6 +1,7 @@
 """The objects that Trainer creates for a TrainJob: a JobSet, and with MPI the ssh key and the hostfile.
 
-Source: trainer v2.3.0 and v2.2.0. Each function names its source below pkg/runtime. `core` is the file
+Source: trainer v2.3.0 and v2.2.0, and for Trainer 2.4, whose code could not be read, the pull requests that its release
+notes name. Each function names its source below pkg/runtime. `core` is the file
 trainer v2.3.0 pkg/runtime/core/trainingruntime.go; `mpi`, `torch`, `plainml` and `jobset` are the plugins in
 framework/plugins, and `builder` is trainer v2.3.0 pkg/runtime/framework/plugins/jobset/builder.go.
 """
@@ -16,6 +17,7 @@ from generator.documents.load import Path
 from generator.documents.messages import format_path
 from generator.errors import Problem
 from generator.facts import env
+from generator.facts.api_versions import is_reached
 from generator.facts.names import HOSTFILE, MPI_FOLDER, STEP, UNKNOWN_UID
 from generator.manifests import Body, Manifest
 from generator.objects.fields import integer, mapping, mappings
@@ -26,7 +28,9 @@ from generator.upstream.kubernetes.strategic_merge import find_path, merge
 from generator.upstream.trainer.apply import upsert
 
 OLD = "2.2"
-"""The older of the two minor versions of Trainer that mpigen simulates."""
+"""The older of the two minor versions of Trainer whose code mpigen follows."""
+PRTE = "2.4"
+"""The minor version of Trainer that sets the variables of Open MPI 5, and the image of MPI nodes."""
 INITIALIZERS = {"dataset": "dataset-initializer", "model": "model-initializer"}
 """Field of `spec.initializer` → the replicated job, the container and the step that Trainer changes for it."""
 PATCH: Path = ("trainingRuntimeSpec", "template")
@@ -36,6 +40,7 @@ POD: Path = ("template", "spec", "template", "spec")
 _HOSTFILE, _KEY = "mpi-hostfile", "mpi-ssh-auth"
 _CONTAINER = 8  # steps from a JobSet spec to a container
 _PORT = 29500
+_SSH_OPTIONS = "-o ConnectionAttempts=10"
 
 
 class Origin(NamedTuple):
@@ -362,20 +367,32 @@ def _enforce_mpi(training: Training) -> None:
         elif job.get("name") == LAUNCHER:
             volumes.append({"name": _HOSTFILE, "configMap": hostfile})
             mounts.append({"name": _HOSTFILE, "mountPath": MPI_FOLDER})
-            variables = {"env": _open_mpi(training.slots)}
+            variables = {"env": _open_mpi(training)}
         if job.get("name") in (NODE, LAUNCHER):
             training.put(_in_pod(job, {"volumes": volumes}))
             for _ in containers(job, NODE):
                 training.put(in_container(job, NODE, {"volumeMounts": mounts, **variables}))
 
 
-def _open_mpi(slots: int) -> list[Body]:
+def _open_mpi(training: Training) -> list[Body]:
+    """Return the variables of the launcher.
+
+    Source of the values for Open MPI 5: https://github.com/kubeflow/trainer/issues/4028. Its author wrote
+    https://github.com/kubeflow/trainer/pull/4029 for Trainer 2.4.
+    """
     values = {
         env.OMPI_MCA_orte_default_hostfile: HOSTFILE,
         env.OMPI_MCA_orte_keep_fqdn_hostnames: "true",
-        env.OMPI_MCA_orte_set_default_slots: str(slots),
-        env.OMPI_MCA_plm_rsh_args: "-o ConnectionAttempts=10",
+        env.OMPI_MCA_orte_set_default_slots: str(training.slots),
+        env.OMPI_MCA_plm_rsh_args: _SSH_OPTIONS,
     }
+    if is_reached(training.version, PRTE):
+        values |= {
+            env.PRTE_MCA_prte_default_hostfile: HOSTFILE,
+            env.PRTE_MCA_prte_keep_fqdn_hostnames: "false",
+            env.PRTE_MCA_prte_set_default_slots: str(training.slots),
+            env.PRTE_MCA_plm_ssh_args: _SSH_OPTIONS,
+        }
     return [{"name": name, "value": value} for name, value in values.items()]
 
 
@@ -461,10 +478,17 @@ def _initialize(training: Training) -> None:
 
 
 def _train(training: Training) -> None:
-    """Set image, command, arguments and variables of the TrainJob (builder Trainer)."""
+    """Set image, command, arguments and variables of the TrainJob (builder Trainer).
+
+    Trainer 2.4 also sets the image in the launcher and in the nodes of MPI: https://github.com/kubeflow/trainer/pull/4301
+    """
     requested = {key: training.trainer[key] for key in ("image", "command", "args") if key in training.trainer}
     for job in training.jobs(TRAINER):
         for _ in containers(job, NODE) if requested else ():
             training.put(in_container(job, NODE, requested), "spec", "trainer")
+    if "mpi" in training.policy and "image" in requested and is_reached(training.version, PRTE):
+        for job in (job for job in training.jobs() if job.get("name") in (NODE, LAUNCHER)):
+            for _ in containers(job, NODE):
+                training.put(in_container(job, NODE, {"image": requested["image"]}), "spec", "trainer")
     for job in _resized(training):
         _put_variables(training, job)

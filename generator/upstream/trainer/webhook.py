@@ -9,12 +9,13 @@ import re
 from collections.abc import Iterator
 
 from generator.documents.load import Path
-from generator.facts.env import RESERVED_BY_TRAINER
+from generator.facts.api_versions import is_reached
+from generator.facts.env import RESERVED_BY_TRAINER, RESERVED_SINCE_TRAINER_2_4
 from generator.manifests import Manifest
 from generator.objects.fields import indexed_mappings, integer, mapping, mappings, string, strings
 from generator.objects.pods import JOB_SET, NODE
 from generator.objects.training import LAUNCHER, containers_of, replicated_jobs
-from generator.upstream.trainer.runtime import INITIALIZERS, OLD, Fault, Origin
+from generator.upstream.trainer.runtime import INITIALIZERS, OLD, PRTE, Fault, Origin
 
 _TORCH = ("PET_MASTER_ADDR", "PET_MASTER_PORT", "PET_NNODES", "PET_NODE_RANK", "PET_NPROC_PER_NODE")
 _PREFIXED = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/.+")
@@ -45,6 +46,7 @@ def _of_variables(job: Manifest, runtime: Manifest, version: str) -> Iterator[Fa
     policy = mapping(runtime.body, "spec", "mlPolicy")
     reserved = (
         *(RESERVED_BY_TRAINER if "mpi" in policy and version != OLD else ()),
+        *(RESERVED_SINCE_TRAINER_2_4 if "mpi" in policy and is_reached(version, PRTE) else ()),
         *(_TORCH if "torch" in policy else ()),
     )
     for number, variable in indexed_mappings(mapping(job.body, "spec", "trainer").get("env")):
