@@ -265,5 +265,5 @@ class Catalog:
 
 
 def _entry(kind: Mapping[str, str]) -> Entry:
-    names = ("apiVersion", "kind", "plural", "scope", "path", "sha256")
-    return Entry(*(kind[name] for name in names), kind.get("base", ""))
+    place = (kind["plural"], kind["scope"], kind["path"])
+    return Entry(kind["apiVersion"], kind["kind"], *place, kind["sha256"], kind.get("base", ""))

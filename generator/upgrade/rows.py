@@ -14,11 +14,11 @@ from generator.facts.upgrades import Change, Condition, Selection, upgrade_chang
 from generator.manifests import Manifest, read
 from generator.objects.fields import mapping, mappings, string, strings
 from generator.objects.training import GROUP
-from generator.upstream.compile import Fault
-from generator.upstream.kueue.configuration import CONFIGURATION_KEY
 from generator.upgrade.jobs import Jobs, is_job
 from generator.upgrade.steps import Step
 from generator.upgrade.templates import find_changed_pods, find_new_rejections, find_variables, runtime_of
+from generator.upstream.compile import Fault
+from generator.upstream.kueue.configuration import CONFIGURATION_KEY
 
 _NAME: Path = ("metadata", "name")
 

@@ -19,10 +19,10 @@ from generator.manifests import Body, Manifest, read
 from generator.objects.fields import mapping, mappings
 from generator.objects.pods import NODE, RUNTIMES
 from generator.objects.training import LAUNCHER
-from generator.upstream.compile import Fault, compile_job, find_faults, find_runtime
-from generator.upstream.compile.strategic_merge import upsert
-from generator.upstream.trainer.runtime import POD, containers, in_container
 from generator.upgrade.jobs import Jobs
+from generator.upstream.compile import Fault, compile_job, find_faults, find_runtime
+from generator.upstream.trainer.apply import upsert
+from generator.upstream.trainer.runtime import POD, containers, in_container
 
 _MUTABLE: tuple[Path, ...] = (
     *((*POD[:-1], "metadata", name) for name in ("annotations", "labels")),

@@ -79,9 +79,7 @@ def report(release: str, old: str, new: str, *, has_code: bool, has_all: bool) -
     readings += [(str(difference.key), reading) for difference, reading in surface if reading]
     effects = sum(1 for _, reading in readings if reading.effect)
     yield f"{len(readings)} are in readings.yaml, {effects} of them with an effect; those that are open:"
-    for change, reading in readings:
-        if reading.open:
-            yield f"    {change}: {reading.effect}: {', '.join(reading.open)}"
+    yield from (f"    {name}: {each.effect}: {', '.join(each.open)}" for name, each in readings if each.open)
     for citation in result.unread:
         yield f"in neither version: {citation} ({citation.place})"
 

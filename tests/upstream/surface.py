@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -134,7 +134,7 @@ def _rules(schema: Mapping[str, Any]) -> str:
 
 def read_webhooks(text: str, _: str = "") -> dict[Key, str]:
     """Return the rules of the webhooks in a file, by resource."""
-    found = {}
+    found: dict[Key, str] = {}
     for document in yaml.safe_load_all(text):
         for webhook in (document or {}).get("webhooks") or ():
             for rule in webhook.get("rules", ()):
@@ -169,7 +169,7 @@ def read_metrics(text: str, _: str = "") -> dict[Key, str]:
     return {Key("metric", "", name): "present" for name in _METRIC.findall(text)}
 
 
-_READERS = {
+_READERS: dict[str, Callable[[str, str], dict[Key, str]]] = {
     "gates": read_gates,
     "openapi": read_openapi,
     "crds": read_crd,

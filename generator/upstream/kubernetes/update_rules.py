@@ -16,6 +16,7 @@ from generator.documents.load import Path
 from generator.documents.scalars import Json, Scalar
 from generator.facts.api_versions import is_reached
 from generator.facts.names import QUEUE_NAME
+from generator.facts.table import read_text
 from generator.facts.versions import minors
 from generator.schemas.json_schema import Schema, node_of_key, resolve
 from generator.schemas.patterns import CUSTOM_QUANTITY
