@@ -81,13 +81,13 @@ def test_other_objects_have_no_fields() -> None:
     assert read_crd("kind: ConfigMap") == {}
 
 
-def test_types_of_kubernetes_have_fields_except_those_of_all_kinds() -> None:
+def test_fields_of_all_kinds_are_left_out() -> None:
     schemas = {"io.k8s.api.core.v1.Probe": {"properties": {"port": {"type": "integer"}, "kind": {"type": "string"}}}}
     found = read_openapi(json.dumps({"components": {"schemas": schemas}}))
     assert found == {Key("field", "Probe", "port"): '{"type": "integer"}'}
 
 
-def test_a_webhook_has_rules_for_each_resource() -> None:
+def test_a_webhook_has_a_rule_per_resource() -> None:
     value = {"apiVersions": ["v1"], "operations": ["CREATE"], "policy": "Fail"}
     assert read_webhooks(WEBHOOKS) == {Key("webhook", "vqueue.example.com", "queues"): json.dumps(value)}
 
@@ -139,6 +139,6 @@ def test_equal_surfaces_do_not_differ() -> None:
     assert find_differences(read_crd(CRD), read_crd(described), {"rule.py": "Queue mode"}) == ()
 
 
-def test_a_difference_says_what_is_absent() -> None:
+def test_a_difference_lists_an_absent_value() -> None:
     (difference,) = find_differences({}, {Key("gate", "", "First"): "on (GA)"}, {})
     assert str(difference) == "gate First: absent → on (GA)"

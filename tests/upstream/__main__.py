@@ -53,7 +53,7 @@ def resolve() -> int:
 
 
 def report(release: str, old: str, new: str, *, has_code: bool, has_all: bool) -> Iterator[str]:
-    """Yield the changes of a release that nobody has read yet, each with the places that name it, then the numbers.
+    """Yield the unread changes of a release, each with the places that name it, and then the numbers.
 
     `has_code` adds the differences of the code, and `has_all` the changes that no file of this repository names.
     """
