@@ -94,7 +94,7 @@ def test_words_of_statements_are_no_declarations() -> None:
     assert [find_declaration(GO, name) for name in ("return", "name", "if", "fmt")] == [None] * 4
 
 
-def test_a_reading_with_an_effect_names_what_follows_it_or_why_nothing_does() -> None:
+def test_a_reading_with_an_effect_names_its_rules_or_the_reason_for_none() -> None:
     known = {check.id for check in registry.checks()}
     readings = read_readings("kubernetes", "1.34.2", "1.37.2").values()
     assert any(reading.follows for reading in readings)
