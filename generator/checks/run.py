@@ -45,7 +45,9 @@ if TYPE_CHECKING:
 
 _OF_ALL_KINDS = (AllKinds, Matching, OwnAdmission, Protections)
 """The classes that read manifests of all kinds."""
-_READ_TOGETHER = KINDS | {"ClusterTrainingRuntime", "Node", "PersistentVolumeClaim", "TrainingRuntime", "TrainJob"}
+_READ_TOGETHER = KINDS | {
+    *("ClusterTrainingRuntime", "DeviceClass", "Node", "PersistentVolumeClaim", "TrainingRuntime", "TrainJob"),
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,10 +88,9 @@ def versions(name: str) -> Versions:
     return Versions(name, {program: _program(program, data) for program, data in everything[name].items()})
 
 
-def recorded_targets(name: str) -> dict[str, str]:
-    """Return component → the minor version of the recorded answers of a set, which can be older than the set."""
-    recorded: dict[str, dict[str, str]] = json.loads((HERE / "versions.json").read_text())["recorded"]
-    return {**{program.name: program.minor for program in versions(name).programs.values()}, **recorded[name]}
+def set_targets(name: str) -> dict[str, str]:
+    """Return component → its minor version in a set, whose answers are recorded."""
+    return {program.name: program.minor for program in versions(name).programs.values()}
 
 
 def _program(name: str, data: dict[str, Any]) -> Program:

@@ -15,7 +15,7 @@ from tests.cluster.differential.cases import GENERATED, read_cases, read_seeds
 from tests.cluster.differential.generate import generate
 from tests.cluster.differential.templates import TEMPLATED, is_in_template
 from tests.cluster.differential.verdicts import Verdict, disagreements, of_server, read_answers, read_causes, reviewed
-from tests.cluster.versions import recorded_targets
+from tests.cluster.versions import set_targets
 from tests.conftest import ROOT
 
 SEEDS, CASES, ANSWERS, CAUSES = read_seeds(), read_cases(), read_answers(), read_causes()
@@ -77,7 +77,7 @@ def test_every_rendered_kind_has_at_least_eight_cases() -> None:
 
 
 def test_kubeconform_agrees_with_the_embedded_engine_on_every_case(tmp_path: Path) -> None:
-    catalog = Catalog.bundled(recorded_targets("default"))
+    catalog = Catalog.bundled(set_targets("default"))
     files = {f"{number}.yaml": name for number, name in enumerate(CASES)}
     for file, name in files.items():
         (tmp_path / file).write_text(CASES[name].text(SEEDS))

@@ -21,7 +21,7 @@ from tests.cluster.updates.answers import (
     unused,
 )
 from tests.cluster.updates.cases import read_cases, read_seeds, served
-from tests.cluster.versions import recorded_targets
+from tests.cluster.versions import set_targets
 from tests.conftest import ROOT
 from tests.unit.test_changes import variations
 
@@ -35,7 +35,7 @@ def test_every_case_has_an_answer_and_every_answer_has_a_case() -> None:
 @pytest.fixture(scope="module")
 def differences() -> dict[str, dict[str, Answer]]:
     """Return the cases in which mpigen differs from the record, by set of versions."""
-    return {name: disagreements(served(name), read_answers(name), recorded_targets(name)) for name in SETS}
+    return {name: disagreements(served(name), read_answers(name), set_targets(name)) for name in SETS}
 
 
 @pytest.mark.slow

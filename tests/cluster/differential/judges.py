@@ -21,7 +21,7 @@ from generator.schemas.embedded import Engine
 from tests.cluster.client import Client
 from tests.cluster.differential import templates
 from tests.cluster.differential.cases import NAMESPACE, Body, Case
-from tests.cluster.versions import recorded_targets
+from tests.cluster.versions import set_targets
 
 _THREADS = 4
 _CREATE = {"dryRun": "All", "fieldValidation": "Strict"}
@@ -64,7 +64,7 @@ class Mpigen:
     """
 
     def __init__(self) -> None:
-        self._engine = Engine(Catalog.bundled(recorded_targets("default")))
+        self._engine = Engine(Catalog.bundled(set_targets("default")))
 
     def findings(self, text: str) -> list[tuple[str, str]]:
         """Return severity and message of each finding."""
@@ -82,7 +82,7 @@ class ApiServer:
 
     def __init__(self, client: Client, seeds: Mapping[str, Body]) -> None:
         self._client, self._seeds = client, seeds
-        self._entries = Catalog.bundled(recorded_targets("default")).entries
+        self._entries = Catalog.bundled(set_targets("default")).entries
         self._own = threading.local()
 
     def answers(self, cases: Iterable[Case]) -> dict[str, Answer]:

@@ -27,7 +27,7 @@ from tests.cluster.client import Body
 from tests.cluster.differential.cases import NAMESPACE as THERE
 from tests.cluster.differential.cases import SEEDS as SEEDS_THERE
 from tests.cluster.differential.mutations import Place, places, resolved
-from tests.cluster.versions import recorded_targets
+from tests.cluster.versions import set_targets
 
 FOLDER = Path(__file__).parent
 NAMESPACE = "updates"
@@ -74,7 +74,7 @@ def read_seeds() -> Mapping[str, Body]:
     there = SEEDS_THERE.read_text("utf-8").replace(THERE, NAMESPACE)
     here = (FOLDER / "seeds.yaml").read_text("utf-8")
     bodies = [*yaml.load_all(there, yaml.CSafeLoader), *yaml.load_all(here, yaml.CSafeLoader)]
-    catalog = Catalog.bundled(recorded_targets("default"))
+    catalog = Catalog.bundled(set_targets("default"))
     for body in bodies:
         if catalog.scope(body["apiVersion"], body["kind"]) == "Namespaced":
             body["metadata"]["namespace"] = QUOTAS if body["kind"] in _COUNTING else NAMESPACE
@@ -86,7 +86,7 @@ def read_seeds() -> Mapping[str, Body]:
 @cache
 def read_cases() -> Mapping[str, Case]:
     """Return all cases by name."""
-    catalog = Catalog.bundled(recorded_targets("default"))
+    catalog = Catalog.bundled(set_targets("default"))
     engine = Engine(catalog)
     found: dict[str, Case] = {}
     for name, body in read_seeds().items():
