@@ -37,7 +37,7 @@ ABSENT = {
     "default": frozenset[str](),
     "previous": frozenset[str](),
 }
-"""Set of releases → kinds that it does not serve: Kubernetes serves these versions since 1.34."""
+"""Set of releases → kinds that it does not serve."""
 _COUNTING = ("ResourceQuota", "LimitRange", "LocalQueue")
 _QUANTITIES = (QUANTITY, CUSTOM_QUANTITY)
 _ADDED = "example.com/added"
