@@ -32,7 +32,7 @@ def versions(form: str) -> None:
     by --target: mpigen follows the code of the release. The code of an `announced` version is unknown:
     mpigen follows the version before, and the changes in the release notes.
     """
-    from generator.facts.versions import ANNOUNCED, NAMES, SETS, SUPPORTED
+    from generator.facts.versions import ANNOUNCED, NAMES, OPENSHIFT_RELEASES, SETS, SUPPORTED
 
     supported = [row for row in SUPPORTED if row.name in NAMES]
     rows = [
@@ -50,18 +50,22 @@ def versions(form: str) -> None:
             | {"why": row.why, "source": row.source}
             for row in SETS
         ],
+        "openshift": [{"release": release, "kubernetes": minor} for minor, release in OPENSHIFT_RELEASES.items()],
     }
     show(form, facts, _lines(sorted(rows, key=lambda row: row[0])))
 
 
 def _lines(rows: list[tuple[str, str, str, str]]) -> Iterator[str]:
-    from generator.facts.versions import ANNOUNCED, NAMES, SETS
+    from generator.facts.versions import ANNOUNCED, NAMES, OPENSHIFT_RELEASES, SETS
 
     yield from table.table(_HEADER, rows, table_width())
     for announced in ANNOUNCED:
         yield ""
         yield f"Known changes of {NAMES[announced.name]} {announced.minor}:"
         yield from (f"- {change['text']} ({change['source']})" for change in announced.changes)
+    yield ""
+    yield "Releases of OpenShift:"
+    yield from (f"- OpenShift {release} has Kubernetes {minor}" for minor, release in OPENSHIFT_RELEASES.items())
     yield ""
     yield "Versions that need each other:"
     for need in SETS:

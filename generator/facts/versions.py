@@ -92,6 +92,10 @@ NAMES = {
 """The names of components in messages."""
 SUPPORTED = read_rows("versions", "components", Component)
 ANNOUNCED = read_rows("versions", "announced", Announced)
+OPENSHIFT_RELEASES: Mapping[str, str] = {
+    row["kubernetes"]: row["release"] for row in read_table("versions")["openshift"]
+}
+"""Minor version of Kubernetes → the release of OpenShift with it, newest first."""
 SETS: tuple[Need, ...] = tuple(map(Need.of_row, read_table("versions")["sets"]))
 
 

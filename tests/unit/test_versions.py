@@ -106,3 +106,16 @@ def test_versions_lists_every_version_with_its_status(mpigen: Run) -> None:
             assert any((row["name"], row["minor"]) == (name, minor) for row in data[status])
     assert len(data["sets"]) == len(SETS)
     assert mpigen("versions", "--help").returncode == 0
+
+
+@pytest.mark.parametrize("versions", ["", "\n  versions: {trainer: '2.3'}"])
+def test_openshift_has_the_kubernetes_of_its_newest_release(versions: str, mpigen: Run, tmp_path: Path) -> None:
+    text = PLATFORM.replace(
+        'cluster: {versions: {kueue: "0.20", trainer: "2.4"}}', "cluster:\n  distribution: openshift"
+    )
+    (tmp_path / "platform.yaml").write_text(
+        text.replace("distribution: openshift", f"distribution: openshift{versions}")
+    )
+    done = mpigen("synth", tmp_path / "platform.yaml", "-o", tmp_path / "output")
+    assert done.returncode == 0, done.stderr
+    assert json.loads((tmp_path / "output/prod/release.json").read_text())["spec"]["targets"]["kubernetes"] == "1.35"

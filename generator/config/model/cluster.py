@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
 from generator.config.model.access import Account
 from generator.config.model.fields import (
@@ -26,7 +26,7 @@ from generator.config.model.fields import (
 from generator.config.model.isolation import Network
 from generator.documents.messages import format_value
 from generator.facts.names import GITOPS_ROLE
-from generator.facts.versions import accepted_minors, default_minor, find_conflicts
+from generator.facts.versions import OPENSHIFT_RELEASES, accepted_minors, default_minor, find_conflicts
 
 
 def _version(component: str) -> Any:
@@ -36,7 +36,8 @@ def _version(component: str) -> Any:
 class Versions(Section):
     """The minor versions of the cluster's components; `mpigen versions` lists them.
 
-    Default: the newest of each. For Kubernetes, the newest version that Trainer, JobSet and Kueue are built for.
+    Default: the newest of each. For Kubernetes, the newest version that Trainer, JobSet and Kueue are built for, or on
+    OpenShift that of the newest release.
     """
 
     kubernetes: str = _version("kubernetes")
@@ -91,10 +92,26 @@ class Cluster(Section):
     """The service mesh of the cluster. The manifests disable the mesh for MPI pods, because ssh and MPI do not work
     through its proxies. Default: none."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _kubernetes_of_openshift(cls, value: Any) -> Any:
+        if not isinstance(value, dict) or value.get("distribution") != "openshift":
+            return value
+        versions = value.get("versions", {})
+        known = {"kubernetes": next(iter(OPENSHIFT_RELEASES))}
+        if isinstance(versions, Versions):
+            is_given = "kubernetes" in versions.model_fields_set
+            return value if is_given else {**value, "versions": versions.model_copy(update=known)}
+        return {**value, "versions": {**known, **versions}} if isinstance(versions, dict) else value
+
     def _contradictions(self) -> Iterator[Fault]:
         if self.network == "openshift-ovn" and not self.is_openshift:
             fix = "write `distribution: openshift`, or remove this field"
             yield Fault("`openshift-ovn` needs OpenShift", fix, ("network",), ("distribution",))
+        if self.is_openshift and self.versions.kubernetes not in OPENSHIFT_RELEASES:
+            known = " or ".join(f'"{minor}" (OpenShift {release})' for minor, release in OPENSHIFT_RELEASES.items())
+            message = f"no supported release of OpenShift has Kubernetes {self.versions.kubernetes}"
+            yield Fault(message, f"write {known}", ("versions", "kubernetes"), ("distribution",))
 
     @property
     def is_openshift(self) -> bool:
@@ -165,7 +182,7 @@ class GitOps(Section):
 
     engine: Literal["argocd", "flux"] = "argocd"
     """The GitOps engine. With `argocd`, mpigen writes Applications for Argo CD. With `flux`, mpigen writes a
-    GitRepository or OCIRepository, and Kustomizations, for Flux 2.7."""
+    GitRepository or OCIRepository, and Kustomizations, for Flux 2.7 or newer."""
     repository: Annotated[
         String,
         matching(
