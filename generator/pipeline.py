@@ -1102,7 +1102,7 @@ UPGRADE_EXPORT = (
 
 @dataclass(frozen=True, slots=True)
 class _Compared:
-    """What other versions change for a release.
+    """The changes of a release by other versions.
 
     Attributes:
         entries: the findings of the checks, and the effects of a new release.

@@ -15,8 +15,8 @@ _OLD_KINDS = ("JAXJob", "MPIJob", "PaddleJob", "PyTorchJob", "TFJob", "XGBoostJo
 _ENDS = {"Complete", "Failed", "Finished", "Succeeded"}
 """The conditions of jobs and Workloads that have ended.
 
-Source: trainer v2.3.0 pkg/apis/trainer/v1alpha1/trainjob_types.go; mpi-operator v0.8.2 pkg/apis/kubeflow/v2beta1/
-types.go; kueue v0.19.2 apis/kueue/v1beta2/workload_types.go
+Source: trainer v2.3.0 pkg/apis/trainer/v1alpha1/trainjob_types.go; mpi-operator v0.8.2
+pkg/apis/kubeflow/v2beta1/types.go; kueue v0.19.2 apis/kueue/v1beta2/workload_types.go
 """
 
 

@@ -100,8 +100,8 @@ def test_kueue_skips_a_minor_version_and_kubernetes_does_not() -> None:
 
 
 def test_versions_are_separated_by_commas() -> None:
-    assert read_versions(("kueue=0.20, trainer=2.4", "argocd=3.2"), "--to") == (
-        {"kueue": "0.20", "trainer": "2.4", "argocd": "3.2"},
+    assert read_versions(("kueue=0.20, trainer=2.4", "argocd=3.6"), "--to") == (
+        {"kueue": "0.20", "trainer": "2.4", "argocd": "3.6"},
         [],
     )
     _, problems = read_versions(("kueue=0.20,kueue=0.19",), "--to")

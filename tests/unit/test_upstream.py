@@ -161,7 +161,7 @@ def test_a_changed_function_lists_the_places_that_cite_it(tmp_path: Path, monkey
     assert (result.changes[0].places, result.same, len(result.unread)) == ((("rule.py", 1),), 2, 1)
 
 
-def test_a_reading_with_an_effect_names_what_follows_it_or_why_nothing_does() -> None:
+def test_a_reading_with_an_effect_names_its_places_or_the_reason_for_none() -> None:
     known = {check.id for check in registry.checks()}
     readings = read_readings("kubernetes", "1.34.2", "1.37.2").values()
     assert any(reading.follows for reading in readings)

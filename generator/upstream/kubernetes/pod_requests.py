@@ -18,7 +18,7 @@ _POD_LEVEL = ("cpu", "memory")
 
 @dataclass(frozen=True, slots=True)
 class Defaults:
-    """What a namespace and its cluster add to the resources of a pod.
+    """The values that a namespace and its cluster add to the resources of a pod.
 
     Attributes:
         limits: default limits of containers, from LimitRanges.
@@ -32,7 +32,7 @@ class Defaults:
 
 
 def read_defaults(manifests: Iterable[Manifest], namespace: str) -> Defaults:
-    """Read what is added to the pods of a namespace. A default comes from the first LimitRange that sets it.
+    """Read the values for the pods of a namespace. A default comes from the first LimitRange that sets it.
 
     Raises:
         SimulationError: an amount is not a quantity.

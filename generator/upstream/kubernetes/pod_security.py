@@ -3,8 +3,8 @@
 The texts equal the texts of the API server, so that a user finds them in the events of a Job. Exemptions and defaults
 are in a configuration file of the API server, which is no manifest.
 
-Source: k8s.io/pod-security-admission v0.37.2 policy/{registry,checks,check_*}.go, api/helpers.go PolicyToEvaluate. Each
-rule there names the minor versions of Kubernetes for which it holds.
+Source: pod-security-admission v0.37.2 policy/{registry,checks,check_*}.go; pod-security-admission v0.37.2
+api/helpers.go PolicyToEvaluate. Each rule there names the minor versions of Kubernetes for which it holds.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How Trainer sets parts of a JobSet that a runtime can also set.
+"""The function by which Trainer sets parts of a JobSet that a runtime can also set.
 
 Source: trainer v2.3.0 pkg/apply/apply.go
 """

@@ -68,7 +68,7 @@ def test_an_older_api_server_has_no_newer_rules() -> None:
 
 
 def test_pods_in_a_user_namespace_may_run_as_root_since_kubernetes_1_35() -> None:
-    """Source: pod-security-admission v0.37.2 policy/check_runAsNonRoot.go, check_runAsUser.go, check_procMount_*.go."""
+    """Source: pod-security-admission v0.37.2 policy/check_runAsUser.go, and its other checks with `hostUsers`."""
     settings = {"runAsUser": 0, "runAsNonRoot": False, "procMount": "Unmasked"}
     pod = {"metadata": {}, "spec": {"hostUsers": False, "containers": [{"name": "a", "securityContext": settings}]}}
     unmasked = 'procMount (container "a" must not set securityContext.procMount to "Unmasked")'
