@@ -23,7 +23,7 @@ from generator.manifests import Body, Manifest
 from generator.objects.fields import indexed_mappings, items, mapping, mappings, string, string_map, strings
 from generator.objects.pods import KINDS, pod_templates
 from generator.schemas.catalog import Catalog
-from generator.upstream.kubernetes.access import Kind, catalog_kinds, defined_kinds
+from generator.upstream.kubernetes.access import VERBS, Kind, catalog_kinds, defined_kinds, is_verb
 
 _RBAC = "rbac.authorization.k8s.io"
 _ADMISSION = "admissionregistration.k8s.io"
@@ -31,12 +31,6 @@ _DOMAIN = TENANT_LABEL.partition("/")[0] + "/"
 _SIMILAR = 0.8
 """The similarity (difflib) of a name and its misspelling."""
 _SHORTEST = 4  # letters of a word that can be misspelt
-_VERBS = frozenset(
-    (
-        *("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"),
-        *("use", "bind", "escalate", "impersonate", "approve", "sign", "attest"),
-    )
-)
 _SUBRESOURCES = frozenset(
     (
         *("status", "scale", "log", "exec", "attach", "portforward", "proxy", "eviction", "binding", "resize"),
@@ -178,7 +172,7 @@ def unknown_resource(matching: Matching) -> Iterator[Breach]:
                 if fault := matching.find_unserved(groups, resource):
                     yield _misspelt(role, ("rules", number, "resources", index), fault, resource)
             for index, verb in enumerate(strings(rule.get("verbs"))):
-                close = difflib.get_close_matches(verb, sorted(_VERBS), 1, _SIMILAR) if verb not in _VERBS else []
+                close = [] if is_verb(verb) else difflib.get_close_matches(verb, sorted(VERBS), 1, _SIMILAR)
                 if close and rule.get("resources"):
                     fault = f"`{verb}` is not a verb of the API server", f"write `{close[0]}`"
                     yield _misspelt(role, ("rules", number, "verbs", index), fault, verb)

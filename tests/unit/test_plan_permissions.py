@@ -58,6 +58,7 @@ def test_a_role_with_unknown_rules_is_a_permission_of_its_own() -> None:
         (Permission("get", "", "secrets"), "read Secrets"),
         (Permission("get", "*", "*"), "read Secrets"),
         (Permission("impersonate", "", "users"), "act as other users"),
+        (Permission("impersonate:user-info", "authentication.k8s.io", "groups"), "act as other users"),
         (Permission("create", "", "pods/exec"), "run commands in pods, or connect to them"),
         (
             Permission(role="ClusterRole admin"),

@@ -105,7 +105,9 @@ def catalog_kinds(catalog: Catalog) -> tuple[Kind, ...]:
 
 
 _REQUESTS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
-_VERBS = (*_REQUESTS, "use", "bind", "escalate", "impersonate", "approve", "sign", "attest")
+VERBS = (*_REQUESTS, "use", "bind", "escalate", "impersonate", "approve", "sign", "attest")
+"""The verbs of requests, and of permissions that Kubernetes itself asks for."""
+_IMPERSONATION = ("impersonate:", "impersonate-on:")
 _URL_VERBS = ("get", "head", "post", "put", "patch", "delete", "options")
 _LONGEST = 200  # characters of a note
 _ALL = "*"
@@ -345,14 +347,23 @@ def parse_request(
     return AccessRequest(verb.lower(), resource.group, resource.plural, subresource, name, namespace)
 
 
+def is_verb(verb: str) -> bool:
+    """Return True for a verb of resources, also with a mode of impersonation, such as `impersonate:user-info`.
+
+    Source: apiserver v0.37.2 pkg/endpoints/filters/impersonation/mode.go newImpersonationModeState; apiserver v0.37.2
+    pkg/endpoints/filters/impersonation/mode.go impersonateOnAttributes.GetVerb
+    """
+    return verb in VERBS or verb.startswith(_IMPERSONATION)
+
+
 def find_misspellings(catalog: Catalog, verb: str, target: str) -> Iterator[str]:
     """Yield warnings of `kubectl auth can-i`: the verb or resource is unknown, so a typing mistake may cause the "no".
 
     Source: kubectl v0.34.2 pkg/cmd/auth/cani.go CanIOptions.Validate; kubectl v0.34.2 pkg/cmd/auth/cani.go
     CanIOptions.resourceFor.
     """
-    verbs = _URL_VERBS if target.startswith("/") else _VERBS
-    if verb.lower() not in (*verbs, _ALL):
+    verbs = _URL_VERBS if target.startswith("/") else VERBS
+    if verb.lower() not in (*verbs, _ALL) and not is_verb(verb.lower()):
         yield shorten(f"Kubernetes has no verb `{verb}`; {suggest(verb, verbs)}", _LONGEST)
     kind = target.partition("/")[0]
     if kind not in ("", _ALL) and find_resource(catalog, kind).is_namespaced is None:
