@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from generator import Cluster, Isolation, Platform
+from generator.facts.versions import default_minor
 from generator.policies import access, namespace
 from generator.policies.admission.parameters import namespace_parameters
 from tests.conftest import small_platform
@@ -29,7 +30,7 @@ def granted(role: str) -> set[tuple[str, str, str]]:
 def test_the_enforced_standard_is_pinned_to_the_version_of_the_cluster(platform: Platform) -> None:
     labels = namespace.namespace(platform.tenants[0], "team-a", platform)["metadata"]["labels"]
     assert labels["pod-security.kubernetes.io/enforce"] == "restricted"
-    assert labels["pod-security.kubernetes.io/enforce-version"] == "v1.34"
+    assert labels["pod-security.kubernetes.io/enforce-version"] == f"v{default_minor('kubernetes')}"
 
 
 def test_openshift_namespaces_are_managed_by_kueue_and_skipped_by_the_label_syncer(platform: Platform) -> None:
