@@ -113,8 +113,8 @@ def test_roles_reject_the_requests_of_the_page(row: re.Match[str]) -> None:
     groups = {kind.group for kind in catalog_kinds(Catalog.bundled()) if kind.resource == resource}
     requests = [AccessRequest(row["verb"], group, resource, subresource, "", team()) for group in groups]
     access = access_of_a_submitter()
-    assert [access.allowed(Requester("ada", frozenset()), request) for request in requests] == [False] * len(groups)
     assert groups
+    assert not any(access.allowed(Requester("ada", frozenset()), request) for request in requests)
 
 
 def test_the_page_lists_many_requests_in_one_form() -> None:
