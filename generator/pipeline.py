@@ -266,9 +266,11 @@ class _Draft:
             ConfigError: the platform is invalid for these versions. The problems have no line.
         """
         from generator import App
+        from generator.config.model.fields import copy_unchecked
 
-        cluster = self.platform.cluster
-        platform = self.platform.replace(cluster=cluster.replace(versions=cluster.versions.replace(**targets)))
+        cluster = self.platform.cluster  # `replace` checks the sections inside
+        changed = copy_unchecked(cluster, versions=copy_unchecked(cluster.versions, **targets))
+        platform = self.platform.replace(cluster=changed)
         return _draft(self.source, self.environment, App(platform), self.home.parent, "")
 
     def place(self, manifest: manifests.Manifest, path: tuple[str | int, ...]) -> tuple[str, int]:

@@ -18,7 +18,7 @@ from generator.errors import ExitCode
     Example:
       mpigen upgrade platform.yaml --to kueue=0.20,trainer=2.4
       mpigen upgrade output/prod --to trainer=2.4 --jobs cluster.yaml --format markdown
-      mpigen upgrade --to kubernetes=1.34 --from kubernetes=1.33 --fail-on blocked
+      mpigen upgrade --to kubernetes=1.37 --from kubernetes=1.36 --fail-on blocked
     """
 )
 @click.argument("platform", type=click.Path(exists=True, path_type=Path), required=False)

@@ -45,7 +45,8 @@ def text(upgrade: Upgrade, *, has_color: bool = False) -> Iterator[str]:
     for entry in upgrade.entries:
         impact = paint(f"{entry.impact:{_WIDTH}}", _COLORS[entry.impact])
         yield f"  {impact}  {escape_control(entry.text)} [{entry.id}]"
-        yield from (f"  {'':{_WIDTH}}    {escape_control(line)}" for line in _details(entry, _MOST))
+        lines = [*_details(entry, _MOST), f"source: {_source(entry)}"]
+        yield from (f"  {'':{_WIDTH}}    {escape_control(line)}" for line in lines)
     yield _count(upgrade.entries)
     yield from (f"note: {escape_control(note)}" for note in upgrade.notes)
 
@@ -80,8 +81,7 @@ def _details(entry: Entry, most: int) -> Iterator[str]:
     if len(entry.hits) > most:
         yield f"and {len(entry.hits) - most} more"
     if not entry.step:  # else the step has it
-        yield from (line for line in _actions(entry) if line)
-    yield f"source: {_source(entry)}"
+        yield from _actions(entry)
 
 
 def _format_hit(hit: Hit) -> str:
@@ -119,6 +119,7 @@ def markdown(upgrade: Upgrade) -> str:
     for entry in upgrade.entries:
         lines.append(f"- **{entry.impact}** {escape(entry.text)}")
         lines += [f"    - {escape(line)}" for line in _details(entry, len(entry.hits))]
+        lines.append(f"    - source: {_source(entry)}")
     lines += ["", *(f"Note: {escape(note)}." for note in upgrade.notes)] if upgrade.notes else []
     return "\n".join([*lines, ""])
 

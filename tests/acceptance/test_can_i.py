@@ -128,6 +128,10 @@ def test_an_incomplete_question_is_rejected(words: list[str], mpigen: Run) -> No
         ),
         (["creat", "trainjobs"], "Kubernetes has no verb `creat`; did you mean `create`?"),
         (["gett", "/metrics"], "Kubernetes has no verb `gett`; did you mean `get`?"),
+        (
+            ["create", "/metrics"],
+            "Kubernetes has no verb `create`; write one of: delete, get, head, options, patch, post, put",
+        ),
     ],
 )
 def test_a_negative_answer_suggests_spelling_corrections(question: list[str], note: str, mpigen: Run) -> None:

@@ -438,3 +438,20 @@ def test_a_platform_file_with_versions_that_do_not_work_together(mpigen: Run, tm
     assert ran.returncode == 1
     assert "  blocked     Kueue 0.20 needs Trainer 2.3 or newer, not 2.2: " in ran.stdout
     assert "note: mpigen did not render the release for the new versions" in ran.stdout
+
+
+def test_a_version_that_no_release_of_openshift_has_is_blocked(mpigen: Run, tmp_path: Path) -> None:
+    text = (
+        EXAMPLES["cpu-kubernetes"].read_text() + 'cluster: {distribution: openshift, versions: {kubernetes: "1.34"}}\n'
+    )
+    (tmp_path / "platform.yaml").write_text(text)
+    ran = mpigen("upgrade", "platform.yaml", "--to", "kubernetes=1.36")
+    assert ran.returncode == 1
+    message = "`cluster.versions.kubernetes`: no supported release of OpenShift has Kubernetes 1.36"
+    assert f"  blocked     {message} [platform]" in ran.stdout
+    assert mpigen("upgrade", "platform.yaml", "--to", "kubernetes=1.35").returncode == 0
+
+
+def test_a_source_in_markdown_is_a_link(situation: Situation) -> None:
+    ran = situation.run(TO_0_20, [priority_class("default")], None, "markdown")
+    assert "    - source: https://github.com/kubernetes-sigs/kueue/pull/13719 (announced)" in ran.stdout

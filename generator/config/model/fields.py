@@ -130,7 +130,16 @@ class Section(BaseModel):
         declared, names = self.declared, {info.alias: name for name, info in type(self).model_fields.items()}
         kept = declared.model_fields_set & type(self).model_fields.keys()
         values = {name: getattr(declared, name) for name in type(self).model_fields if name in kept}
-        return type(self)(**values | {names.get(field, field): value for field, value in changes.items()})
+        values |= {names.get(field, field): value for field, value in changes.items()}
+        try:
+            return type(self)(**values)
+        except ValidationError as error:  # a module of mpigen makes the copy, so there is no line of the user's code
+            raise ConfigError(
+                tuple(
+                    Problem(mistake.message, mistake.fix, path=format_path(mistake.path))
+                    for mistake in self._explain(error, values, by_name=True)
+                )
+            ) from None
 
     @cached_property
     def declared_at(self) -> tuple[str, int]:

@@ -363,7 +363,8 @@ def find_misspellings(catalog: Catalog, verb: str, target: str) -> Iterator[str]
     CanIOptions.resourceFor.
     """
     verbs = _URL_VERBS if target.startswith("/") else VERBS
-    if verb.lower() not in (*verbs, _ALL) and not is_verb(verb.lower()):
+    is_known = verb.lower() in _URL_VERBS if target.startswith("/") else is_verb(verb.lower())
+    if not is_known and verb != _ALL:
         yield shorten(f"Kubernetes has no verb `{verb}`; {suggest(verb, verbs)}", _LONGEST)
     kind = target.partition("/")[0]
     if kind not in ("", _ALL) and find_resource(catalog, kind).is_namespaced is None:
