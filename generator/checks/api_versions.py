@@ -26,6 +26,7 @@ from generator.manifests import Manifest
 from generator.objects.pods import pod_templates
 from generator.schemas.catalog import Catalog
 from generator.schemas.embedded import Engine
+from generator.schemas.json_schema import has_field
 
 
 def removed_version(manifest: Manifest, engine: Engine) -> Breach | None:
@@ -88,8 +89,8 @@ def find_other_release(manifest: Manifest, path: tuple[str | int, ...], engine: 
     supported = minors(component) if component in NAMES else ()
     target = engine.targets.get(component, "")
     for minor in reversed(supported[: supported.index(target)] if target in supported else ()):
-        newer = Engine(Catalog.bundled({component: minor})).violations(manifest.body)
-        if newer is not None and not any(violation.path == path for violation in newer):
+        newer = Catalog.bundled({component: minor}).schema(manifest.api_version, manifest.kind)
+        if newer is not None and has_field(newer, path):
             name = f"{NAMES[component]} {minor}"
             return f"{name} added it", f"remove the field, or set {name} as the target version if the cluster has it"
     return "", ""

@@ -21,6 +21,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from generator.documents.load import Path
+
 Schema = dict[str, Any]
 
 _DEFINITIONS = "#/definitions/"
@@ -70,6 +72,20 @@ def node_of_key(node: Schema, key: str) -> Schema:
         return below
     others = node.get("additionalProperties")
     return others if isinstance(others, dict) else {}
+
+
+def has_field(schema: Schema, path: Path) -> bool:
+    """Return True if a schema accepts a field at a path: it names the field, or does not restrict the keys there."""
+    node = schema
+    for step in path:
+        _, node = resolve(node, schema)
+        if isinstance(step, int):
+            node = node.get("items", {})
+        elif step not in node.get("properties", {}) and node.get("additionalProperties") is False:
+            return False
+        else:
+            node = node_of_key(node, step)
+    return True
 
 
 def reference(name: str) -> Schema:

@@ -14,6 +14,7 @@ from generator.errors import EngineError, OutputError
 from generator.facts.versions import SUPPORTED, minors
 from generator.schemas.catalog import FILE, Catalog
 from generator.schemas.compile import OWN, compile_schemas
+from generator.schemas.json_schema import has_field
 
 
 @pytest.fixture(scope="module")
@@ -133,3 +134,19 @@ def test_compiling_again_gives_the_same_bytes(catalog: Catalog, tmp_path: Path) 
 
 def _files(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize(
+    ("minor", "path", "expected"),
+    [
+        ("1.34", ("spec", "containers", 0, "image"), True),
+        ("1.34", ("spec", "schedulingGroup"), False),
+        ("1.37", ("spec", "schedulingGroup", "podGroupName"), True),
+        ("1.37", ("spec", "schedulingGroup", "bogus"), False),
+        ("1.34", ("metadata", "labels", "any"), True),
+        ("1.34", ("spec", "containers", 0, "resources", "limits", "any"), True),
+    ],
+)
+def test_a_schema_tells_which_fields_a_version_has(minor: str, path: tuple[str | int, ...], *, expected: bool) -> None:
+    schema = Catalog.bundled({"kubernetes": minor}).schema("v1", "Pod") or {}
+    assert has_field(schema, path) is expected
