@@ -17,6 +17,8 @@ from generator.errors import ConfigError, Problem
 
 _PROTOCOLS = ("", ".ext", ".file", ".git", ".http", ".https", ".ssh")
 _SETTINGS = ("core.fsmonitor=false", *(f"protocol{name}.allow=never" for name in _PROTOCOLS))
+_FETCH = b"not allowed"
+"""Git tries to fetch a missing object of a partial clone, and the settings forbid it: `transport 'ssh' not allowed`."""
 _MISSING = -1
 _SIDES = ("ours", "theirs", "union")
 _REGULAR = ("100644", "100755")  # modes of regular files; links and submodules have others
@@ -172,8 +174,7 @@ class Repository:
         blobs = list(blobs)
         for blob in blobs:
             if blob.size == _MISSING:
-                message = f"the object {blob.id} is missing in this clone"
-                raise ConfigError((Problem(message, "run `git fetch --refetch`, or clone again", str(self.top)),))
+                raise self._missing(f"the object {blob.id}")
         if len(blobs) > MAX_FILES or any(blob.size > MAX_FILE for blob in blobs):
             message = f"the revision has more than {MAX_FILES:,} files here, or a file of more than {MAX_FILE:,} bytes"
             raise ConfigError((Problem(message, "name a smaller folder", str(self.top)),))
@@ -187,11 +188,17 @@ class Repository:
     def _read(self, arguments: Sequence[str], text: str = "") -> bytes:
         ran = self._run(arguments, text)
         if ran.returncode:
+            if _FETCH in ran.stderr:
+                raise self._missing("an object")
             messages = ran.stderr.decode(errors="replace").strip().splitlines()
             raise ConfigError(
                 (Problem(f"git fails: {' '.join(messages[:1])}", "repair the repository", str(self.top)),)
             )
         return ran.stdout
+
+    def _missing(self, name: str) -> ConfigError:
+        fix = "run `git fetch --refetch`, or clone again"
+        return ConfigError((Problem(f"{name} is missing in this clone", fix, str(self.top)),))
 
     def _run(self, arguments: Sequence[str], text: str = "") -> subprocess.CompletedProcess[bytes]:
         settings = [word for setting in _SETTINGS for word in ("-c", setting)]

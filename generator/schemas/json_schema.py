@@ -19,9 +19,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from generator.documents.load import Path
+if TYPE_CHECKING:
+    from generator.documents.load import Path
+
 
 Schema = dict[str, Any]
 

@@ -155,7 +155,7 @@ def _prepare() -> None:
         "pipeline",
         "checks.policy",
         "config.policy_cases",
-        "simulate.kueue.largest",
+        "upstream.kueue.largest",
         "jobs.job",
         "checks.submission",
     ):

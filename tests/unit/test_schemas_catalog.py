@@ -147,6 +147,6 @@ def _files(folder: Path) -> dict[str, bytes]:
         ("1.34", ("spec", "containers", 0, "resources", "limits", "any"), True),
     ],
 )
-def test_a_schema_tells_which_fields_a_version_has(minor: str, path: tuple[str | int, ...], *, expected: bool) -> None:
+def test_the_schema_of_a_version_has_its_fields(minor: str, path: tuple[str | int, ...], *, expected: bool) -> None:
     schema = Catalog.bundled({"kubernetes": minor}).schema("v1", "Pod") or {}
     assert has_field(schema, path) is expected

@@ -105,8 +105,9 @@ def _holders(queues: Queues) -> Mapping[FlavorResource, Mapping[str, int]]:
                 holder, amount = f"queue `{name}` lends", quota.lendable if is_lent else 0
             if amount > 0:
                 holders.setdefault(key, {})[holder] = amount
+    remote = roots[True] - roots[False]
     for name, cohort in tree.cohorts.items():
-        if [*tree.ancestors(name)][-1].name not in roots[True] - roots[False]:
+        if not remote or [*tree.ancestors(name)][-1].name not in remote:
             for key, quota in cohort.quotas.items():
                 if quota.nominal > 0:
                     holders.setdefault(key, {})[f"cohort `{name}` has"] = quota.nominal
@@ -351,5 +352,5 @@ def _in_cohorts(queues: Queues) -> Iterator[tuple[Manifest, Node, str]]:
     cohorts = {parent.name: parent for node in queues.nodes.values() for parent in node.path() if parent.parent}
     for kind, nodes in (("ClusterQueue", queues.nodes), ("Cohort", cohorts)):
         for name, node in sorted(nodes.items()):
-            if node.parent and queues.has_members(node.root()) and name in queues.of(kind):
-                yield queues.of(kind)[name], node, node.root().name
+            if node.parent and name in queues.of(kind) and queues.has_members(root := node.root()):
+                yield queues.of(kind)[name], node, root.name

@@ -204,7 +204,10 @@ def cohort_cycles(platform: PartialPlatform) -> Iterator[Mistake]:
     Source: kueue v0.19.2 pkg/cache/hierarchy/cycle.go.
     """
     parents = {cohort.name: cohort.parent for cohort in platform.cohorts.values()}
+    roots = outermost_cohorts(platform.cohorts.values())
     for index, cohort in platform.cohorts.items():
+        if parents.get(roots[cohort.name]) not in parents:
+            continue
         path, parent = {cohort.name: None}, cohort.parent
         while parent and parent not in path:
             path[parent] = None

@@ -358,7 +358,9 @@ class Node:
 
     def root(self) -> Node:
         """Return the root of the tree, which may be the node itself."""
-        *_, top = self, *self.path()
+        top = self
+        while top.parent is not None:
+            top = top.parent
         return top
 
     def nested(self, is_entered: Callable[[Node], bool] = lambda _: True) -> list[Node]:

@@ -7,7 +7,7 @@ JobSet controller creates a Job, and again when the Job controller creates a Pod
 
 Trainer creates the JobSet by server-side apply. The JobSet here is that of a TrainJob that sets nothing but its
 runtime, without the variables, volumes and processes that Trainer adds. No seed needs them, and none replaces a field
-of a pod template. Jobs and Pods come from `simulate.compile.job_set`, which tests/unit/upstream/test_compile.py
+of a pod template. Jobs and Pods come from `upstream.compile`, which tests/unit/upstream/test_compile.py
 compares with the objects of the real controllers, but each is made from the answer of the API server to its parent,
 with all defaults. ValidateJob accepts templates whose Pods an admission plugin rejects, so the Pod follows the Job.
 """
