@@ -32,6 +32,8 @@ _JOB_SET = "jobset.x-k8s.io/v1alpha2"
 _SWITCHED = ("jobset", "trainer")
 _MERGE = "application/merge-patch+json"
 _REJECTED = 400
+_IMMUTABLE = "spec.replicatedJobs: Invalid value"
+"""The start of JobSet's message. The event has no room for its end, `field is immutable`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,7 @@ class Upgraded:
     def is_refused(self, name: str) -> bool:
         """Return True if Trainer reports that it cannot apply the JobSet of a TrainJob."""
         return any(
-            event.get("reason") == "TrainJobResourcesCreationFailed" and "field is immutable" in json.dumps(event)
+            event.get("reason") == "TrainJobResourcesCreationFailed" and _IMMUTABLE in json.dumps(event)
             for event in self.admin.items("events.k8s.io/v1", "Event", self.namespace)
             if event["regarding"].get("name") == name
         )
