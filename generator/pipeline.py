@@ -1069,14 +1069,15 @@ def upgrade(request: UpgradeRequest) -> Upgrade:
     export = read_export(request.texts, UPGRADE_EXPORT)[0] if request.texts else []
     texts = request.texts or {}
 
-    def place(manifest: manifests.Manifest, path: tuple[str | int, ...]) -> tuple[str, int]:
-        if manifest.file in texts:
-            return _place_in(texts[manifest.file], manifest, path)
-        return subject.place(manifest, path)
-
     steps = find_steps(before, after)
     compared = subject.compare(before, after, request.today)
     rows = [*find_rows(World.of(subject.objects, export), steps, before, after)]
+    lines = _find_lines(texts, [(item.manifest, item.path) for row in rows for item in row.located])
+
+    def place(manifest: manifests.Manifest, path: tuple[str | int, ...]) -> tuple[str, int]:
+        line = lines.get((manifest.file, manifest.index, (*manifest.inside, *path)))
+        return subject.place(manifest, path) if line is None else (manifest.file, line)
+
     entries = [*changes.of_conflicts(after), *changes.of_steps(steps), *compared.entries, *changes.of_rows(rows, place)]
     notes = [*find_stops(steps, before, after), *compared.notes]
     if not export:
@@ -1087,6 +1088,23 @@ def upgrade(request: UpgradeRequest) -> Upgrade:
         notes += find_missing(export, before, after)
     changed = {name: minor for name, minor in after.items() if before[name] != minor}
     return Upgrade(str(request.source), before, after, steps, in_order(entries), notes, [*describe_announced(changed)])
+
+
+def _find_lines(
+    texts: Mapping[str, str | bytes], parts: Sequence[tuple[manifests.Manifest, tuple[str | int, ...]]]
+) -> dict[tuple[str, int, tuple[str | int, ...]], int]:
+    """Return (file, document, path in the document) → line, for parts of objects in these texts, each read once."""
+    from generator.documents.locate import locate_everywhere
+
+    wanted: dict[str, list[tuple[int, tuple[str | int, ...]]]] = {}
+    for manifest, path in parts:
+        if manifest.file in texts:
+            wanted.setdefault(manifest.file, []).append((manifest.index, (*manifest.inside, *path)))
+    return {
+        (file, *request): place.node[0]
+        for file, requests in wanted.items()
+        for request, place in locate_everywhere(texts[file], requests).items()
+    }
 
 
 def _place_in(text: str | bytes, manifest: manifests.Manifest, path: tuple[str | int, ...]) -> tuple[str, int]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property, partial
 from typing import Any
 
 from generator.documents.load import Path
@@ -16,7 +18,13 @@ from generator.objects.fields import mapping, mappings, string, strings
 from generator.objects.training import GROUP
 from generator.upgrade.jobs import Jobs, is_job
 from generator.upgrade.steps import Step
-from generator.upgrade.templates import find_changed_pods, find_new_rejections, find_variables, runtime_of
+from generator.upgrade.templates import (
+    find_changed_pods,
+    find_new_rejections,
+    find_variables,
+    runtime_of,
+    with_general_name,
+)
 from generator.upstream.compile import Fault
 from generator.upstream.kueue.configuration import CONFIGURATION_KEY
 
@@ -46,6 +54,15 @@ class Located:
 
 
 @dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a change does to a TrainJob: `Located` without the job."""
+
+    detail: str
+    is_certain: bool = True
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class World:
     """The objects that an upgrade can hit.
 
@@ -53,11 +70,18 @@ class World:
         release: the objects of the release.
         export: the objects of the cluster; empty without an export.
         jobs: the jobs of the export.
+        verdicts: what is known of TrainJobs that differ only in their names, see `judge_alike`.
     """
 
     release: Sequence[Manifest]
     export: Sequence[Manifest]
     jobs: Jobs
+    verdicts: dict[str, tuple[Verdict, ...]] = field(default_factory=dict)
+
+    @cached_property
+    def objects(self) -> list[Manifest]:
+        """The objects of the cluster, and then of the release."""
+        return [*self.export, *self.release]
 
     @classmethod
     def of(cls, release: Sequence[Manifest], export: Sequence[Manifest]) -> World:
@@ -155,23 +179,52 @@ def _judge_job(
     """Yield the job if a step changes its pods, or if the webhooks reject it after the step."""
     if hits.has_changed_pods and not world.jobs.has_job_set(job):
         return
-    runtime = runtime_of(job, [*world.export, *world.release], world.jobs)
+    runtime = runtime_of(job, world.objects, world.jobs)
     if isinstance(runtime, Fault):
         if hits.has_changed_pods:
             yield Located(job, runtime.origin.path, f"unknown: {runtime.message}", state, is_certain=False)
         return
-    if hits.is_rejected:
-        yield from (Located(job, detail=text, state=state) for text in find_new_rejections(job, runtime, before, after))
-        return
+    ask = _find_rejections if hits.is_rejected else _find_changes
+    for verdict in judge_alike(job, runtime, world.verdicts, partial(ask, before=before, after=after)):
+        yield Located(job, _NAME, verdict.detail, state, verdict.is_certain, verdict.variables)
+
+
+def judge_alike(
+    job: Manifest,
+    runtime: Manifest,
+    known: dict[str, tuple[Verdict, ...]],
+    ask: partial[Iterator[Verdict]],
+) -> tuple[Verdict, ...]:
+    """Return the verdicts on a TrainJob. Jobs that differ only in their names are asked about once.
+
+    The question is about a job with a name of the same form. An answer with this name holds for no other job.
+    """
+    alike = with_general_name(job)
+    key = json.dumps([ask.func.__name__, ask.keywords, alike.body, runtime.body], sort_keys=True, default=str)
+    if key not in known:
+        known[key] = tuple(ask(alike, runtime))
+    if any(alike.name in text for each in known[key] for text in (each.detail, *each.variables.values())):
+        return tuple(ask(job, runtime))
+    return known[key]
+
+
+def _find_rejections(
+    job: Manifest, runtime: Manifest, *, before: Mapping[str, str], after: Mapping[str, str]
+) -> Iterator[Verdict]:
+    yield from map(Verdict, find_new_rejections(job, runtime, before, after))
+
+
+def _find_changes(
+    job: Manifest, runtime: Manifest, *, before: Mapping[str, str], after: Mapping[str, str]
+) -> Iterator[Verdict]:
     try:
         changed = find_changed_pods(job, runtime, before, after)
     except MpigenError as error:
         if not find_new_rejections(job, runtime, before, after):  # which another row reports
-            yield Located(job, detail=f"unknown: {error.problems[0].message}", state=state, is_certain=False)
+            yield Verdict(f"unknown: {error.problems[0].message}", is_certain=False)
         return
     if changed:
-        variables = find_variables(job, runtime, before, after)
-        yield Located(job, detail=f"changes {', '.join(changed)}", state=state, variables=variables)
+        yield Verdict(f"changes {', '.join(changed)}", variables=find_variables(job, runtime, before, after))
 
 
 def _find_uses(item: Manifest, version: str) -> Iterator[Located]:

@@ -9,8 +9,10 @@ JobSet then rejects the change of `suspend` too. Trainer does not touch a runnin
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from generator.documents.load import Path
@@ -24,6 +26,7 @@ from generator.upstream.compile import Fault, compile_job, find_faults, find_run
 from generator.upstream.trainer.apply import upsert
 from generator.upstream.trainer.runtime import POD, containers, in_container
 
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _MUTABLE: tuple[Path, ...] = (
     *((*POD[:-1], "metadata", name) for name in ("annotations", "labels")),
     *((*POD, name) for name in ("nodeSelector", "tolerations", "schedulingGates")),
@@ -39,12 +42,16 @@ def runtime_of(job: Manifest, objects: list[Manifest], jobs: Jobs) -> Manifest |
         objects: the objects of the cluster and of the release.
         jobs: the jobs of the export.
     """
-    text = jobs.snapshots.get((job.namespace, job.name), "")
+    kept = _read_runtime(jobs.snapshots.get((job.namespace, job.name), ""), job.file)
+    return kept or find_runtime(job, objects)
+
+
+@cache  # the snapshots of many jobs have the same text
+def _read_runtime(text: str, file: str) -> Manifest | None:
     try:
-        kept = [item for item in read(text, job.file) if item.kind in RUNTIMES] if text else []
+        return next((item for item in read(text, file) if item.kind in RUNTIMES), None)
     except MpigenError:
-        kept = []
-    return kept[0] if kept else find_runtime(job, objects)
+        return None
 
 
 def find_changed_pods(
@@ -123,6 +130,22 @@ def find_new_rejections(
         for targets in (before, after)
     )
     return [message for message in new if message not in old]
+
+
+def with_general_name(job: Manifest) -> Manifest:
+    """Return a TrainJob as Trainer reads it, with `a` for each letter and `0` for each digit of its name.
+
+    The rules for names depend on the length and on the kinds of characters, which stay the same.
+    """
+    metadata = mapping(job.body, "metadata")
+    annotations = {key: value for key, value in mapping(metadata, "annotations").items() if key != _LAST_APPLIED}
+    general = {
+        "name": re.sub("[a-z]", "a", re.sub("[0-9]", "0", job.name)),
+        "namespace": job.namespace,
+        "labels": mapping(metadata, "labels"),
+        "annotations": annotations,
+    }
+    return replace(job, body={**{k: v for k, v in job.body.items() if k != "status"}, "metadata": general})
 
 
 def _as_created(item: Manifest) -> Manifest:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -9,7 +11,7 @@ import yaml
 
 from generator.facts.upgrades import Change, upgrade_changes
 from generator.manifests import Manifest
-from generator.upgrade.rows import World, find_rows
+from generator.upgrade.rows import Verdict, World, find_rows, judge_alike
 from tests.conftest import ROOT
 
 FIXTURE: dict[str, Any] = yaml.safe_load((ROOT / "tests/fixtures/upgrades.yaml").read_text("utf-8"))
@@ -44,3 +46,56 @@ def test_a_row_is_silent_if_another_component_is_upgraded(change: Change) -> Non
     other = next(item for item in upgrade_changes() if item.component != change.component and item.version)
     assert change.id not in hit_rows(other, FIXTURE["rows"][change.id]["hits"])
     assert not change.version or not change.happens(change.version, LAST[change.component])
+
+
+def export_of(names: dict[str, dict[str, Any]]) -> list[Manifest]:
+    """Return the objects of a cluster: the runtime, and a suspended TrainJob with its JobSet for each name and spec."""
+    bodies = [FIXTURE["runtime"]]
+    for name, spec in names.items():
+        job = {**FIXTURE["job"], "metadata": {"name": name, "namespace": "team-a"}}
+        bodies.append({**job, "spec": {**job["spec"], **spec}})
+        bodies.append({**job, "apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "spec": {"suspend": True}})
+    return [Manifest(body, "export.json", index) for index, body in enumerate(bodies)]
+
+
+def verdicts(names: dict[str, dict[str, Any]]) -> tuple[dict[str, str], int]:
+    """Return name of a TrainJob → what changes for it in Trainer 2.3, and how many kinds of TrainJobs were judged."""
+    before, after = FROM_2_2, {**FROM_2_2, "trainer": "2.3"}
+    world = World.of([], export_of(names))
+    rows = find_rows(world, [], before, after)
+    found = {
+        item.manifest.name: item.detail for row in rows if row.change.hits.has_changed_pods for item in row.located
+    }
+    return found, len(world.verdicts)
+
+
+FROM_2_2 = {"trainer": "2.2", "jobset": "0.11", "kueue": "0.19", "kubernetes": "1.34"}
+
+
+def test_jobs_that_differ_in_their_names_are_judged_once() -> None:
+    alone, judged = verdicts({"run-1": {}})
+    assert alone["run-1"]
+    together, judged_together = verdicts({f"run-{number}": {} for number in range(5)})
+    assert set(together.values()) == set(alone.values())
+    assert judged_together == judged
+
+
+def test_jobs_that_differ_in_their_form_are_judged_alone() -> None:
+    _, judged = verdicts({"run-1": {}})
+    for other in ({"run-22": {}}, {"run-x": {}}, {"run-2": {"trainer": {"numNodes": 3}}}):
+        assert verdicts({"run-1": {}, **other})[1] > judged
+
+
+def test_an_answer_with_the_name_is_not_reused() -> None:
+    known: dict[str, tuple[Verdict, ...]] = {}
+    asked: list[str] = []
+
+    def ask(job: Manifest, _: Manifest) -> Iterator[Verdict]:
+        asked.append(job.name)
+        yield Verdict(f"changes {job.name}")
+
+    first, second, runtime = (Manifest({"metadata": {"name": name}}, "a.yaml", 0) for name in ("run-1", "run-2", "r"))
+    for job in (first, second):
+        (verdict,) = judge_alike(job, runtime, known, partial(ask))
+        assert verdict.detail == f"changes {job.name}"
+    assert asked == ["aaa-0", "run-1", "run-2"]
