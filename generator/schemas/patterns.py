@@ -83,6 +83,8 @@ HEADER = "^[-A-Za-z0-9]+$"
 SEARCH_DOMAIN = rf"^({_SEARCHED}(\.{_SEARCHED})*\.?|\.)$"
 SYSCTL_NAME = rf"^({_SYSCTL}[./])*{_SYSCTL}$"
 ENV_SOURCE = rf"^({SUBDOMAIN}|({SUBDOMAIN}(-*|\.))?.-)$"
+SIGNER = rf"^{LABEL}(\.{LABEL})+/{SUBDOMAIN}$"
+TRUST_BUNDLE = f"^(.*:)?{SUBDOMAIN}$"
 CSI_DRIVER = rf"^{SUBDOMAIN.replace('a-z', 'A-Za-z')}$"
 OF_CONTAINERS = f"^({_PLAIN}|hugepages-.+|{_DOMAIN})$"
 OF_LIMITS = f"^(storage|{_COMPUTED}|{_COUNTED}|{_DOMAIN})$"
@@ -141,6 +143,8 @@ MEANINGS = {
     SEARCH_DOMAIN: "a DNS domain such as example.com",
     SYSCTL_NAME: "a kernel parameter such as net.core.somaxconn",
     ENV_SOURCE: "a name of lower-case letters, digits, and inner hyphens and dots",
+    SIGNER: "a signer such as `example.com/issuer`",
+    TRUST_BUNDLE: "a name of lower-case letters, digits, and inner hyphens and dots, after its signer and `:` if any",
     CSI_DRIVER: "a driver name of letters, digits, and inner hyphens and dots",
     VARIABLE: "an environment variable name: printable ASCII without `=`",
     VARIABLE_OR_NOTHING: "the start of an environment variable name: printable ASCII without `=`",

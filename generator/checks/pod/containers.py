@@ -1,4 +1,4 @@
-"""pod/container-name, pod/image, pod/port and pod/restart-policy: the containers of pods."""
+"""pod/container-name, pod/image, pod/port, pod/restart-policy and pod/restart-rules: the containers of pods."""
 
 from __future__ import annotations
 
@@ -185,3 +185,21 @@ def resize_restart(pods: Pods) -> Iterator[Breach]:
                     place = (*container.path, "resizePolicy", number, "restartPolicy")
                     fix = "set `restartPolicy: NotRequired` in `resizePolicy`"
                     yield report(template, place, message, fix, "RestartContainer")
+
+
+@check("pod/restart-rules", severity=ERROR, needs=Pods, since="kubernetes 1.35")
+def restart_rules(pods: Pods) -> Iterator[Breach]:
+    """Report a container with `restartPolicyRules` that has no `restartPolicy`.
+
+    The rules restart a container by its exit code, and the `restartPolicy` of this container holds for all other exit
+    codes. The `restartPolicy` of the pod does not replace it. Kubernetes 1.34 removes the rules without an error.
+
+    Source: kubernetes v1.37.2 pkg/apis/core/validation/validation.go validateContainerRestartPolicy; kubernetes v1.37.2
+    pkg/apis/core/validation/validation.go validateInitContainerRestartPolicy
+    """
+    for template, container in pods.containers:
+        if container.body.get("restartPolicyRules") and container.body.get("restartPolicy") is None:
+            name = format_value(container.body.get("name"))
+            message = f"the container {name} has `restartPolicyRules`, but no `restartPolicy` of its own"
+            fix = "set the `restartPolicy` for all other exit codes in this container, such as `Never`"
+            yield report(template, (*container.path, "restartPolicyRules"), message, fix)

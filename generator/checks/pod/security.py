@@ -1,4 +1,4 @@
-"""pod/security, pod/host-namespace and pod/os: privileges of containers, and their operating system."""
+"""pod/security, pod/host-namespace, pod/hostname and pod/os: privileges, and what pods share with their node."""
 
 from __future__ import annotations
 
@@ -126,6 +126,24 @@ def _sysctls(template: PodTemplate) -> Iterator[Breach]:
             continue
         message = f"the kernel parameter {format_value(written)} belongs to the node, because `{used}` is `true`"
         yield report(template, path, message, f"set the parameter on the node, or remove `{used}`", written)
+
+
+@check("pod/hostname", severity=ERROR, needs=Pods, since="kubernetes 1.35")
+def hostname(pods: Pods) -> Iterator[Breach]:
+    """Report pods with `hostnameOverride` and another field that sets the hostname.
+
+    With `hostNetwork` the pods have the hostname of their node, and with `setHostnameAsFQDN` their full domain name, so
+    both exclude `hostnameOverride`. Kubernetes 1.34 removes `hostnameOverride` without an error.
+
+    Source: kubernetes v1.37.2 pkg/apis/core/validation/validation.go validatePodHostName
+    """
+    for template in pods.templates:
+        value = template.spec.get("hostnameOverride")
+        for key in ("hostNetwork", "setHostnameAsFQDN"):
+            if value is not None and template.spec.get(key) is True:
+                message = f"the pods have `hostnameOverride`, but `{key}` is `true`"
+                fix = f"remove `hostnameOverride` or `{key}`"
+                yield report(template, (*template.path, "spec", "hostnameOverride"), message, fix, value)
 
 
 @check("pod/os", severity=ERROR, needs=Pods)

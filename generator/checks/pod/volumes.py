@@ -1,4 +1,4 @@
-"""pod/volume and pod/mount: the volumes of pods, and the mounts and block devices of containers."""
+"""pod/volume, pod/projected-source, pod/mount and pod/variable-file: the volumes of pods, and their use."""
 
 from __future__ import annotations
 
@@ -33,8 +33,12 @@ _NOT_OMITTED: tuple[tuple[tuple[str, ...], str, str], ...] = (
 """(path in a volume, field, empty value) of optional fields that JobSet's webhook writes as null if they are absent."""
 _LONGEST_NAME = 253
 _LONGEST_PORTAL = 64  # of a volume and its iSCSI portal
-_GATED = ("clusterTrustBundle", "podCertificate")
-"""Kinds of a source that the API server drops, because their feature gates are off by default."""
+_OF_FILES = ("secret", "configMap", "downwardAPI")
+"""Kinds of a source that list their files."""
+_SINCE_1_37 = ("clusterTrustBundle", "podCertificate")
+"""Kinds of a source that the API server drops before Kubernetes 1.37: their feature gates were off by default."""
+_OF_CERTIFICATES = ("credentialBundlePath", "keyPath", "certificateChainPath")
+_LONGEST_OF_KUBERNETES = 24 * 60 * 60  # seconds
 _READ_ONLY = ("Enabled", "IfPossible")
 
 
@@ -69,7 +73,7 @@ def volume(pods: Pods) -> Iterator[Breach]:
             if template.manifest.kind in _OF_JOB_SETS:
                 yield from _nulls(path, body)
             for index, source in indexed_mappings(mapping(body, "projected").get("sources")):
-                keys = [key for key, value in source.items() if value is not None and key not in _GATED]
+                keys = [key for key, value in source.items() if value is not None and key not in _SINCE_1_37]
                 if len(keys) > 1:
                     message = f"one source of the volume {format_value(body.get('name'))} has {format_names(keys)}"
                     place = (*path, "projected", "sources", index)
@@ -110,10 +114,58 @@ def _nulls(path: Path, volume: Mapping[str, Any]) -> Iterator[Breach]:
 def _projected_files(path: Path, volume: object) -> Iterator[tuple[Path, str]]:
     """Yield (path of the item, path of its file) for each file that the sources of a projected volume list."""
     for number, source in indexed_mappings(mapping(volume, "projected").get("sources")):
-        for key in ("secret", "configMap", "downwardAPI"):
+        for key in _OF_FILES:
             for index, item in indexed_mappings(mapping(source, key).get("items")):
                 if isinstance(name := item.get("path"), str) and name:
                     yield (*path, number, key, "items", index, "path"), name
+
+
+@check("pod/projected-source", severity=ERROR, needs=Pods, since="kubernetes 1.37")
+def projected_source(pods: Pods) -> Iterator[Breach]:
+    """Report a trust bundle or a certificate of a projected volume that the API server rejects.
+
+    A source with `clusterTrustBundle` or `podCertificate` has no second kind. Its files have paths that no other source
+    of the volume writes. A certificate needs at least one path, and a signer of Kubernetes issues it for 24 hours at
+    most. Before Kubernetes 1.37, the API server removes both kinds without an error.
+
+    Source: kubernetes v1.37.2 pkg/apis/core/validation/validation.go validateProjectionSources
+    """
+    for template in pods.templates:
+        for number, volume in indexed_mappings(template.spec.get("volumes")):
+            path = (*template.path, "spec", "volumes", number, "projected", "sources")
+            yield from _mixed_sources(template, path, volume)
+            yield from _certificates(template, path, volume)
+
+
+def _mixed_sources(template: PodTemplate, path: Path, volume: Mapping[str, Any]) -> Iterator[Breach]:
+    written = {file for _, file in _projected_files(path, volume)}
+    for index, source in indexed_mappings(mapping(volume, "projected").get("sources")):
+        kinds = [key for key, value in source.items() if value is not None]
+        if len(kinds) > 1 and {*kinds} & {*_SINCE_1_37}:
+            message = f"one source of the volume {format_value(volume.get('name'))} has {format_names(kinds)}"
+            yield report(template, (*path, index), message, "write one source for each of these kinds")
+        for kind, key in (("clusterTrustBundle", "path"), *(("podCertificate", key) for key in _OF_CERTIFICATES)):
+            file = mapping(source, kind).get(key)
+            if isinstance(file, str) and file in written:
+                message = f"two sources of the volume {format_value(volume.get('name'))} write the file `{file}`"
+                yield report(template, (*path, index, kind, key), message, f"choose another `{key}` here", file)
+            elif isinstance(file, str) and file:
+                written.add(file)
+
+
+def _certificates(template: PodTemplate, path: Path, volume: Mapping[str, Any]) -> Iterator[Breach]:
+    for index, source in indexed_mappings(mapping(volume, "projected").get("sources")):
+        certificate = mapping(source, "podCertificate")
+        if certificate and not any(certificate.get(key) for key in _OF_CERTIFICATES):
+            message = f"the certificate of the volume {format_value(volume.get('name'))} has no path"
+            fix = f"set {format_names(_OF_CERTIFICATES, 'or')}"
+            yield report(template, (*path, index, "podCertificate"), message, fix)
+        seconds, signer = certificate.get("maxExpirationSeconds"), str(certificate.get("signerName"))
+        is_of_kubernetes = f".{signer.partition('/')[0]}".endswith(".kubernetes.io")
+        if isinstance(seconds, int) and seconds > _LONGEST_OF_KUBERNETES and is_of_kubernetes:
+            message = f"{seconds} seconds are more than the 24 hours of a certificate from `{signer}`"
+            place = (*path, index, "podCertificate", "maxExpirationSeconds")
+            yield report(template, place, message, f"set at most {_LONGEST_OF_KUBERNETES}", seconds)
 
 
 @check("pod/mount", severity=ERROR, needs=Pods)
@@ -178,6 +230,29 @@ def _undefined_volumes(template: PodTemplate, container: Container) -> Iterator[
                 name,
                 severity=WARNING if template.is_of_runtime else None,
             )
+
+
+@check("pod/variable-file", severity=ERROR, needs=Pods, since="kubernetes 1.35")
+def variable_file(pods: Pods) -> Iterator[Breach]:
+    """Report a variable from a file whose volume is not an `emptyDir` of the pods.
+
+    `fileKeyRef` reads a file that an init container wrote to an `emptyDir`. Kubernetes 1.34 rejects `fileKeyRef`, see
+    [workload/feature-gate](../workload/feature-gate.md).
+
+    Source: kubernetes v1.37.2 pkg/apis/core/validation/validation.go validateFileKeyRefVolumes
+    """
+    for template, container in pods.containers:
+        volumes = {str(volume.get("name")): volume for volume in mappings(template.spec.get("volumes"))}
+        for number, item in indexed_mappings(container.body.get("env")):
+            name = mapping(item, "valueFrom", "fileKeyRef").get("volumeName")
+            if not isinstance(name, str) or not name or volumes.get(name, {}).get("emptyDir") is not None:
+                continue
+            variable, path = format_value(item.get("name")), (*container.path, "env", number, "valueFrom", "fileKeyRef")
+            reason = "is not an `emptyDir`" if name in volumes else "is not in `volumes` of the pods"
+            message = f"the variable {variable} reads a file of the volume {format_value(name)}, which {reason}"
+            fix = "name an `emptyDir` of the pods, to which an init container writes the file"
+            severity = WARNING if template.is_of_runtime and name not in volumes else None  # a TrainJob can add it
+            yield report(template, (*path, "volumeName"), message, fix, name, severity=severity)
 
 
 def _mount_options(template: PodTemplate, container: Container) -> Iterator[Breach]:
