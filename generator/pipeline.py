@@ -1096,14 +1096,14 @@ def _find_lines(
     """Return (file, document, path in the document) → line, for parts of objects in these texts, each read once."""
     from generator.documents.locate import locate_everywhere
 
-    wanted: dict[str, list[tuple[int, tuple[str | int, ...]]]] = {}
+    requests: dict[str, list[tuple[int, tuple[str | int, ...]]]] = {}
     for manifest, path in parts:
         if manifest.file in texts:
-            wanted.setdefault(manifest.file, []).append((manifest.index, (*manifest.inside, *path)))
+            requests.setdefault(manifest.file, []).append((manifest.index, (*manifest.inside, *path)))
     return {
         (file, *request): place.node[0]
-        for file, requests in wanted.items()
-        for request, place in locate_everywhere(texts[file], requests).items()
+        for file, of_file in requests.items()
+        for request, place in locate_everywhere(texts[file], of_file).items()
     }
 
 

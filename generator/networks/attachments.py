@@ -15,8 +15,8 @@ doc/extended-configuration.md; whereabouts 3a262bd pkg/types/types.go; nvidia-k8
 api/v1alpha1/ippool_types.go; nvidia-k8s-ipam
 v0.4.0 api/v1alpha1/ippool_validate.go; nvidia-k8s-ipam v0.4.0 pkg/cni/types/types.go; api v0.34.2 resource/v1/types.go
 ExactDeviceRequest; api v0.34.2 resource/v1/types.go DeviceClassSpec;
-kubernetes-sigs/dranet f258477 README.md (the default class). The builders set no `extendedResourceName`: in 1.34 it is
-behind a gate that is off (DRAExtendedResource, alpha).
+kubernetes-sigs/dranet f258477 README.md (the default class). The builders set no `extendedResourceName`: before
+Kubernetes 1.36 the feature gate DRAExtendedResource is off by default, and a claim names the network of each card.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ class Located:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a change does to a TrainJob: `Located` without the job."""
+    """The effect of a change on a TrainJob: `Located` without the job."""
 
     detail: str
     is_certain: bool = True
@@ -70,7 +70,7 @@ class World:
         release: the objects of the release.
         export: the objects of the cluster; empty without an export.
         jobs: the jobs of the export.
-        verdicts: what is known of TrainJobs that differ only in their names, see `judge_alike`.
+        verdicts: the effects on TrainJobs that differ only in their names, see `judge_alike`.
     """
 
     release: Sequence[Manifest]
@@ -203,7 +203,7 @@ def judge_alike(
     key = json.dumps([ask.func.__name__, ask.keywords, alike.body, runtime.body], sort_keys=True, default=str)
     if key not in known:
         known[key] = tuple(ask(alike, runtime))
-    if any(alike.name in text for each in known[key] for text in (each.detail, *each.variables.values())):
+    if any(alike.name in text for verdict in known[key] for text in (verdict.detail, *verdict.variables.values())):
         return tuple(ask(job, runtime))
     return known[key]
 
