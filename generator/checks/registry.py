@@ -59,6 +59,7 @@ _OF_TREES = (
     *(
         "schema",
         "metadata",
+        "addresses",
         "amounts",
         "workload",
         "services",

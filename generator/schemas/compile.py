@@ -100,11 +100,11 @@ def _check_destination(destination: Path) -> None:
 
 def _kinds(components: Sequence[Component]) -> dict[Component, list[Kind]]:
     modules = fetch_modules(component for component in components if component.sum)
-    newest = BuiltIns(modules[components[0]], components[0].folder)
+    newest = BuiltIns(modules[components[0]], components[0].folder, components[0].minor)
     kinds = {}
     for component in components:
         if component.name == components[0].name:
-            built_ins = BuiltIns(modules[component], component.folder)
+            built_ins = BuiltIns(modules[component], component.folder, component.minor)
             kinds[component] = [*built_ins.kinds(), *file_kinds(built_ins)]
         else:
             files = component.definition_files(modules[component]) if component in modules else []

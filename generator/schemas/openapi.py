@@ -101,12 +101,12 @@ class EnforcedRules(NamedTuple):
     """The rules of enforced.yaml.
 
     Attributes:
-        types: OpenAPI type → the schema to add to it.
+        types: OpenAPI type → (first minor, schema to add to it from this minor on); the minor is empty for all.
         kinds: (group, kind) → the schema to add to it.
         optional: (OpenAPI type, field) of each field that the documents require, but the API server does not.
     """
 
-    types: dict[str, Schema]
+    types: dict[str, tuple[tuple[str, Schema], ...]]
     kinds: dict[tuple[str, str], Schema]
     optional: frozenset[tuple[str, str]]
 
@@ -115,8 +115,12 @@ class EnforcedRules(NamedTuple):
 def read_enforced_rules() -> EnforcedRules:
     """Read the differences between the OpenAPI documents and the objects that the API server accepts."""
     table = yaml.load(Path(__file__).with_name("enforced.yaml").read_bytes(), yaml.CSafeLoader)
+    types: dict[str, tuple[tuple[str, Schema], ...]] = {}
+    for row in table["types"]:
+        for name in row["types"]:
+            types[name] = (*types.get(name, ()), (row.get("since", ""), _expand(row["schema"])))
     return EnforcedRules(
-        {name: _expand(row["schema"]) for row in table["types"] for name in row["types"]},
+        types,
         {(row["group"], row["kind"]): _expand(row["schema"]) for row in table["kinds"]},
         frozenset((name, field) for row in table["optional"] for name in row["types"] for field in row["fields"]),
     )
@@ -141,15 +145,25 @@ def _expand(node: Any) -> Any:
     return node
 
 
+def _number(minor: str) -> tuple[int, ...]:
+    return tuple(map(int, minor.split(".")))
+
+
 class BuiltIns:
     """The built-in kinds of one Kubernetes release."""
 
-    def __init__(self, module: Path, folder: str) -> None:
+    def __init__(self, module: Path, folder: str, minor: str) -> None:
         """Read the OpenAPI documents of `folder`, and the enums of the Go source.
+
+        Args:
+            module: the folder of the Go module k8s.io/kubernetes.
+            folder: the folder of the documents in the module.
+            minor: the version, such as `1.36`.
 
         Raises:
             EngineError: two documents define the types of one name differently.
         """
+        self._minor = minor
         self._types: dict[str, Schema] = {}
         self._paths: dict[str, Any] = {}
         self._served: dict[str, list[dict[str, str]]] = {}
@@ -200,7 +214,7 @@ class BuiltIns:
         if "status" in properties:
             properties["status"] = observed_shape(properties["status"])
         if "metadata" in properties:
-            properties["metadata"] = add_name_rules(group, name, properties["metadata"])
+            properties["metadata"] = add_name_rules(group, name, properties["metadata"], self._minor)
         struct["required"] = set(struct.get("required", ())) - {"status"}
         schema = object_schema(f"{group}/{version}" if group else version, name, struct, self.definitions(properties))
         scope = "Namespaced" if "{namespace}" in path else "Cluster"
@@ -223,7 +237,15 @@ class BuiltIns:
         struct: Schema = {"type": "object", "properties": properties, "additionalProperties": False}
         if required:
             struct["required"] = required
-        return add_demands(struct, read_enforced_rules().types.get(name, {}))
+        for demand in self._demands(name):
+            struct = add_demands(struct, demand)
+        return struct
+
+    def _demands(self, name: str) -> Iterator[Schema]:
+        """Yield the schemas to add to a type in this minor."""
+        for since, demand in read_enforced_rules().types.get(name, ()):
+            if not since or _number(self._minor) >= _number(since):
+                yield demand
 
     def _field(self, name: str, field: str, schema: Schema, *, is_optional: bool) -> Schema:
         node = self._node(schema, is_nullable=is_optional)
@@ -254,7 +276,7 @@ class BuiltIns:
 
     def _may_be_zero(self, schema: Schema) -> bool:
         target = _target(schema)
-        enforced = read_enforced_rules().types.get(target, {}).get("required")
+        enforced = any("required" in demand for demand in self._demands(target))
         return not target or target in _CUSTOM_JSON or not (self._required(target) or enforced)
 
     def _required(self, name: str) -> list[str]:

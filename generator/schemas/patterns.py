@@ -84,6 +84,8 @@ SEARCH_DOMAIN = rf"^({_SEARCHED}(\.{_SEARCHED})*\.?|\.)$"
 SYSCTL_NAME = rf"^({_SYSCTL}[./])*{_SYSCTL}$"
 ENV_SOURCE = rf"^({SUBDOMAIN}|({SUBDOMAIN}(-*|\.))?.-)$"
 SIGNER = rf"^{LABEL}(\.{LABEL})+/{SUBDOMAIN}$"
+SIGNER_DOMAIN = "^[^/]{1,253}/"
+DOMAIN_KEY = rf"^{SUBDOMAIN.replace('a-z', 'A-Za-z')}/{_WORD}$"
 TRUST_BUNDLE = f"^(.*:)?{SUBDOMAIN}$"
 CSI_DRIVER = rf"^{SUBDOMAIN.replace('a-z', 'A-Za-z')}$"
 OF_CONTAINERS = f"^({_PLAIN}|hugepages-.+|{_DOMAIN})$"
@@ -144,6 +146,8 @@ MEANINGS = {
     SYSCTL_NAME: "a kernel parameter such as net.core.somaxconn",
     ENV_SOURCE: "a name of lower-case letters, digits, and inner hyphens and dots",
     SIGNER: "a signer such as `example.com/issuer`",
+    SIGNER_DOMAIN: "a signer whose domain has at most 253 characters",
+    DOMAIN_KEY: f"a key such as `example.com/name`: a domain, `/`, then {_FORM}",
     TRUST_BUNDLE: "a name of lower-case letters, digits, and inner hyphens and dots, after its signer and `:` if any",
     CSI_DRIVER: "a driver name of letters, digits, and inner hyphens and dots",
     VARIABLE: "an environment variable name: printable ASCII without `=`",
@@ -303,6 +307,7 @@ _DOTLESS = NameRule(MEANINGS[LABEL_NAME], LABEL, 63)
 _SERVICE = NameRule(f"{_DOTLESS.meaning} that begins with a letter", "[a-z]([-a-z0-9]*[a-z0-9])?", 63)
 _SEGMENT = NameRule("a URL segment: not `.` or `..`, and without `/` and `%`", _IN_URL, 2**16)
 PATH_SEGMENT = _SEGMENT.name
+_RELAXED = 36
 _RULES = {
     ("", "Namespace"): _DOTLESS,
     ("", "Service"): _SERVICE,
@@ -316,6 +321,10 @@ _RULES = {
     ("rbac.authorization.k8s.io", "Role"): _SEGMENT,
     ("rbac.authorization.k8s.io", "RoleBinding"): _SEGMENT,
 }
+_RULES_SINCE_1_36 = {("", "Service"): _DOTLESS}
+"""Source: kubernetes v1.36.3 pkg/features/kube_features.go RelaxedServiceNameValidation; kubernetes v1.36.3
+pkg/apis/core/validation/validation.go ValidateServiceCreate
+"""
 # Reviews and Bindings are not stored. The other kinds have their own rules, or the API server did not serve them.
 _UNKNOWN = {
     ("", "Binding"),
@@ -341,11 +350,12 @@ MEANINGS |= {
 }
 
 
-def add_name_rules(group: str, kind: str, metadata: Schema) -> Schema:
-    """Narrow `metadata` of a kind by the names that the kind allows."""
+def add_name_rules(group: str, kind: str, metadata: Schema, minor: str = "") -> Schema:
+    """Narrow `metadata` by the names that a kind allows in a minor of Kubernetes; it is empty for custom kinds."""
     if group in _UNKNOWN_GROUPS or (group, kind) in _UNKNOWN:
         return metadata
-    rule = _RULES.get((group, kind), _USUAL)
+    newer = _RULES_SINCE_1_36 if minor and int(minor.rpartition(".")[2]) >= _RELAXED else {}
+    rule = newer.get((group, kind)) or _RULES.get((group, kind), _USUAL)
     allowed = {
         "name": {"pattern": rule.name, "maxLength": rule.longest},
         "generateName": {"pattern": rule.beginning, "maxLength": rule.longest},

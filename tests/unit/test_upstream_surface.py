@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 import yaml
 
+from tests.upstream.source import Source
 from tests.upstream.surface import (
+    Difference,
     Key,
+    add_judges,
     find_differences,
     read_crd,
     read_defaults,
@@ -142,3 +146,24 @@ def test_equal_surfaces_do_not_differ() -> None:
 def test_a_difference_lists_an_absent_value() -> None:
     (difference,) = find_differences({}, {Key("gate", "", "First"): "on (GA)"}, {})
     assert str(difference) == "gate First: absent → on (GA)"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "is_judge"),
+    [
+        ("off (Alpha)", "on (Beta)", True),
+        (None, "on (GA)", True),
+        ("on (Beta)", "on (GA)", False),
+        (None, "off", False),
+    ],
+)
+def test_a_gate_that_turns_on_names_the_code_that_judges_by_it(
+    tmp_path: Path, old: str | None, new: str, *, is_judge: bool
+) -> None:
+    validation = tmp_path / "pkg/apis/core/validation"
+    validation.mkdir(parents=True)
+    (validation / "validation.go").write_text("if Enabled(features.Strict) {")
+    (validation / "validation_test.go").write_text("features.Strict")
+    (validation / "other.go").write_text("features.StrictAddresses")
+    (found,) = add_judges([Difference(Key("gate", "", "Strict"), old, new, ())], "kubernetes", Source(tmp_path))
+    assert found.places == (("kubernetes pkg/apis/core/validation/validation.go",) if is_judge else ())

@@ -12,7 +12,7 @@ import yaml
 from generator.errors import EngineError
 from tests.upstream.citations import MODULES, Citation, Place
 from tests.upstream.source import Source, normalize
-from tests.upstream.surface import Difference, find_differences, read_surface
+from tests.upstream.surface import Difference, add_judges, find_differences, read_surface
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ def compare_surface(
         return ()
     known = read_readings(release, old, new)
     found = find_differences(read_surface(release, before, old), read_surface(release, after, new), texts)
-    return tuple((each, known.get(("surface", str(each.key)))) for each in found)
+    return tuple((each, known.get(("surface", str(each.key)))) for each in add_judges(found, release, after))
 
 
 def _of(module: str, version: str) -> Source | None:

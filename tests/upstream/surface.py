@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +16,10 @@ import yaml
 
 from tests.upstream.source import Source, declarations, normalize
 
-_SURFACES: dict[str, dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("modules.yaml").read_bytes())["surfaces"]
+_MODULES: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("modules.yaml").read_bytes())
+_SURFACES: dict[str, dict[str, Any]] = _MODULES["surfaces"]
+_JUDGES: dict[str, list[str]] = _MODULES["judges"]
+_TEST = "_test"
 _GATE = re.compile(r"^\t(?:\w+\.)?(\w+): +\{((?:\n\t\t.*)+|[^\n]*\})", re.MULTILINE)
 _SPEC = re.compile(
     r"\{?(?:Version: *version\.MustParse\(\"(\d+\.\d+)\"\), *)?Default: *(\w+), *PreRelease: *\w+\.(\w+)"
@@ -25,6 +28,7 @@ _SCALARS = ("type", "format", "default", "enum", "pattern", "minimum", "maximum"
 _OF_ALL_KINDS = ("apiVersion", "kind", "metadata", "spec", "status", "items")
 _FIELD = re.compile(r'^\t\w+ +(\S+) +`json:"([^",]+)', re.MULTILINE)
 _DEFAULT = re.compile(r"func SetDefaults_\w+\(\w+ \*([\w.]+)\)")
+_READ = re.compile(r"features\.([A-Z]\w+)")
 _METRIC = re.compile(r'\bName: +"(\w+)"')
 
 
@@ -53,7 +57,7 @@ class Difference:
         key: the part.
         old: its value in the older version; None if it is new.
         new: its value in the newer version; None if it is gone.
-        places: the files of this repository that name it.
+        places: the files of this repository that name it, and the upstream files that judge requests by a gate.
     """
 
     key: Key
@@ -190,6 +194,27 @@ def find_differences(
         for key in sorted(old.keys() | new.keys())
         if old.get(key) != new.get(key)
     )
+
+
+def add_judges(differences: Iterable[Difference], release: str, source: Source) -> Iterator[Difference]:
+    """Yield the differences. A gate that turns on also gets the upstream files that judge requests by it.
+
+    A new rule behind such a gate can change the code of no declaration that this repository cites.
+    """
+    files = [file for pattern in _JUDGES.get(release, ()) for file in sorted(source.folder.glob(pattern))]
+    words = {
+        str(file.relative_to(source.folder)): frozenset(_READ.findall(file.read_text("utf-8", "replace")))
+        for file in files
+        if not file.stem.endswith(_TEST)
+    }
+    for each in differences:
+        is_new = each.key.sort == "gate" and _is_on(each.new) and not _is_on(each.old)
+        upstream = [f"{release} {file}" for file, gates in words.items() if is_new and each.key.name in gates]
+        yield replace(each, places=(*each.places, *upstream)) if upstream else each
+
+
+def _is_on(state: str | None) -> bool:
+    return (state or "").startswith("on")
 
 
 def _is_named(key: Key, words: frozenset[str]) -> bool:
