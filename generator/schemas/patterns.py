@@ -58,6 +58,7 @@ NOT_PADDED = r"^\S(.*\S)?$"
 FILE_KEY = r"^\.?[-_a-zA-Z0-9][-._a-zA-Z0-9]*$"
 PERCENT = "^[0-9]+%$"
 PERCENT_TO_100 = "^0*(100|[1-9]?[0-9])%$"
+PERCENT_FROM_1_TO_100 = "^0*(100|[1-9][0-9]?)%$"
 POSITIVE = r"^ *\+?[0-9.]*[1-9]"
 NOT_NEGATIVE = "^ *[^ -]"
 NETWORK = (
@@ -156,6 +157,7 @@ MEANINGS = {
     FILE_KEY: "a file key: letters, digits, `-`, `_` and `.`, but no `..` at the start",
     PERCENT: "a percentage such as 25%",
     PERCENT_TO_100: "a percentage of at most 100%",
+    PERCENT_FROM_1_TO_100: "a percentage from 1% to 100%",
     NOT_NEGATIVE: "an amount of zero or more",
     POSITIVE: "an amount above zero",
     ADDRESS_OR_NONE: "an IP address or `None`",
