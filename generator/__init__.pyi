@@ -11,8 +11,8 @@ from generator.pipeline import synth as synth  # since 0.1.0
 from generator.pipeline import plan as plan  # since 0.1.0
 from generator.pipeline import validate as validate  # since 0.1.0
 from generator.config.load import load_platform as load_platform  # since 0.1.0
-from generator.pipeline import Choices as Choices  # since 0.1.0
-from generator.pipeline import Subject as Subject  # since 0.1.0
+from generator.stages.synthesis import Choices as Choices  # since 0.1.0
+from generator.stages.validation import Subject as Subject  # since 0.1.0
 from generator.checks.finding import Finding as Finding  # since 0.1.0
 
 # Platform: the classes that an `mpigen_platform.py` creates and extends.
@@ -44,10 +44,10 @@ from generator.errors import OutputError as OutputError  # since 0.1.0
 from generator.errors import EngineError as EngineError  # since 0.1.0
 
 # Results: the types of results and of options. `from generator import *` omits them.
-from generator.pipeline import Synthesis as Synthesis  # since 0.1.0
-from generator.pipeline import Rendered as Rendered  # since 0.1.0
-from generator.pipeline import Validation as Validation  # since 0.1.0
-from generator.pipeline import Planned as Planned  # since 0.1.0
+from generator.stages.synthesis import Synthesis as Synthesis  # since 0.1.0
+from generator.stages.synthesis import Rendered as Rendered  # since 0.1.0
+from generator.stages.validation import Validation as Validation  # since 0.1.0
+from generator.stages.planning import Planned as Planned  # since 0.1.0
 from generator.effects.effect import Effect as Effect  # since 0.1.0
 from generator.effects.effect import Risk as Risk  # since 0.1.0
 from generator.checks.run import Checked as Checked  # since 0.1.0

@@ -19,7 +19,6 @@ from typing import Any
 
 import yaml
 
-from generator import pipeline
 from generator.checks.objects import Change
 from generator.effects.effect import Effect
 from generator.effects.topics import find_effects
@@ -28,6 +27,7 @@ from generator.release import Release
 from generator.report import plan as report
 from generator.report.json import render as render_json
 from generator.report.result import Result
+from generator.stages.draft import draft_all
 from tests.checks import patch
 from tests.conftest import EXAMPLES
 
@@ -114,7 +114,7 @@ def render(text: str) -> Release:
     with TemporaryDirectory() as folder:
         file = Path(folder) / "platform.yaml"
         file.write_text(text, "utf-8")
-        return pipeline._draft_all(file, Path(folder) / "output", "")[0].release
+        return draft_all(file, Path(folder) / "output", "")[0].release
 
 
 def objects(release: Release, files: Mapping[str, str]) -> list[Manifest]:

@@ -15,6 +15,7 @@ from generator.checks.finding import Finding
 from generator.components.constructs import place_api_object
 from generator.config.load import load_environments
 from generator.hazards.patched import find_weakened
+from generator.stages.rendering import render_with_effects
 from tests.conftest import EXAMPLES
 
 BASE = yaml.safe_load(EXAMPLES["cpu-kubernetes"].read_text())
@@ -296,7 +297,7 @@ HOLES: dict[str, dict[str, Any]] = {
 def test_a_patch_that_opens_a_hole_is_an_error_at_the_patch(hole: str, tmp_path: Path) -> None:
     file = write(tmp_path, patches=[patch({"kind": "Namespace"}, merge=LABEL), HOLES[hole]])
     platform = load_platform(file)
-    _, effects = pipeline._render(platform, App(platform))
+    _, effects = render_with_effects(platform, App(platform))
     line = 1 + [number for number, text in enumerate(file.read_text().splitlines()) if text == "- target:"][1]
     found = find_weakened(effects, file)
     assert {(one.check, one.path, one.line) for one in found} == {("platform/weakened-protection", "patches[1]", line)}
@@ -305,7 +306,7 @@ def test_a_patch_that_opens_a_hole_is_an_error_at_the_patch(hole: str, tmp_path:
 def test_a_team_with_the_name_of_a_folder_is_no_exception(tmp_path: Path) -> None:
     tenant = {**BASE["tenants"][0], "name": "extra"}
     platform = load_platform(file := write(tmp_path, tenants=[tenant], patches=[HOLES["no limits"]]))
-    _, effects = pipeline._render(platform, App(platform))
+    _, effects = render_with_effects(platform, App(platform))
     assert [one.resource for one in find_weakened(effects, file)] == ["LimitRange extra/tenant"]
 
 
@@ -334,7 +335,7 @@ NO_HOLES: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("change", NO_HOLES)
 def test_a_stricter_patch_is_no_hole(change: str, tmp_path: Path) -> None:
     platform = load_platform(file := write(tmp_path, patches=[NO_HOLES[change]]))
-    _, effects = pipeline._render(platform, App(platform))
+    _, effects = render_with_effects(platform, App(platform))
     assert find_weakened(effects, file) == []
 
 
@@ -356,7 +357,7 @@ def test_a_patch_that_opens_a_closed_queue_is_a_hole(stop: str, patched: str | N
     tenant = {**BASE["tenants"][0], "stop": stop}
     opened = patch({"kind": "ClusterQueue"}, merge={"spec": {"stopPolicy": patched}})
     platform = load_platform(file := write(tmp_path, tenants=[tenant], patches=[opened]))
-    _, effects = pipeline._render(platform, App(platform))
+    _, effects = render_with_effects(platform, App(platform))
     assert {one.check for one in find_weakened(effects, file)} == {"platform/weakened-protection"}
 
 

@@ -1,0 +1,1 @@
+"""Stages: the parts of the steps in `generator/pipeline.py`, with their requests and results."""
