@@ -82,7 +82,8 @@ def test_jobs_that_differ_in_their_names_are_judged_once() -> None:
 
 def test_jobs_that_differ_in_their_form_are_judged_alone() -> None:
     _, judged = verdicts({"run-1": {}})
-    for other in ({"run-22": {}}, {"run-x": {}}, {"run-2": {"trainer": {"numNodes": 3}}}):
+    others: list[dict[str, dict[str, Any]]] = [{"run-22": {}}, {"run-x": {}}, {"run-2": {"trainer": {"numNodes": 3}}}]
+    for other in others:
         assert verdicts({"run-1": {}, **other})[1] > judged
 
 

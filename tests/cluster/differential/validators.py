@@ -31,7 +31,7 @@ _FUNCTION = re.compile(r"^func (?:\([^)]*\) )?(\w+)", re.MULTILINE)
 _ERROR = re.compile(r"\bfield\.(Duplicate|Forbidden|InternalError|Invalid|NotFound|NotSupported|Required|Too\w+)\(")
 _COMMENT = re.compile(r"//.*")
 _WORD = re.compile(r"\w+")
-ROOTS = ("ValidateJob", "ValidatePodCreate")
+ROOTS = ("ValidateJobCreate", "ValidatePodCreate")
 """The validators that the create strategies of pkg/registry/batch/job and pkg/registry/core/pod call."""
 
 
