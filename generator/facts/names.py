@@ -10,6 +10,9 @@ from __future__ import annotations
 METADATA_NAME = "kubernetes.io/metadata.name"
 """Label of a namespace, set by the API server: the name of the namespace (KEP-2161)."""
 
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+"""Annotation of `kubectl apply` without server-side apply: the object as the user wrote it."""
+
 HOSTNAME = "kubernetes.io/hostname"
 """Label of a node, set by the kubelet: the host name of the node."""
 

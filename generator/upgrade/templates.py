@@ -17,6 +17,7 @@ from typing import Any
 
 from generator.documents.load import Path
 from generator.errors import MpigenError
+from generator.facts.names import LAST_APPLIED
 from generator.manifests import Body, Manifest, read
 from generator.objects.fields import mapping, mappings
 from generator.objects.pods import NODE, RUNTIMES
@@ -26,7 +27,6 @@ from generator.upstream.compile import Fault, compile_job, find_faults, find_run
 from generator.upstream.trainer.apply import upsert
 from generator.upstream.trainer.runtime import POD, containers, in_container
 
-_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _MUTABLE: tuple[Path, ...] = (
     *((*POD[:-1], "metadata", name) for name in ("annotations", "labels")),
     *((*POD, name) for name in ("nodeSelector", "tolerations", "schedulingGates")),
@@ -138,7 +138,7 @@ def with_general_name(job: Manifest) -> Manifest:
     The rules for names depend on the length and on the kinds of characters, which stay the same.
     """
     metadata = mapping(job.body, "metadata")
-    annotations = {key: value for key, value in mapping(metadata, "annotations").items() if key != _LAST_APPLIED}
+    annotations = {key: value for key, value in mapping(metadata, "annotations").items() if key != LAST_APPLIED}
     general = {
         "name": re.sub("[a-z]", "a", re.sub("[0-9]", "0", job.name)),
         "namespace": job.namespace,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from generator.config.platform import Platform
-from generator.facts.names import OWNER, PRIORITY_CLASS, QUEUE_NAME, TRAINER_MANAGER, WAIVERS
+from generator.facts.names import LAST_APPLIED, OWNER, PRIORITY_CLASS, QUEUE_NAME, TRAINER_MANAGER, WAIVERS
 from generator.facts.table import read_table
 from generator.policies.admission.policy import cel_list
 from generator.quantities import Quantity
@@ -18,7 +18,7 @@ pkg/controller/constants/constants.go)."""
 _JOB_ANNOTATIONS = (
     OWNER,
     WAIVERS,
-    "kubectl.kubernetes.io/last-applied-configuration",
+    LAST_APPLIED,
     "kubernetes.io/change-cause",
     "argocd.argoproj.io/",
 )
@@ -28,7 +28,7 @@ _FLUX_KEYS = "kustomize.toolkit.fluxcd.io/"
 and namespace of the Kustomization into labels (fluxcd/pkg/ssa v0.61.0 manager.go
 ResourceManager.SetOwnerLabels)."""
 _CLAIM_ANNOTATIONS = (
-    "kubectl.kubernetes.io/last-applied-configuration",
+    LAST_APPLIED,
     "kubernetes.io/change-cause",
     "meta.helm.sh/",
     "openshift.io/description",
@@ -40,7 +40,7 @@ _CONFIG_MAP_KEYS = (
     OWNER,
     "app.kubernetes.io/",
     "argocd.argoproj.io/",
-    "kubectl.kubernetes.io/last-applied-configuration",
+    LAST_APPLIED,
     "kubernetes.io/change-cause",
 )
 """Labels and annotations that every ConfigMap of a team may have: its owner, the name of a program, and the bookkeeping

@@ -10,7 +10,7 @@ import re
 
 _DIGITS = re.compile(r"[0-9]+")
 _MAPPED = 96
-"""The length of the prefix `::ffff:0:0`, below which the addresses of IPv6 stand for those of IPv4."""
+"""The length of the prefix `::ffff:0:0`, below which addresses of IPv6 stand for addresses of IPv4."""
 
 
 def find_fault(text: str) -> tuple[str, str]:
