@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import http.client
 import os
+import shutil
 import subprocess
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -21,11 +22,13 @@ from tests.cluster.client import Body, Client, RefusedError, wait_until
 from tests.cluster.control_plane import Cluster
 from tests.cluster.controllers import kubeconfig, token
 from tests.cluster.install import install, render
+from tests.cluster.modules import module_folder
 from tests.cluster.processes import free_ports, listens
 from tests.cluster.versions import Program
 
 API_VERSION = "argoproj.io/v1alpha1"
 NAMESPACE = "argocd"
+_VERIFY = "git-verify-wrapper.sh"
 _NOT_HERE = {"Deployment", "Service", "Secret", "NetworkPolicy"}
 _REFRESH = {"Application": "argocd.argoproj.io/refresh", "ApplicationSet": "argocd.argoproj.io/application-set-refresh"}
 _APPROVED = "argocd.argoproj.io/deletion-approved"
@@ -264,6 +267,11 @@ def _start(cluster: Cluster, program: Program, *, with_notifications: bool) -> I
     folder.mkdir(exist_ok=True)  # another module may have started Argo CD before
     common = {"TMPDIR": str(folder), "ARGOCD_GPG_ENABLED": "false", "ARGOCD_FAKE_IN_CLUSTER": "true"}
     server = f"127.0.0.1:{redis}"
+    scripts = folder / "bin"  # the image of Argo CD has this script, which also runs without GPG
+    scripts.mkdir(exist_ok=True)
+    script = shutil.copyfile(module_folder(program) / "hack" / _VERIFY, scripts / _VERIFY)
+    script.chmod(0o755)
+    common["PATH"] = f"{scripts}:{os.environ['PATH']}"
 
     def start(name: str, account: str, *arguments: str, port: int) -> str:
         environment: dict[str, Any] = dict(common)
@@ -285,6 +293,7 @@ def _start(cluster: Cluster, program: Program, *, with_notifications: bool) -> I
         f"--port={repo}",
         f"--metrics-port={ports[0]}",
         "--disable-tls",
+        "--client-ca-path=",  # its default excludes --disable-tls
         "--revision-cache-expiration=2s",
         port=repo,
     )
