@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from generator.checks.pod.templates import effect
 from generator.checks.registry import ERROR, Breach, check
 from generator.documents.load import Path
 from generator.documents.messages import format_value
 from generator.facts.api_versions import find_places
 from generator.manifests import Manifest
-from generator.objects.pods import pod_templates
 from generator.upstream.kubernetes.addresses import find_fault
 
 _BLOCKS = tuple(
@@ -30,7 +28,6 @@ _FIELDS: Mapping[tuple[str, str], tuple[tuple[str, ...], ...]] = {
     ("discovery.k8s.io", "EndpointSlice"): (("endpoints", "[]", "addresses", "[]"),),
 }
 """(group, kind) → the fields with addresses."""
-_OF_PODS = (("spec", "dnsConfig", "nameservers", "[]"), ("spec", "hostAliases", "[]", "ip"))
 
 
 @check("object/address", severity=ERROR, needs=Manifest, since="kubernetes 1.36")
@@ -42,7 +39,8 @@ def address(manifest: Manifest) -> Iterator[Breach]:
     accepts a value that the stored object has too. So an upgrade breaks no object, but a new cluster rejects the
     object.
 
-    The check reads NetworkPolicies, Services, Endpoints, EndpointSlices and pods.
+    The check reads NetworkPolicies, Services, Endpoints and EndpointSlices. [pod/address](../pod/address.md) reports
+    the addresses of pods.
 
     Source: kubernetes v1.36.3 pkg/apis/core/validation/validation.go IsValidIPForLegacyField; kubernetes v1.36.3
     pkg/apis/core/validation/validation.go IsValidCIDRForLegacyField; kubernetes v1.36.3 pkg/features/kube_features.go
@@ -50,13 +48,18 @@ def address(manifest: Manifest) -> Iterator[Breach]:
     """
     why = "the API server rejects the object, unless the stored object has the same value"
     for field in _FIELDS.get((manifest.group, manifest.kind), ()):
-        yield from _faults(manifest.body, (), field, why)
-    for template in pod_templates(manifest):
-        for field in _OF_PODS:
-            yield from _faults(template.body, template.path, field, effect(template))
+        yield from find_faults(manifest.body, (), field, why)
 
 
-def _faults(body: object, start: Path, field: tuple[str, ...], why: str) -> Iterator[Breach]:
+def find_faults(body: object, start: Path, field: tuple[str, ...], why: str) -> Iterator[Breach]:
+    """Yield the addresses of a field in a form that the API server rejects.
+
+    Args:
+        body: the object, or a part of it.
+        start: the path of the part.
+        field: the path of the addresses in the part, with `[]` for the items of a list.
+        why: the consequence.
+    """
     for place in find_places(body, field):
         value = body
         for step in place:

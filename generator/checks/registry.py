@@ -75,7 +75,15 @@ _OF_TREES = (
     *("quota.configuration", "quota.unusable"),
     *("fabric.attached", "fabric.cni", "fabric.environment", "fabric.host", "fabric.networks", "fabric.operators"),
     *("fabric.pools", "fabric.requests", "admission", "limit_ranges", "job_pods", "pod.admission", "network"),
-    *("pod.volumes", "pod.containers", "pod.resources", "pod.probes", "pod.security", "pod.scheduling"),
+    *(
+        "pod.addresses",
+        "pod.volumes",
+        "pod.containers",
+        "pod.resources",
+        "pod.probes",
+        "pod.security",
+        "pod.scheduling",
+    ),
     *("pod.claims", "pod.finalizers", "feature_gates", "device_claims"),
     *("gitops.paths", "gitops.projects", "gitops.order", "gitops.options", "gitops.namespaces"),
 )

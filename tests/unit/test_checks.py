@@ -43,9 +43,9 @@ OWNER = "{apiVersion: v1, kind: X, name: x, uid: u}"
 LARGE = "apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: a, namespace: b}\nspec: {hard: {pods: 9Ei}}\n"
 SLOPPY = """\
 apiVersion: v1
-kind: Pod
+kind: Endpoints
 metadata: {name: a, namespace: b}
-spec: {dnsPolicy: None, dnsConfig: {nameservers: [010.0.0.1]}, containers: [{name: a, image: b}]}
+subsets: [{addresses: [{ip: 010.0.0.1}], ports: [{port: 80}]}]
 """
 NAMED = """\
 apiVersion: apiregistration.k8s.io/v1
