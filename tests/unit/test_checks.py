@@ -42,10 +42,11 @@ OWNER = "{apiVersion: v1, kind: X, name: x, uid: u}"
 # check → how to spoil the good one, and where the finding belongs
 LARGE = "apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: a, namespace: b}\nspec: {hard: {pods: 9Ei}}\n"
 SLOPPY = """\
-apiVersion: v1
-kind: Endpoints
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
 metadata: {name: a, namespace: b}
-subsets: [{addresses: [{ip: 010.0.0.1}], ports: [{port: 80}]}]
+addressType: IPv4
+endpoints: [{addresses: [010.0.0.1]}]
 """
 NAMED = """\
 apiVersion: apiregistration.k8s.io/v1
@@ -67,7 +68,7 @@ BAD = {
     "schema/duplicate-item": (("metadata:\n", f"metadata:\n  ownerReferences: [{OWNER}, {OWNER}]\n"), (4, 65)),
     "schema/rule": ((GOOD[GOOD.index("LocalQueue") :], TWICE), (6, 3)),
     "schema/null": (("clusterQueue: team-a", "clusterQueue:"), (7, 3)),
-    "object/address": ((GOOD, SLOPPY), (4, 51)),
+    "object/address": ((GOOD, SLOPPY), (5, 26)),
     "object/data": ((GOOD, TWO_KEYS), (4, 8)),
     "object/metadata": ((GOOD, KEPT), (3, 34)),
     "object/required-name": ((GOOD, NAMED), (3, 18)),
