@@ -48,11 +48,11 @@ def address(manifest: Manifest) -> Iterator[Breach]:
     """
     why = "the API server rejects the object, unless the stored object has the same value"
     for field in _FIELDS.get((manifest.group, manifest.kind), ()):
-        yield from find_faults(manifest.body, (), field, why)
+        yield from address_breaches(manifest.body, (), field, why)
 
 
-def find_faults(body: object, start: Path, field: tuple[str, ...], why: str) -> Iterator[Breach]:
-    """Yield the addresses of a field in a form that the API server rejects.
+def address_breaches(body: object, start: Path, field: tuple[str, ...], why: str) -> Iterator[Breach]:
+    """Yield a breach for each address of a field in a form that the API server rejects.
 
     Args:
         body: the object, or a part of it.

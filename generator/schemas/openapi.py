@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from generator.errors import EngineError, Problem
+from generator.facts.api_versions import is_reached
 from generator.schemas import patterns
 from generator.schemas.json_schema import (
     OBSERVED,
@@ -145,10 +146,6 @@ def _expand(node: Any) -> Any:
     return node
 
 
-def _number(minor: str) -> tuple[int, ...]:
-    return tuple(map(int, minor.split(".")))
-
-
 class BuiltIns:
     """The built-in kinds of one Kubernetes release."""
 
@@ -244,7 +241,7 @@ class BuiltIns:
     def _demands(self, name: str) -> Iterator[Schema]:
         """Yield the schemas to add to a type in this minor."""
         for since, demand in read_enforced_rules().types.get(name, ()):
-            if not since or _number(self._minor) >= _number(since):
+            if not since or is_reached(self._minor, since):
                 yield demand
 
     def _field(self, name: str, field: str, schema: Schema, *, is_optional: bool) -> Schema:

@@ -18,6 +18,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from generator.errors import EngineError, Problem
+from generator.facts.api_versions import is_reached
 from generator.schemas.json_schema import Schema, narrow
 
 LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
@@ -309,7 +310,6 @@ _DOTLESS = NameRule(MEANINGS[LABEL_NAME], LABEL, 63)
 _SERVICE = NameRule(f"{_DOTLESS.meaning} that begins with a letter", "[a-z]([-a-z0-9]*[a-z0-9])?", 63)
 _SEGMENT = NameRule("a URL segment: not `.` or `..`, and without `/` and `%`", _IN_URL, 2**16)
 PATH_SEGMENT = _SEGMENT.name
-_RELAXED = 36
 _RULES = {
     ("", "Namespace"): _DOTLESS,
     ("", "Service"): _SERVICE,
@@ -323,8 +323,10 @@ _RULES = {
     ("rbac.authorization.k8s.io", "Role"): _SEGMENT,
     ("rbac.authorization.k8s.io", "RoleBinding"): _SEGMENT,
 }
-_RULES_SINCE_1_36 = {("", "Service"): _DOTLESS}
-"""Source: kubernetes v1.36.3 pkg/features/kube_features.go RelaxedServiceNameValidation; kubernetes v1.36.3
+_NEWER_RULES = {("", "Service"): ("1.36", _DOTLESS)}
+"""(group, kind) → (first minor of Kubernetes, its rule from this minor on).
+
+Source: kubernetes v1.36.3 pkg/features/kube_features.go RelaxedServiceNameValidation; kubernetes v1.36.3
 pkg/apis/core/validation/validation.go ValidateServiceCreate
 """
 # Reviews and Bindings are not stored. The other kinds have their own rules, or the API server did not serve them.
@@ -353,11 +355,18 @@ MEANINGS |= {
 
 
 def add_name_rules(group: str, kind: str, metadata: Schema, minor: str = "") -> Schema:
-    """Narrow `metadata` by the names that a kind allows in a minor of Kubernetes; it is empty for custom kinds."""
+    """Narrow `metadata` by the names that a kind allows.
+
+    Args:
+        group: the API group of the kind.
+        kind: the kind.
+        metadata: the schema of `metadata`.
+        minor: the version of Kubernetes, such as `1.36`; empty for a custom kind.
+    """
     if group in _UNKNOWN_GROUPS or (group, kind) in _UNKNOWN:
         return metadata
-    newer = _RULES_SINCE_1_36 if minor and int(minor.rpartition(".")[2]) >= _RELAXED else {}
-    rule = newer.get((group, kind)) or _RULES.get((group, kind), _USUAL)
+    since, newer = _NEWER_RULES.get((group, kind), ("", _USUAL))
+    rule = newer if is_reached(minor, since) else _RULES.get((group, kind), _USUAL)
     allowed = {
         "name": {"pattern": rule.name, "maxLength": rule.longest},
         "generateName": {"pattern": rule.beginning, "maxLength": rule.longest},

@@ -197,10 +197,15 @@ def judge_alike(
 ) -> tuple[Verdict, ...]:
     """Return the verdicts on a TrainJob. Jobs that differ only in their names are asked about once.
 
-    The question is about a job with a name of the same form. An answer with this name holds for no other job.
+    The question is about a job with a name of the same form. An answer with this name holds for no other job. A job
+    whose fields or runtime contain its name, or the name of the question, is asked about alone.
     """
     alike = with_general_name(job)
-    key = json.dumps([ask.func.__name__, ask.keywords, alike.body, runtime.body], sort_keys=True, default=str)
+    parts = {**alike.body, "metadata": {**alike.body["metadata"], "name": ""}}
+    key = json.dumps([ask.func.__name__, ask.keywords, parts, runtime.body], sort_keys=True, default=str)
+    if job.name in key or alike.name in key:
+        return tuple(ask(job, runtime))
+    key = f"{alike.name} {key}"
     if key not in known:
         known[key] = tuple(ask(alike, runtime))
     if any(alike.name in text for verdict in known[key] for text in (verdict.detail, *verdict.variables.values())):

@@ -100,3 +100,17 @@ def test_an_answer_with_the_name_is_not_reused() -> None:
         (verdict,) = judge_alike(job, runtime, known, partial(ask))
         assert verdict.detail == f"changes {job.name}"
     assert asked == ["aaa-0", "run-1", "run-2"]
+
+
+@pytest.mark.parametrize("other", ["run-1", "aaa-0"])
+def test_a_job_with_a_name_in_its_fields_is_judged_alone(other: str) -> None:
+    asked: list[str] = []
+
+    def ask(job: Manifest, _: Manifest) -> Iterator[Verdict]:
+        asked.append(job.name)
+        yield Verdict("changes nothing")
+
+    runtime = Manifest({"metadata": {"name": "r"}}, "a.yaml", 0)
+    job = Manifest({"metadata": {"name": "run-1"}, "spec": {"secret": f"{other}-keys"}}, "a.yaml", 0)
+    judge_alike(job, runtime, {}, partial(ask))
+    assert asked == ["run-1"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from generator.checks.addresses import find_faults
+from generator.checks.addresses import address_breaches
 from generator.checks.pod.templates import Pods, effect
 from generator.checks.registry import ERROR, Breach, check
 
@@ -23,4 +23,4 @@ def address(pods: Pods) -> Iterator[Breach]:
     """
     for template in pods.templates:
         for field in _FIELDS:
-            yield from find_faults(template.body, template.path, field, effect(template))
+            yield from address_breaches(template.body, template.path, field, effect(template))
