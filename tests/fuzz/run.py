@@ -20,6 +20,8 @@ from types import FrameType
 from click.testing import CliRunner
 
 from generator.cli.main import run
+from generator.facts.versions import minors
+from tests.conftest import ROOT
 from tests.fuzz.case import Case, case, prepare
 
 MAX_SECONDS = 2.0
@@ -147,6 +149,9 @@ def run_all(seed: int, wanted: Sequence[tuple[str, int]], workers: int) -> Itera
                     chunks.append(left)
 
 
+_ADMISSION = sorted((ROOT / "output/cpu-kubernetes/cluster/admission").glob("*.yaml"))
+
+
 def _prepare() -> None:
     """Import and read what every process needs, before it is forked."""
     prepare()
@@ -167,6 +172,8 @@ def _prepare() -> None:
         with CliRunner().isolation():
             run(["validate", f"{folder}/new", "--since", f"{folder}/old"])
             run(["queues", folder])
+            for minor in minors("kubernetes"):  # most expressions of the policies are the same in all platforms
+                run(["validate", "--target", f"kubernetes={minor}", *map(str, _ADMISSION)])
 
 
 def _work(sender: Connection, seed: int, chunk: list[tuple[str, int]]) -> None:

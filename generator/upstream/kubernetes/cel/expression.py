@@ -173,9 +173,7 @@ class Expression:
 
         The evaluation ignores the problem, because a policy with such a literal does not exist in a cluster.
         """
-        if self.checked is None or not _HAS_LITERAL.search(_OF_STRINGS.sub("''", _STRING.sub("''", self.text))):
-            return ""
-        return find_literal_problem(read_checked(self.checked))
+        return _literal_problem_of(self)
 
     def evaluate(self, data: Mapping[str, Any], variables: Mapping[str, Any] | None = None) -> Any:
         """Return the result as plain data, or `Failed` if the evaluation fails.
@@ -284,6 +282,15 @@ def compile_expression(text: str, scope: Scope, returns: Collection[str] = ()) -
         return _compile(text, scope, tuple(returns))
     variables = tuple(scope.variables.items())
     return _compile_once(text, scope.minor, variables, tuple(returns), (scope.has_params, scope.has_authorizer))
+
+
+@lru_cache(_CACHED)  # several rules ask, and releases share their expressions
+def _literal_problem_of(expression: Expression) -> str:
+    if expression.checked is None:
+        return ""
+    if not _HAS_LITERAL.search(_OF_STRINGS.sub("''", _STRING.sub("''", expression.text))):
+        return ""
+    return find_literal_problem(read_checked(expression.checked))
 
 
 @lru_cache(_CACHED)
