@@ -119,6 +119,7 @@ def _store(admin: Client, namespace: str) -> None:
         "Trainer creates all JobSets",
         lambda: {item["metadata"]["name"] for item in admin.items(_JOB_SET, "JobSet", namespace)} == names,
     )
+    wait_until("Trainer sets its finalizers", lambda: "finalizers" in admin.read(FIXTURE["runtime"])["metadata"])
 
 
 def _predict(cluster: Cluster, new: Versions, namespace: str, folder: Path) -> dict[str, Entry]:
