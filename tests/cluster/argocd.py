@@ -210,6 +210,12 @@ class Application:
         return state
 
     @property
+    def waits_for_pruning(self) -> bool:
+        """Return True if the operation waits until an admin confirms a deletion."""
+        message = str(self.operation.get("message", ""))
+        return "waiting for pruning confirmation" in message.lower()  # 3.2 begins the sentence with a capital
+
+    @property
     def summary(self) -> str:
         """Return the state in words, with the objects that are not Synced and Healthy."""
         sync, health = (self.status.get(key, {}).get("status") for key in ("sync", "health"))

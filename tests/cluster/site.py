@@ -22,7 +22,6 @@ from tests.cluster.nodes import add_nodes
 from tests.conftest import EXAMPLES
 
 _ACCOUNT_FILE = "cluster/access/gitops.yaml"
-_WAITS = "Waiting for pruning confirmation"
 _FINALIZER = "resources-finalizer.argocd.argoproj.io"
 _LONG = 240  # seconds; another worker can use all processors
 
@@ -122,7 +121,7 @@ class Site:
         """Wait until each Application is Synced or waits for the confirmation of a deletion; return the latter."""
 
         def waiting(found: dict[str, Application]) -> set[str]:
-            return {name for name, each in found.items() if _WAITS in each.operation.get("message", "")}
+            return {name for name, each in found.items() if each.waits_for_pruning}
 
         def settled(found: dict[str, Application]) -> bool:
             waits = waiting(found)

@@ -150,9 +150,8 @@ def test_a_removed_runtime_waits_for_a_confirmation_while_policies_change(
     others = university.names - {cluster}
 
     def waits(found: dict[str, Application]) -> bool:
-        message = found[cluster].operation.get("message", "")
         synced = all(found[name].is_synced and found[name].is_healthy for name in others)
-        return synced and "Waiting for pruning confirmation" in message
+        return synced and found[cluster].waits_for_pruning
 
     university.argo.wait_for(university.commit, waits)
     university.publish(
