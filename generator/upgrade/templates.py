@@ -1,10 +1,11 @@
 """The pods of a TrainJob in two versions of Trainer, as JobSet compares them.
 
 While a TrainJob or its JobSet is suspended, and when the TrainJob is suspended or resumed, Trainer applies the whole
-JobSet again (trainer v2.3.0 pkg/runtime/framework/plugins/jobset/jobset.go Build). For a JobSet that is suspended or
-gets suspended, the webhook of JobSet accepts a change only of labels, annotations, the node selector, tolerations and
-scheduling gates of the pods (jobset v0.12.0 pkg/webhooks/jobset_webhook.go ValidateUpdate). The apply is atomic, so
-JobSet then rejects the change of `suspend` too. Trainer does not touch a running JobSet.
+JobSet again (trainer v2.3.0 pkg/runtime/framework/plugins/jobset/jobset.go JobSet.Build). For a JobSet that is
+suspended or gets suspended, the webhook of JobSet accepts a change only of labels, annotations, the node selector,
+tolerations and scheduling gates of the pods (jobset v0.12.0 pkg/webhooks/jobset_webhook.go
+jobSetWebhook.ValidateUpdate). The apply is atomic, so JobSet then rejects the change of `suspend` too. Trainer does not
+touch a running JobSet.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Test the strict forms of addresses, as apimachinery v0.37.2 pkg/util/validation/ip.go reads them."""
+"""Test the strict forms of addresses of apimachinery v0.37.2 pkg/util/validation/ip.go."""
 
 from __future__ import annotations
 
