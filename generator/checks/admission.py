@@ -194,6 +194,7 @@ def unset_amount(objects: Objects) -> Iterator[Breach]:
     Source: kubernetes v1.34.2 pkg/quota/v1/evaluator/core/pods.go podEvaluator.Constraints
     """
     shared = [*objects.of("node.k8s.io", "RuntimeClass"), *objects.of("scheduling.k8s.io", "PriorityClass")]
+    minor = objects.targets.get("kubernetes") or minors("kubernetes")[0]
     near: dict[str, list[Manifest]] = {}
     for item in objects.of("", "ResourceQuota", "LimitRange"):
         near.setdefault(item.namespace, []).append(item)
@@ -201,7 +202,7 @@ def unset_amount(objects: Objects) -> Iterator[Breach]:
     for name, items in sorted(near.items()):
         if any(REQUIRED & mapping(item.body, "spec", "hard").keys() for item in items):
             with suppress(SimulationError):  # an amount that is not a quantity
-                ledgers[name] = read_ledger([*items, *shared], name)
+                ledgers[name] = read_ledger([*items, *shared], name, minor)
     for runtime in objects.of(GROUP, *RUNTIMES) if ledgers else ():
         for pods in pod_templates(runtime):
             for name in sorted((namespaces_of(pods, objects) | likely_namespaces(pods, objects)) & ledgers.keys()):

@@ -64,11 +64,11 @@ def deprecation_breaches(manifest: Manifest, engine: Engine) -> Iterator[Breach]
         yield from _deprecated_version(row, manifest, engine.targets.get(row.component, ""))
     for field in fields_of(manifest.api_version, manifest.kind):
         if field.kind != "Pod":
-            for place in find_places(manifest.body, field.path):
+            for place in find_places(manifest.body, field.path, (field.value,) if field.value else ()):
                 yield from _deprecated_field(field, place, engine)
     for template in pod_templates(manifest):
         for field in fields_of("v1", "Pod"):
-            for place in find_places(template.body, field.path):
+            for place in find_places(template.body, field.path, (field.value,) if field.value else ()):
                 yield from _deprecated_field(field, (*template.path, *place), engine)
 
 
@@ -127,9 +127,12 @@ def _deprecated_field(field: ApiField, path: tuple[str | int, ...], engine: Engi
     target = engine.targets.get(field.component, "")
     if not field.deprecated or not is_reached(target, field.deprecated):
         return
+    subject, part = (f"`{path[-1]}`", "field")
+    if field.value:
+        subject, part = (f"the value `{field.value}` of `{path[-1]}`", "value")
     message, why = (
-        f"{_release(field, field.deprecated)} deprecated `{path[-1]}`",
-        f"a later version of {component_name(field.component)} can ignore this field",
+        f"{_release(field, field.deprecated)} deprecated {subject}",
+        f"a later version of {component_name(field.component)} can ignore this {part}",
     )
     if is_reached(target, field.inert):
         is_volume = "annotations" not in field.path
@@ -143,7 +146,8 @@ def _deprecated_field(field: ApiField, path: tuple[str | int, ...], engine: Engi
         message,
         why,
         field.instead,
-        at_key=True,
+        at_key=not field.value,
+        value=field.value or None,
         check="schema/deprecated-field",
     )
 

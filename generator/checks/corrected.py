@@ -66,7 +66,7 @@ def _correct(body: Any, violation: Violation) -> bool:
     corrected = _value(violation)
     if corrected is not None:
         holder[last] = corrected
-    elif violation.value is None or violation.expected in QUANTITIES:
+    elif violation.value is None or (violation.keyword == "pattern" and violation.expected in QUANTITIES):
         del holder[last]
         return True
     return False

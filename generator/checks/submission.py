@@ -321,7 +321,7 @@ def submit(jobs: Sequence[Manifest], destination: Destination, engine: Engine) -
                 submission.of_pods += (breach for _, breach in located)
                 submission.of_pods += _find_broken_pods(submission, destination, catalog.targets, constraints)
                 submission.is_clear &= all(breach.check != "trainjob/unknown" for breach in submission.of_pods)
-    ledgers = _Ledgers(world)
+    ledgers = _Ledgers(world, catalog.targets["kubernetes"])
     for submission in submissions:
         ledgers.charge_objects(submission)
     _queue(submissions, destination, tree)
@@ -337,9 +337,9 @@ def _is_invalid(job: Manifest, engine: Engine) -> bool:
 class _Ledgers:
     """The ResourceQuotas of all namespaces, with their usage by earlier TrainJobs, and the LimitRanges."""
 
-    def __init__(self, world: Sequence[Manifest]) -> None:
+    def __init__(self, world: Sequence[Manifest], minor: str) -> None:
         """Prepare the reading of a namespace: its objects are read for its first TrainJob."""
-        self._of = cache(lambda namespace: read_ledger(world, namespace))
+        self._of = cache(lambda namespace: read_ledger(world, namespace, minor))
         self._ranges_of = cache(
             lambda namespace: [item for item in world if (item.kind, item.namespace) == ("LimitRange", namespace)]
         )

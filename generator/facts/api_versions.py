@@ -53,6 +53,7 @@ class ApiField:
     api: str
     kind: str
     path: tuple[str, ...]
+    value: str = ""
     component: str
     deprecated: str = ""
     inert: str = ""
@@ -94,10 +95,14 @@ def fields_of(api: str, kind: str) -> Sequence[ApiField]:
     return [row for row in FIELDS if (row.api, row.kind) == (api, kind)]
 
 
-def find_places(value: object, path: Sequence[str]) -> Iterator[tuple[str | int, ...]]:
-    """Yield each path in an object that matches `path`: `[]` matches list items, `prefix*` keys with this prefix."""
+def find_places(value: object, path: Sequence[str], values: Sequence[object] = ()) -> Iterator[tuple[str | int, ...]]:
+    """Yield each path in an object that matches `path` and has one of these values; no values allow every value.
+
+    In `path`, `[]` matches list items, and `prefix*` keys with this prefix.
+    """
     if not path:
-        yield ()
+        if not values or value in values:
+            yield ()
         return
     first, rest = path[0], path[1:]
     steps: list[str | int] = []
@@ -108,5 +113,5 @@ def find_places(value: object, path: Sequence[str]) -> Iterator[tuple[str | int,
     elif isinstance(value, dict) and first in value:
         steps = [first]
     for step in steps:
-        for place in find_places(value[step], rest):  # type: ignore[index]
+        for place in find_places(value[step], rest, values):  # type: ignore[index]
             yield (step, *place)

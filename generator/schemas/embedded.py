@@ -373,6 +373,8 @@ def _message(keyword: str, subject: str, value: Any, expected: Any, meanings: Ma
         return f"{subject} must be {list_types(expected)}, not {_typed(value)}"
     if keyword == "pattern" and expected in meanings:
         return f"`{_format(value)}` is not {meanings[expected]}"
+    if keyword == "not" and isinstance(expected, dict) and expected.get("pattern") in meanings:
+        return f"`{_format(value)}` is {meanings[expected['pattern']]}"
     write = _MESSAGES.get(keyword)
     return write(_format(value), expected) if write else ""
 
@@ -453,4 +455,5 @@ _FIXES: dict[str, Callable[[Any], str]] = {
     "minProperties": lambda limit: f"write at least {limit} key{_plural(limit)}",
     "maxProperties": lambda limit: f"write at most {limit} key{_plural(limit)}",
     "uniqueItems": lambda _: "list each item once",
+    "not": lambda _: "write another value",
 }

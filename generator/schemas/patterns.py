@@ -113,6 +113,7 @@ _OF_USER = r'[^\x00-\x1f\x7f"/\\:;|=,+*?<>@\[\]]'
 _NETBIOS = rf'[^\x00-\x1f\x7f\\/:*?"<>|.]{_OF_NETBIOS}{{0,14}}'
 WINDOWS_USER = rf"^(({_NETBIOS}|{_OF_DNS}(\.{_OF_DNS})*)\\)?{_OF_USER}*{_OF_USER.removesuffix(']')}. ]{_OF_USER}*$"
 WINDOWS_USER_LENGTH = r"^([^\\]{0,255}\\)?[^\\]{1,104}$"
+RESERVED = r"\.static\.k8s\.io$"
 POLICY_VERSION = r"^(latest|v1\.(0|[1-9][0-9]*))$"
 
 _FORM = "at most 63 letters, digits and inner `-`, `_`, `.`"
@@ -176,6 +177,7 @@ MEANINGS = {
     OF_LIMITS: "a resource such as cpu, storage or example.com/device",
     OF_QUOTAS: "a quota resource such as pods, requests.cpu or requests.example.com/device",
     POLICY_VERSION: "`latest` or a version such as v1.34",
+    RESERVED: "a name that ends with `.static.k8s.io`, which is reserved for files of the API server",
     LIMIT_TYPE: "Container, PersistentVolumeClaim or Pod",
 }
 """Pattern → the meaning of a string that matches it."""

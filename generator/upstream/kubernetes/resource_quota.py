@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from generator.errors import NotModelledError, Problem
+from generator.facts.api_versions import is_reached
 from generator.manifests import Body, Manifest
 from generator.objects.fields import integer, mapping, mappings, string, strings
 from generator.objects.queue import Requests, add_requests, format_amount, parse_amount, parse_amounts
@@ -28,6 +29,9 @@ from generator.upstream.kubernetes.pod_requests import Defaults, read_defaults, 
 _COMPUTE = ("cpu", "memory", "ephemeral-storage")
 REQUIRED = {f"{prefix}{name}" for prefix in ("", "requests.", "limits.") for name in _COMPUTE[:2]}
 """Keys for which each container must set an amount (`validationSet`)."""
+_OF_DEVICE_CLASS = "deviceclass.resource.kubernetes.io/"
+"""The prefix of the resources of DeviceClasses, counted since Kubernetes 1.35 (kubernetes v1.35.4
+pkg/quota/v1/evaluator/core/pods.go podComputeUsageHelper)."""
 _RESOURCES: Mapping[tuple[str, str], str] = {
     ("", "ConfigMap"): "configmaps",
     ("", "Pod"): "pods",
@@ -71,12 +75,14 @@ class Ledger:
         quotas: the quotas, sorted by name.
         defaults: the LimitRanges of the namespace, and the RuntimeClasses.
         default_class: the PriorityClass of pods that set none; empty without a default.
+        counts_classes: True if the resource of a DeviceClass, such as `deviceclass.resource.kubernetes.io/gpu`, counts.
         used: name of the quota → key, such as `limits.cpu` → used amount.
     """
 
     quotas: Sequence[_Quota]
     defaults: Defaults
     default_class: str = ""
+    counts_classes: bool = False
     used: Mapping[str, dict[str, int]] = field(default_factory=lambda: defaultdict(dict))
 
     def charge(self, body: Body) -> Refusal | None:
@@ -109,8 +115,13 @@ class Ledger:
         return None
 
 
-def read_ledger(manifests: Iterable[Manifest], namespace: str) -> Ledger:
+def read_ledger(manifests: Iterable[Manifest], namespace: str, minor: str) -> Ledger:
     """Return the ResourceQuotas of a namespace, with the objects in files as their usage.
+
+    Args:
+        manifests: the objects of the cluster.
+        namespace: the namespace.
+        minor: the version of Kubernetes, such as 1.37.
 
     Raises:
         SimulationError: an amount is not a quantity, or a pod has resources that mpigen does not simulate.
@@ -136,7 +147,7 @@ def read_ledger(manifests: Iterable[Manifest], namespace: str) -> Ledger:
         return Ledger((), Defaults())
     classes = [item for item in everything if item.kind == "PriorityClass" and item.body.get("globalDefault") is True]
     default = min(classes, key=lambda item: integer(item.body.get("value"), 0)).name if classes else ""
-    ledger = Ledger(quotas, read_defaults(everything, namespace), default)
+    ledger = Ledger(quotas, read_defaults(everything, namespace), default, is_reached(minor, "1.35"))
     bodies = {item.identity: item.body for item in near}
     certificates = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": _ROOT_CERTIFICATES}}
     for body in ({("", "ConfigMap", namespace, _ROOT_CERTIFICATES): certificates} | bodies).values():
@@ -245,17 +256,17 @@ def _read_pod(body: Body, ledger: Ledger) -> _Pod:
     return _Pod(
         spec,
         tuple((string(container.get("name")), *amounts(container)) for container in containers),
-        {"pods": 1, "count/pods": 1, **_keys(requests, limits)},
+        {"pods": 1, "count/pods": 1, **_keys(requests, limits, with_classes=ledger.counts_classes)},
         string(spec.get("priorityClassName"), ledger.default_class),
     )
 
 
-def _keys(requests: Requests, limits: Requests) -> dict[str, int]:
+def _keys(requests: Requests, limits: Requests, *, with_classes: bool = False) -> dict[str, int]:
     """Return quota key, such as `limits.cpu` → amount of a pod with these requests (`podComputeUsageHelper`)."""
     keys = {f"limits.{name}": limits[name] for name in _COMPUTE if name in limits}
     for name, amount in requests.items():
         if name in _COMPUTE or name.startswith("hugepages-"):
             keys |= {name: amount, f"requests.{name}": amount}
-        elif "/" in name and "kubernetes.io/" not in name:
+        elif ("/" in name and "kubernetes.io/" not in name) or (with_classes and name.startswith(_OF_DEVICE_CLASS)):
             keys[f"requests.{name}"] = amount
     return keys
