@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import click
 
@@ -17,7 +20,11 @@ if TYPE_CHECKING:
     from generator.components.app import App
     from generator.config.platform import Platform
     from generator.jobs.job import Job
+    from generator.jobs.request import Key, Mount
+    from generator.manifests import Body
     from generator.report.result import Result
+
+T = TypeVar("T")
 
 
 @click.group(epilog="Example: mpigen job new platform.yaml --runtime openmpi -- mpirun ./my-program")
@@ -33,11 +40,76 @@ def _pairs(context: click.Context, option: click.Parameter, texts: tuple[str, ..
     return {key: value for key, _, value in pairs}
 
 
+def _variables(context: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
+    """Read NAME=VALUE; the value can be empty, and can have `=`."""
+    pairs = [text.partition("=") for text in texts]
+    for name, sign, value in pairs:
+        if not (name and sign):
+            raise click.BadParameter(f"`{name}{sign}{value}` is not NAME=VALUE", context, option)
+    return _once([(name, value) for name, _, value in pairs], context, option)
+
+
+def _keys(context: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> dict[str, Key]:
+    """Read NAME=SECRET:KEY."""
+    from generator.jobs.request import Key
+
+    found = [(text, re.fullmatch(r"([^=]+)=([^:]+):(.+)", text)) for text in texts]
+    for text, match in found:
+        if match is None:
+            raise click.BadParameter(f"`{text}` is not NAME=SECRET:KEY", context, option)
+    return _once([(match[1], Key(match[2], match[3])) for _, match in found if match], context, option)
+
+
+def _mounts(context: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> tuple[Mount, ...]:
+    """Read [SOURCE/]NAME:PATH[:ro]."""
+    from generator.jobs.request import SOURCES, Mount
+
+    mounts = []
+    for text in texts:
+        match = re.fullmatch(r"(?:([a-z]+)/)?([^:/]+):([^:]+)(:ro)?", text)
+        source = next((each for each in SOURCES if match and (match[1] or SOURCES[0]) == each), None)
+        if match is None or source is None:
+            message = f"`{text}` is not [SOURCE/]NAME:PATH[:ro], and SOURCE is one of {', '.join(SOURCES)}"
+            raise click.BadParameter(message, context, option)
+        mounts.append(Mount(source, match[2], match[3], bool(match[4])))
+    return tuple(mounts)
+
+
+def _matrix(context: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    """Read VARIABLE=VALUE,VALUE,…: at least one value, none twice."""
+    axes = [(name, tuple(values.split(","))) for name, values in _variables(context, option, texts).items()]
+    for name, values in axes:
+        if "" in values or len({*values}) < len(values):
+            message = f"`{name}={','.join(values)}` has an empty value or a value twice; write VARIABLE=VALUE,VALUE"
+            raise click.BadParameter(message, context, option)
+    return dict(axes)
+
+
+def _once(pairs: list[tuple[str, T]], context: click.Context, option: click.Parameter) -> dict[str, T]:
+    names = [name for name, _ in pairs]
+    for name in names:
+        if names.count(name) > 1:
+            raise click.BadParameter(f"sets `{name}` twice; set it once", context, option)
+    return dict(pairs)
+
+
+def _seconds(context: click.Context, option: click.Parameter, text: str | None) -> int:
+    from generator.config.model.fields import to_seconds
+
+    if text is None:
+        return 0
+    seconds = to_seconds(text) if re.fullmatch(r"(\d{1,7}h)?(\d{1,7}m)?(\d{1,7}s)?", text) else 0
+    if not seconds:
+        raise click.BadParameter(f"`{text}` is not a time; write one such as 90m or 1h30m", context, option)
+    return seconds
+
+
 @job.command(
     epilog="""
     \b
     Example:
       mpigen job new platform.yaml --runtime openmpi --nodes 3 -- mpirun ./my-program > job.yaml
+      mpigen job new platform.yaml --runtime openmpi --matrix lr=0.1,0.01 -- mpirun ./train --lr {lr} > sweep.yaml
       mpigen job new platform.yaml --runtime openmpi --smoke | kubectl create -f -
       mpigen job new platform.yaml --fabric ib --smoke | kubectl create -f -
     """
@@ -83,6 +155,52 @@ def _pairs(context: click.Context, option: click.Parameter, texts: tuple[str, ..
     callback=_pairs,
     help="A label of the TrainJob, for example one that the platform requires. May be repeated.",
 )
+@click.option(
+    "--processes",
+    type=click.IntRange(min=1),
+    metavar="NUMBER",
+    help="numProcPerNode of the TrainJob: the ranks of each pod. Default: as many as the runtime has.",
+)
+@click.option(
+    "--env",
+    "variables",
+    multiple=True,
+    metavar="NAME=VALUE",
+    callback=_variables,
+    help="A variable of all ranks. May be repeated.",
+)
+@click.option(
+    "--secret-env",
+    "secrets",
+    multiple=True,
+    metavar="NAME=SECRET:KEY",
+    callback=_keys,
+    help="A variable of all ranks, whose value is a key of a Secret in the namespace. May be repeated.",
+)
+@click.option(
+    "--volume",
+    "mounts",
+    multiple=True,
+    metavar="[SOURCE/]NAME:PATH[:ro]",
+    callback=_mounts,
+    help="A volume of all pods: a `claim` (default), `configmap` or `secret` of the namespace. May be repeated.",
+)
+@click.option(
+    "--timeout",
+    "seconds",
+    metavar="TIME",
+    callback=_seconds,
+    help="The time such as 1h30m after which the job fails, without the time in the queue. Default: "
+    "`limits.timePerJob` of the tenant.",
+)
+@click.option(
+    "--matrix",
+    multiple=True,
+    metavar="VARIABLE=VALUE,VALUE",
+    callback=_matrix,
+    help="Write a job for each value, and with several --matrix for each combination. Each job has the value as a "
+    "variable, and in COMMAND instead of {VARIABLE}.",
+)
 @click.option("--smoke", is_flag=True, help="Test the runtime: the ranks run an allreduce, by default on 2 workers.")
 @click.option(
     "--fabric",
@@ -102,6 +220,14 @@ def _pairs(context: click.Context, option: click.Parameter, texts: tuple[str, ..
     type=click.Path(dir_okay=False, path_type=Path),
     help="A new file for the TrainJob. Default: standard output.",
 )
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["yaml", "json"]),
+    default="yaml",
+    show_default=True,
+    help="The form of the output. JSON is one List, which kubectl reads too.",
+)
 @fail_on_option
 @config_option
 @environment_option
@@ -119,10 +245,17 @@ def new(  # noqa: PLR0913 - one for each option
     priority: str,
     owner: str,
     labels: dict[str, str],
+    processes: int | None,
+    variables: dict[str, str],
+    secrets: dict[str, Key],
+    mounts: tuple[Mount, ...],
+    seconds: int,
+    matrix: dict[str, tuple[str, ...]],
     smoke: bool,
     fabric: str,
     link: int | None,
     output: Path | None,
+    form: str,
     fail_on: str | None,
     config: Path | None,
 ) -> int:
@@ -133,11 +266,15 @@ def new(  # noqa: PLR0913 - one for each option
     does, and reports errors and warnings on standard error. If one reaches the severity of --fail-on, by
     default error, mpigen prints no TrainJob. Without COMMAND, the TrainJob runs an example program.
 
-    If the platform isolates jobs from each other, the output starts with the NetworkPolicy of the job.
+    If the platform isolates jobs from each other, the output starts with the NetworkPolicies of the jobs.
+
+    With --matrix, the jobs of the sweep are called NAME-1, NAME-2, …, and have the label app.kubernetes.io/name=NAME. A
+    note says how many of them Kueue admits at once while no other job runs.
     """
     from generator.cli.inputs import load_with_app
     from generator.documents.emit import BriefEmitter
-    from generator.jobs.job import Request, job_network_policies, new_job
+    from generator.jobs.job import job_network_policies, new_job
+    from generator.jobs.request import Request
     from generator.report.result import RENDERERS
 
     if not runtime and not fabric:
@@ -145,27 +282,68 @@ def new(  # noqa: PLR0913 - one for each option
     if link and not (smoke and fabric):
         raise click.UsageError("--link is for the measurement of a fabric: add --smoke and --fabric.")
     request = Request(
-        runtime, tenant, name, nodes or 0, queue, command, smoke, namespace, priority, owner, labels, fabric, link or 0
+        runtime=runtime,
+        tenant=tenant,
+        name=name,
+        nodes=nodes or 0,
+        queue=queue,
+        command=command,
+        is_smoke=smoke,
+        namespace=namespace,
+        priority=priority,
+        owner=owner,
+        labels=labels,
+        fabric=fabric,
+        link=link or 0,
+        processes=processes or 0,
+        environment=variables,
+        secrets=secrets,
+        mounts=mounts,
+        seconds=seconds,
+        matrix=matrix,
     )
     options = FindingOptions("text", fail_on, (), (), None, False, None, config, False)
     declaration, app = load_with_app(platform)
     done = new_job(declaration, request)
-    policies = "".join(BriefEmitter().emit([body]) for body in job_network_policies(declaration, done.body))
-    text = BriefEmitter().emit([done.body])
-    result = _check(declaration, app, done, "\n" * policies.count("\n") + text, str(output or "stdout"), options)
+    bodies = [*(policy for body in done.bodies for policy in job_network_policies(declaration, body)), *done.bodies]
+    texts = [BriefEmitter().emit([body]) for body in bodies]
+    jobs = texts[-len(done.bodies) :]
+    before = "".join(texts[: -len(done.bodies)])
+    judged = _check(declaration, app, done, "\n" * before.count("\n") + "".join(jobs), str(output or "stdout"), options)
+    result = judged.result
     if result.findings:
         click.echo(RENDERERS["text"](result), err=True, color=result.has_color or None)
     if not result.failures:
-        _write(policies + text, output)
-        for note in done.notes:
+        _write("".join(texts) if form == "yaml" else _as_list(bodies), output)
+        for note in (*done.notes, *_sweep_notes(judged.verdicts)):
             click.echo(f"note: {note}", err=True)
     return result.exit_code
 
 
+def _as_list(bodies: list[Body]) -> str:
+    return json.dumps({"apiVersion": "v1", "kind": "List", "items": bodies}, indent=2) + "\n"
+
+
+def _sweep_notes(verdicts: list[str]) -> Iterator[str]:
+    if len(verdicts) == 1:
+        return
+    if {*verdicts} <= {"admitted", "waits"}:
+        count = verdicts.count("admitted")
+        rest = ", and the others wait for their quota" if count < len(verdicts) else ""
+        yield f"Kueue admits {count} of these {len(verdicts)} jobs at once while no other job runs{rest}"
+    else:
+        yield "mpigen cannot compute how many of these jobs Kueue admits at once: see `mpigen check-job`"
+
+
+class _Judged(NamedTuple):
+    result: Result
+    verdicts: list[str]
+
+
 def _check(
     platform: Platform, app: App | None, job: Job, text: str, file: str, options: FindingOptions
-) -> Result:  # the lines of the NetworkPolicy are empty in `text`, so that findings have the lines of the output
-    """Check the text of a new job as `check-job` does. Leave out infos, unless `--fail-on` is `info`."""
+) -> _Judged:  # the lines of the NetworkPolicies are empty in `text`, so that findings have the lines of the output
+    """Check the text of new jobs as `check-job` does. Leave out infos, unless `--fail-on` is `info`."""
     from generator import pipeline
     from generator.adoption.adoption import Run
     from generator.checks.finding import Severity
@@ -182,12 +360,13 @@ def _check(
     )
     world = [*world, *queue_of_team(platform, job.tenant, job.body, world)]
     destination = Destination(world, platform.cluster.versions.model_dump(), is_complete=True)
-    verdicts = pipeline.check_jobs({file: text.encode()}, destination, adoption.suite)
-    run = Run(verdicts.jobs, [file], lambda _: True, lambda _: text)
-    findings = adoption.apply(verdicts.findings, run).findings
+    done = pipeline.check_jobs({file: text.encode()}, destination, adoption.suite)
+    run = Run(done.jobs, [file], lambda _: True, lambda _: text)
+    findings = adoption.apply(done.findings, run).findings
+    verdicts = [done.verdict(submission, findings) for submission in done.submissions]
     if adoption.fail_on != "info":  # without the user, check-job cannot answer all questions
         findings = [finding for finding in findings if finding.severity is not Severity.INFO]
-    return Result(
+    result = Result(
         findings=findings,
         text_of=lambda _: text,
         fail_on=adoption.fail_on,
@@ -195,6 +374,7 @@ def _check(
         docs=adoption.settings.docs,
         own=adoption.suite.own,
     )
+    return _Judged(result, verdicts)
 
 
 def _write(text: str, output: Path | None) -> None:

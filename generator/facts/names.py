@@ -205,6 +205,9 @@ LOCAL_QUEUE = "default"
 """The LocalQueue in each tenant's namespace. Because of its name, TrainJobs without a queue label use it
 (LocalQueueDefaulting, GA)."""
 
+SWEEP = "app.kubernetes.io/name"
+"""Label of the TrainJobs of a sweep: its name. The admission rule `metadata` lets users set labels with this prefix."""
+
 OWNER = "mpigen.dev/owner"
 """Annotation of a TrainJob: the user that may delete the TrainJob without the role of an editor."""
 

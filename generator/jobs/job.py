@@ -1,17 +1,11 @@
-"""A new TrainJob on a runtime of the platform, or the reasons why it would not run.
-
-The TrainJob sets `command`, which Trainer v2.3.0 applies to the launcher alone. It sets no other field that Trainer
-applies to the launcher alone, such as `image`, or `resourcesPerNode` with a separate launcher
-(trainer v2.3.0 pkg/runtime/framework/plugins/jobset/builder.go Builder.Trainer).
-"""
+"""A new TrainJob on a runtime of the platform, or the reasons why it would not run."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from generator.config.model.fields import to_seconds
 from generator.config.model.pools import Pool
 from generator.config.model.runtimes import Runtime, fabric_of
 from generator.config.model.tenants import Tenant
@@ -19,10 +13,13 @@ from generator.config.platform import Platform
 from generator.documents.messages import format_value
 from generator.errors import Problem, suggest
 from generator.facts.devices import OTHER
-from generator.facts.names import JOB_LABEL, JOB_POLICY, OWNER, PRIORITY_CLASS, QUEUE_NAME
+from generator.facts.names import JOB_LABEL, JOB_POLICY, OWNER
 from generator.jobs import smoke
 from generator.jobs.reach import JobError, Reach, fewest_hosts, others_for, reach, runtime_for, tenant_for
+from generator.jobs.request import Request, find_faults
 from generator.jobs.smoke import Benchmark, smoke_command, smoke_nodes
+from generator.jobs.sweep import unfilled_places, variants
+from generator.jobs.train_job import train_job
 from generator.manifests import Body, omit_none
 from generator.runtimes.hosts import DEFAULT_HOSTS
 
@@ -90,70 +87,35 @@ def _policy(job: Body) -> Body:
 # jobset v0.12.0 pkg/webhooks/jobset_webhook.go: pods are called `<name>-launcher-0-0-abcde`, in at most 63 characters.
 LONGEST_NAME = 63 - len("-launcher-0-0-abcde")
 _NAME = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
-_QUEUE = re.compile(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?")
 _STARTER = re.compile(r"mpirun|mpiexec|prterun|orterun|horovodrun|torchrun|deepspeed")
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    """The request for a job; empty fields have defaults.
-
-    Attributes:
-        runtime: the name of a runtime; may be empty if `fabric` has only one runtime.
-        tenant: the team of the job. Default: the only tenant that can use the runtime.
-        name: the name of the TrainJob. Default: the name of the runtime, with `-smoke` or `-bench` for a test.
-        nodes: `numNodes`. Default: `nodes` of the runtime. In a smoke test: 2, or 3 if the launcher runs ranks. The
-            limit of the tenant and the quota of its queue can lower both. In a benchmark: 2.
-        queue: a LocalQueue other than the default.
-        command: the command of the launcher. Default: the test if `is_smoke`, else the example of the family.
-        is_smoke: True for the smoke test of the family; with `fabric`, for the benchmark of the fabric.
-        namespace: a namespace of the tenant. Default: the namespace with the tenant's name.
-        priority: a priority of the platform. Without one, Kueue takes the priority of the pods' PriorityClass, else of
-            the cluster's default PriorityClass, else 0 (kueue v0.19.2 pkg/controller/jobframework/reconciler.go
-            ExtractPriority).
-        owner: the user who may delete the job without being an editor. Default: no user.
-        labels: labels in addition to the platform's labels.
-        fabric: a fabric of the platform, which ranks of the runtime must use. With `is_smoke`, the job measures the
-            fabric.
-        link: Gbit/s of each NIC, needed if the fabric names no server type.
-    """
-
-    runtime: str
-    tenant: str = ""
-    name: str = ""
-    nodes: int = 0
-    queue: str = ""
-    command: tuple[str, ...] = ()
-    is_smoke: bool = False
-    namespace: str = ""
-    priority: str = ""
-    owner: str = ""
-    labels: Mapping[str, str] = field(default_factory=dict)
-    fabric: str = ""
-    link: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class Job:
-    """The TrainJob of a request as `body`, with its tenant, its runtime, and notes for its owner."""
+    """The TrainJobs of a request as `bodies`, with their tenant, their runtime, and notes for their owner."""
 
-    body: Body
+    bodies: tuple[Body, ...]
     tenant: Tenant
     runtime: Runtime
     notes: tuple[str, ...]
 
+    @property
+    def body(self) -> Body:
+        """The only TrainJob, or the first one of a sweep."""
+        return self.bodies[0]
+
 
 def new_job(platform: Platform, request: Request) -> Job:
-    """Return the TrainJob of a request.
+    """Return the TrainJob of a request, or the TrainJobs of a sweep.
 
     Raises:
-        JobError: the API server would reject the job, Kueue would never admit it, or a part of the request would have
+        JobError: the API server would reject a job, Kueue would never admit it, or a part of the request would have
             no effect. The error has every reason.
     """
     runtime = runtime_for(platform, request.runtime, request.fabric)
     tenant = tenant_for(platform, runtime, request.tenant)
     measured = _measured(platform, runtime, request)
-    name = request.name or _usual_name(runtime, request)
+    wanted = [*variants(request, request.name or _usual_name(runtime, request))]
     far = reach(platform, tenant, runtime)
     chosen = measured.nodes if measured else request.nodes
     usual = chosen or _usual_nodes(runtime, request)
@@ -161,35 +123,26 @@ def new_job(platform: Platform, request: Request) -> Job:
     required = {key: tenant.labels[key] for key in platform.policies.labels if key in tenant.labels}
     labels = {**required, **request.labels}
     problems = [
-        *_name_problems(name),
+        *_name_problems(wanted[-1].name),
         *_node_problems(nodes, platform, tenant, runtime, far),
-        *_word_problems(request),
+        *find_faults(request),
         *_namespace_problems(request, tenant),
         *_admission_problems(platform, tenant, labels=labels, priority=request.priority),
         *(smoke.benchmark_problems(measured, has_own_command=bool(request.command)) if measured else ()),
     ]
     if problems:
         raise JobError(tuple(problems))
-    named = {QUEUE_NAME: request.queue, PRIORITY_CLASS: request.priority, **labels}
-    deadline = tenant.limits.time_per_job
-    body = omit_none(
-        {
-            "apiVersion": "trainer.kubeflow.org/v1alpha1",
-            "kind": "TrainJob",
-            "metadata": {
-                "name": name,
-                "namespace": request.namespace or tenant.name,
-                "labels": {label: value for label, value in named.items() if value} or None,
-                "annotations": {OWNER: request.owner} if request.owner else None,
-            },
-            "spec": {
-                "runtimeRef": {"name": runtime.name, "kind": "TrainingRuntime" if runtime.tenants else None},
-                "trainer": {"numNodes": nodes, "command": _command(platform, runtime, request, nodes, measured)},
-                "activeDeadlineSeconds": to_seconds(deadline) if deadline else None,
-                "runtimePatches": [_owned_pods(request.owner)] if request.owner else None,
-            },
-        }
-    )
+    bodies = [
+        train_job(
+            variant,
+            platform,
+            tenant,
+            runtime,
+            nodes=nodes,
+            command=_command(platform, runtime, variant, nodes, measured),
+        )
+        for variant in wanted
+    ]
     notes = [
         *_notes(runtime, platform.pool(runtime.pool), request),
         *(smoke.benchmark_notes(measured) if measured else ()),
@@ -198,18 +151,7 @@ def new_job(platform: Platform, request: Request) -> Job:
         limit = f"`{tenant.name}` can run at most {nodes} in a job"
         notes.append(f"the job has {nodes} nodes instead of {usual}: {limit if far.can_have(usual) else far.reason}")
     notes += _contention_notes(tenant, nodes, far)
-    return Job(body, tenant, runtime, tuple(notes))
-
-
-def _owned_pods(owner: str) -> Body:
-    """Return a patch that names the owner in an annotation of the worker pods.
-
-    Kueue copies the annotations of pods into the Workload, and the admission rule `workloads` lets this user hold and
-    resume the job by its Workload (kueue v0.19.2 pkg/controller/jobs/trainjob/trainjob_controller.go podSets).
-    """
-    pods = {"metadata": {"annotations": {OWNER: owner}}}
-    jobs = [{"name": "node", "template": {"spec": {"template": pods}}}]
-    return {"manager": "mpigen.dev/job", "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": jobs}}}}
+    return Job(tuple(bodies), tenant, runtime, tuple(notes))
 
 
 def _measured(platform: Platform, runtime: Runtime, request: Request) -> Benchmark | None:
@@ -288,23 +230,6 @@ def _share_nics(platform: Platform, runtime: Runtime, far: Reach) -> str:
     return f", or ask a platform admin to request fewer NICs in `resources` of runtime `{runtime.name}`"
 
 
-def _word_problems(request: Request) -> Iterator[Problem]:
-    if request.queue and not _QUEUE.fullmatch(request.queue):
-        yield Problem(
-            f"{format_value(request.queue)} is not the name of a queue",
-            "remove --queue to use the team's queue",
-            path="--queue",
-        )
-    if request.is_smoke and request.command and not request.fabric:
-        yield Problem("a smoke test has its own command", "remove the command or --smoke", path="COMMAND")
-    labels = [text for label in request.labels.items() for text in label]
-    arguments = {"COMMAND": request.command, "--owner": [request.owner], "--label": labels}
-    for path, words in arguments.items():
-        for word in words:
-            if any("\ud800" <= letter <= "\udfff" for letter in word):  # how Python reads an argument that is not UTF-8
-                yield Problem(f"{format_value(word)} is not UTF-8", "encode it as UTF-8", path=path)
-
-
 def _namespace_problems(request: Request, tenant: Tenant) -> Iterator[Problem]:
     homes = [home.name for home in tenant.homes]
     if request.namespace and request.namespace not in homes:
@@ -325,6 +250,8 @@ def _notes(runtime: Runtime, pool: Pool, request: Request) -> Iterator[str]:
         yield f"the ranks sum on CPUs, because mpigen does not know how {title} uses `{device}`"
     if not request.is_smoke and not request.command:
         yield "the command is an example: pass your own after `--`"
+    for place in sorted(unfilled_places(request)):
+        yield f"{format_value(place)} in the command stays as it is: no --matrix sets it"
     if request.command and not any(_STARTER.search(word) for word in request.command):
         yield f"{format_value(request.command[0])} runs only in the launcher pod: `mpirun` starts ranks in all pods"
 

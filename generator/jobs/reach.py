@@ -23,7 +23,14 @@ from generator.networks.attachments import resource_claim_template
 from generator.policies import access
 from generator.policies.admission.pack import admission_pack
 from generator.policies.admission.parameters import add_parameters_of_tree
-from generator.policies.namespace import limit_range, namespace, resource_quota, service_account
+from generator.policies.namespace import (
+    limit_range,
+    namespace,
+    persistent_volume_claims,
+    resource_quota,
+    service_account,
+)
+from generator.policies.secrets import secrets
 from generator.runtimes.training_runtime import training_runtimes
 from generator.upstream.kueue.job_limits import NO_LIMIT, Largest
 from generator.upstream.kueue.largest import largest_jobs
@@ -86,7 +93,7 @@ def deciding_objects(platform: Platform, tenant: Tenant, runtime: Runtime) -> li
     """Return the objects of a release on which a tenant's job on a runtime depends, not yet labelled by `label_owner`.
 
     These are the queues, the runtime, the admission policies, the roles, and the namespaces of the tenant with their
-    quotas and ServiceAccounts. Objects that an mpigen_platform.py adds are omitted.
+    quotas, ServiceAccounts, claims and Secrets. Objects that an mpigen_platform.py adds are omitted.
     """
     bodies = [*_queues(platform, [tenant]), *map(workload_priority_class, platform.queues.priorities)]
     bodies += [*access.tenant_roles(platform.isolation), *access.platform_access(platform.access)]
@@ -94,6 +101,7 @@ def deciding_objects(platform: Platform, tenant: Tenant, runtime: Runtime) -> li
         bodies += access.role_bindings(home)
         bodies += [] if home.name == tenant.name else [namespace(home, tenant.name, platform)]
         bodies += [service_account(home, platform.cluster), resource_quota(home), limit_range(home, platform)]
+        bodies += [*persistent_volume_claims(home), *secrets(home)]
     bodies += training_runtimes(
         runtime,
         platform.pool(runtime.pool),

@@ -138,7 +138,7 @@ class World:
     @cached_property
     def own(self) -> Access:
         """The permissions of the bindings in the files."""
-        return read_access(self.manifests)
+        return read_access(self.manifests, self.targets.get("kubernetes", ""))
 
     @cached_property
     def access(self) -> Access:

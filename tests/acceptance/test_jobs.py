@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from pathlib import Path
 
@@ -50,6 +51,67 @@ def test_job_new_options_appear_in_the_manifest(mpigen: Run) -> None:
             "trainer": {"numNodes": 4, "command": ["mpirun", "python", "train.py"]},
         },
     }
+
+
+def test_options_of_the_program_appear_in_the_manifest(mpigen: Run) -> None:
+    line = (
+        "--runtime openmpi-h100 --tenant team-cv --nodes 2 --processes 4 --timeout 1h30m --env MODE=fast "
+        "--secret-env KEY=training-data:AWS_ACCESS_KEY_ID --volume datasets:/data:ro -- mpirun python train.py"
+    )
+    ran = mpigen("job", "new", H100, *shlex.split(line))
+    assert (ran.returncode, "error" in ran.stderr) == (0, False), ran.stderr
+    spec = yaml.safe_load(ran.stdout)["spec"]
+    assert spec["activeDeadlineSeconds"] == 5400
+    assert spec["trainer"]["numProcPerNode"] == 4
+    assert spec["trainer"]["env"][-2:] == [
+        {"name": "MODE", "value": "fast"},
+        {"name": "KEY", "valueFrom": {"secretKeyRef": {"name": "training-data", "key": "AWS_ACCESS_KEY_ID"}}},
+    ]
+    (patch,) = spec["runtimePatches"]
+    jobs = patch["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"]
+    pods = [job["template"]["spec"]["template"]["spec"] for job in jobs]
+    volume = {"name": "job-1", "persistentVolumeClaim": {"claimName": "datasets", "readOnly": True}}
+    assert [pod["volumes"] for pod in pods] == [[volume], [volume]]
+
+
+def test_a_sweep_is_one_file_and_says_how_many_jobs_run_at_once(mpigen: Run) -> None:
+    sweep = ("--name", "sweep", "--matrix", "lr=0.1,0.01", "--matrix", "dim=64,128")
+    line = ("job", "new", CPU, "--runtime", "openmpi", "--nodes", "3", *sweep)
+    ran = mpigen(*line, "--", "mpirun", "./train", "--lr", "{lr}")
+    jobs = list(yaml.safe_load_all(ran.stdout))
+    assert [job["metadata"]["name"] for job in jobs] == ["sweep-1", "sweep-2", "sweep-3", "sweep-4"]
+    assert ran.stderr == (
+        "note: Kueue admits 1 of these 4 jobs at once while no other job runs, and the others wait for their quota\n"
+    )
+    as_json = mpigen(*line, "--format", "json", "--", "mpirun", "./train", "--lr", "{lr}")
+    assert json.loads(as_json.stdout) == {"apiVersion": "v1", "kind": "List", "items": jobs}
+
+
+def test_a_key_of_a_secret_that_no_one_declared_is_refused(mpigen: Run) -> None:
+    ran = mpigen("job", "new", CPU, "--runtime", "openmpi", "--secret-env", "KEY=stolen:key", "--", "mpirun", "./a")
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert "TrainJobs in team-sim cannot use the Secret stolen" in ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        (("--env", "LR"), "`LR` is not NAME=VALUE"),
+        (("--env", "A=1", "--env", "A=2"), "sets `A` twice; set it once"),
+        (("--secret-env", "A=b"), "`A=b` is not NAME=SECRET:KEY"),
+        (("--volume", "data"), "`data` is not [SOURCE/]NAME:PATH[:ro]"),
+        (("--volume", "disk/data:/data"), "SOURCE is one of claim, configmap, secret"),
+        (("--timeout", "soon"), "`soon` is not a time; write one such as 90m or 1h30m"),
+        (("--timeout", "0h"), "`0h` is not a time"),
+        (("--matrix", "a=1,,2"), "`a=1,,2` has an empty value or a value twice"),
+        (("--matrix", "a=1,1"), "`a=1,1` has an empty value or a value twice"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_an_option_in_a_wrong_form_is_rejected(option: tuple[str, ...], said: str, mpigen: Run) -> None:
+    ran = mpigen("job", "new", CPU, "--runtime", "openmpi", *option)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert said in " ".join(ran.stderr.split())
 
 
 def test_notes_go_to_standard_error(mpigen: Run) -> None:

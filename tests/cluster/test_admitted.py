@@ -9,8 +9,9 @@ import pytest
 from generator import App, Platform
 from generator.config.model.runtimes import Runtime
 from generator.config.model.tenants import Tenant
-from generator.jobs.job import Request, new_job
+from generator.jobs.job import new_job
 from generator.jobs.reach import reach
+from generator.jobs.request import Request
 from generator.pipeline import render
 from tests.cluster.client import Body, Client, wait_until
 from tests.cluster.control_plane import Cluster

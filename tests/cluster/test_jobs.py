@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import pytest
 import yaml
@@ -13,8 +14,9 @@ from generator import Platform
 from generator.documents.emit import BriefEmitter
 from generator.facts.defects import known
 from generator.facts.names import PARAMETER, PART_OF, TENANT_LABEL
-from generator.jobs.job import LONGEST_NAME, Request, new_job
+from generator.jobs.job import LONGEST_NAME, new_job
 from generator.jobs.reach import JobError, reach
+from generator.jobs.request import Mount, Request
 from tests.cluster.client import Body, Client, RefusedError, wait_for, wait_until
 from tests.cluster.control_plane import FINISH, Cluster
 from tests.cluster.training import ROLE, Training, conditions, trainings
@@ -35,13 +37,28 @@ def ours(deployed: Deployed, admin: Client) -> Iterator[list[Training]]:
             admin.delete({"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", **job})
 
 
-@pytest.mark.parametrize("is_smoke", [False, True], ids=["job", "smoke"])
-def test_every_tenant_can_submit_printed_jobs(deployed: Deployed, admin: Client, is_smoke: bool) -> None:
+OPTIONS: dict[str, dict[str, Any]] = {
+    "job": {},
+    "smoke": {"is_smoke": True},
+    "options": {
+        "processes": 1,
+        "environment": {"MODE": "fast", "EMPTY": ""},
+        "mounts": (Mount("configmap", "kube-root-ca.crt", "/mnt/ca"),),
+        "seconds": 3600,
+        "owner": "ordered",
+    },
+    "sweep": {"matrix": {"LR": ("0.1", "0.01"), "DIM": ("64", "128")}, "command": ("mpirun", "./a", "{LR}")},
+}
+
+
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+def test_every_tenant_can_submit_printed_jobs(deployed: Deployed, admin: Client, options: dict[str, Any]) -> None:
     for training in trainings(deployed.platform):
-        wanted = Request(training.runtime.name, training.tenant.name, nodes=2, is_smoke=is_smoke)
-        printed = BriefEmitter().emit([new_job(deployed.platform, wanted).body])
-        warnings = _people(training, admin).create(yaml.safe_load(printed), dry_run=True).warnings
-        assert bool(warnings) == training.runtime.deprecated, warnings
+        wanted = Request(training.runtime.name, training.tenant.name, nodes=2, **options)
+        printed = BriefEmitter().emit(new_job(deployed.platform, wanted).bodies)
+        for body in yaml.safe_load_all(printed):
+            warnings = _people(training, admin).create(body, dry_run=True).warnings
+            assert bool(warnings) == training.runtime.deprecated, warnings
 
 
 def test_a_job_from_the_command_line_completes(
@@ -49,6 +66,8 @@ def test_a_job_from_the_command_line_completes(
 ) -> None:
     training = ours[0]
     arguments = ["--runtime", training.runtime.name, "--tenant", training.tenant.name, "--name", LONGEST]
+    arguments += ["--env", "MODE=fast", "--env", "EMPTY=", "--volume", "configmap/kube-root-ca.crt:/mnt/ca"]
+    arguments += ["--timeout", "2h", "--processes", "1"]
     ran = mpigen("job", "new", EXAMPLES[deployed.platform.platform], *arguments, "--", "mpirun", "hostname")
     assert ran.returncode == 0, ran.stderr
     body = yaml.safe_load(ran.stdout)
@@ -56,6 +75,10 @@ def test_a_job_from_the_command_line_completes(
     pods = wait_for("all of its pods run", partial(_running, body, training.pod_count, admin))
     (launcher,) = [pod for pod in pods if pod["metadata"]["labels"][ROLE] == "launcher"]
     assert launcher["spec"]["containers"][0]["command"] == ["mpirun", "hostname"]
+    variables = {each["name"]: each.get("value", "") for each in launcher["spec"]["containers"][0]["env"]}
+    assert (variables["MODE"], variables["EMPTY"]) == ("fast", "")
+    for pod in pods:
+        assert "/mnt/ca" in [mount["mountPath"] for mount in pod["spec"]["containers"][0]["volumeMounts"]]
     metadata = {key: launcher["metadata"][key] for key in ("name", "namespace")}
     admin.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {**metadata, "annotations": {FINISH: "yes"}}}, "tests")
     wait_until("it is Complete", lambda: _has(admin.read(body), "Complete"))

@@ -13,7 +13,8 @@ from generator.config.model.runtimes import fabric_of
 from generator.config.policy_cases import load_cases
 from generator.facts.env import transport_variables
 from generator.facts.families import FAMILIES, FamilyName
-from generator.jobs.job import Request, new_job
+from generator.jobs.job import new_job
+from generator.jobs.request import Request
 from generator.manifests import Manifest
 from generator.schemas.catalog import Catalog
 from generator.upstream.kubernetes.admission_policies.cases import run_case

@@ -18,8 +18,9 @@ from generator.config.model.runtimes import fabric_of
 from generator.documents.emit import BriefEmitter
 from generator.facts.devices import DeviceKind
 from generator.facts.families import FAMILIES, FamilyName
-from generator.jobs.job import Job, Request, new_job
+from generator.jobs.job import Job, new_job
 from generator.jobs.reach import JobError
+from generator.jobs.request import Request
 from generator.jobs.smoke import Benchmark, benchmark_command, benchmark_notes, benchmark_problems
 from generator.runtimes.pod_scripts import script
 from generator.schemas.catalog import Catalog

@@ -14,7 +14,8 @@ from generator.checks.submission import Destination
 from generator.cli.main import run
 from generator.documents.emit import Emitter
 from generator.documents.messages import format_path
-from generator.jobs.job import Request, new_job
+from generator.jobs.job import new_job
+from generator.jobs.request import Request
 from generator.manifests import Body, Manifest
 from generator.pipeline import check_jobs, load, render
 from generator.schemas.catalog import Catalog

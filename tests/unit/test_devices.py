@@ -12,7 +12,8 @@ import pytest
 from generator import DeviceType, MpiFamily, Platform, Pool, Runtime
 from generator.facts.devices import DeviceKind, devices
 from generator.jobs import contract
-from generator.jobs.job import Request, new_job
+from generator.jobs.job import new_job
+from generator.jobs.request import Request
 from generator.jobs.smoke import started_by
 from generator.manifests import Body
 from generator.runtimes.hosts import node_size

@@ -12,7 +12,8 @@ from generator.components.constructs import collect
 from generator.config.model.isolation import Egress, Guard
 from generator.errors import ConfigError
 from generator.facts.names import RUNTIME_LABEL
-from generator.jobs.job import Request, job_network_policies, new_job
+from generator.jobs.job import job_network_policies, new_job
+from generator.jobs.request import Request
 from generator.manifests import Body
 from generator.policies.network_policies import (
     NOT_ISOLATED,

@@ -17,8 +17,9 @@ from generator.checks.submission import Destination
 from generator.cli.inputs import load_declared
 from generator.documents.emit import BriefEmitter
 from generator.gitops.metadata import label_owner
-from generator.jobs.job import LONGEST_NAME, Job, Request, new_job
+from generator.jobs.job import LONGEST_NAME, Job, new_job
 from generator.jobs.reach import JobError, deciding_objects, is_for
+from generator.jobs.request import Request
 from generator.manifests import Body
 from generator.schemas.catalog import Catalog
 from generator.schemas.embedded import Engine

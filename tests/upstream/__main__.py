@@ -28,7 +28,8 @@ def main() -> None:
     if options.resolve:
         sys.exit(resolve())
     if options.release and options.old and options.new:
-        for line in report(options.release, options.old, options.new, has_code=options.diff, has_all=options.all):
+        old, new = (version.removeprefix("v") for version in (options.old, options.new))
+        for line in report(options.release, old, new, has_code=options.diff, has_all=options.all):
             print(line)  # noqa: T201
     else:
         parser.error("name a release with --from and --to, or use --resolve")
@@ -71,7 +72,7 @@ def report(release: str, old: str, new: str, *, has_code: bool, has_all: bool) -
             yield str(difference)
             yield from (f"    {place}" for place in difference.places)
     yield f"{len(result.changes)} cited declarations or files changed, {result.same} did not"
-    yield f"{result.newer} citations are of code that only {new} has"
+    yield f"{result.newer} citations are of {new}, or of code that only {new} has"
     sorts = Counter(difference.key.sort for difference, _ in surface)
     named = Counter(difference.key.sort for difference, _ in surface if difference.places)
     yield from (f"{sort}: {sorts[sort]} differ, {named[sort]} of them are named here" for sort in sorted(sorts))

@@ -73,7 +73,7 @@ class Comparison:
     Attributes:
         changes: the changes, by module, file and name.
         same: the number of cited declarations and files without a change.
-        newer: the number of citations that only the newer version has.
+        newer: the number of citations of the newer version, and of code that only it has.
         unread: the citations that neither version has.
     """
 
@@ -95,14 +95,16 @@ def fetch(module: str, version: str) -> Source | None:
 def compare(citations: Iterable[Citation], release: str, old: str, new: str) -> Comparison:
     """Compare the cited code of a release, such as kubernetes, in two versions, such as 1.34.2 and 1.37.2.
 
-    Citations of other versions of the release are compared as if they cited the older one.
+    Citations of the newer version need no reading. All others are compared as if they cited the older one.
     """
     places: dict[tuple[str, str, str], list[Place]] = {}
     newer, unread = 0, []
     for citation in citations:
         if citation.release != release:
             continue
-        if _has(citation, old):
+        if citation.version == _version(citation.module, new) and _has(citation, new):
+            newer += 1
+        elif _has(citation, old):
             places.setdefault((citation.module, citation.path, citation.name), []).append(citation.place)
         elif _has(citation, new):
             newer += 1
@@ -144,8 +146,13 @@ def compare_surface(
 
 
 def _of(module: str, version: str) -> Source | None:
+    return fetch(module, _version(module, version))
+
+
+def _version(module: str, version: str) -> str:
+    """Return the version of a module in a release: `v0.37.2` of k8s.io/api in Kubernetes 1.37.2."""
     is_staging = module.startswith("k8s.io/") and module != "k8s.io/kubernetes"
-    return fetch(module, f"v{version.replace('1.', '0.', 1) if is_staging else version}")
+    return f"v{version.replace('1.', '0.', 1) if is_staging else version}"
 
 
 def _differ(module: str, path: str, name: str, old: str, new: str) -> str:

@@ -15,7 +15,7 @@ from generator.manifests import Body, Manifest
 from generator.objects.fields import mapping, mappings, string, strings
 from generator.objects.namespace import is_namespace
 from generator.schemas.catalog import Catalog
-from generator.upstream.kubernetes.access import GRANTS, Access, Kind, Requester
+from generator.upstream.kubernetes.access import Access, Kind, Requester, default_grants
 from generator.upstream.kubernetes.admission_policies.judge import Decision, is_matched, judge
 from generator.upstream.kubernetes.admission_policies.policy import GROUP as ADMISSION
 from generator.upstream.kubernetes.admission_policies.policy import KINDS, Policy, PolicyCluster
@@ -124,7 +124,7 @@ class _World(PolicyCluster):
     @cached_property
     def access(self) -> Access:
         """The permissions of the member of the team that sends a request."""
-        return _MemberAccess(GRANTS)
+        return _MemberAccess(default_grants(self.catalog.targets["kubernetes"]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from functools import cache
 
 from generator.documents.messages import shorten
 from generator.errors import suggest
+from generator.facts.api_versions import is_reached
 from generator.manifests import Body, Manifest, conflict_error
 from generator.objects.fields import mapping, mappings, string, string_map, strings
 from generator.schemas.catalog import Catalog
@@ -239,9 +240,15 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """The grants of a cluster, or of some files of it; cluster-wide grants come first."""
+    """The grants of a cluster, or of some files of it; cluster-wide grants come first.
+
+    Attributes:
+        grants: the grants.
+        minor: the version of Kubernetes, such as 1.37, for its default grants; empty for the newest.
+    """
 
     grants: tuple[Grant, ...]
+    minor: str = ""
 
     def of(self, requester: Requester, namespace: str = "") -> Iterator[Grant]:
         """Yield the cluster-wide grants of a requester, and its grants in a namespace."""
@@ -402,19 +409,35 @@ GRANTS = (
     _default_grant("system:discovery", ["system:authenticated"], _get(*_API, *_HEALTH)),
     _default_grant("system:public-info-viewer", ["system:authenticated", "system:unauthenticated"], _get(*_HEALTH)),
     _default_grant("system:service-account-issuer-discovery", ["system:serviceaccounts"], _get(*_KEYS)),
+    _default_grant(
+        "system:cluster-trust-bundle-discovery",
+        ["system:serviceaccounts"],
+        Rule(("get", "list", "watch"), ("certificates.k8s.io",), ("clustertrustbundles",), (), ()),
+    ),
 )
 """The default bindings of groups to which all users or all ServiceAccounts belong.
 
 The API server writes the bindings at every start.
 
-Source: kubernetes v1.34.2 plugin/pkg/auth/authorizer/rbac/bootstrappolicy/policy.go ClusterRoleBindings.
+Source: kubernetes v1.37.2 plugin/pkg/auth/authorizer/rbac/bootstrappolicy/policy.go ClusterRoleBindings.
+"""
+_SINCE = {"ClusterRoleBinding system:cluster-trust-bundle-discovery": "1.37"}
+"""Binding → the first version of Kubernetes that has it.
+
+Source: kubernetes v1.37.2 pkg/features/kube_features.go ClusterTrustBundle
 """
 
 
+def default_grants(minor: str) -> tuple[Grant, ...]:
+    """Return the default grants of a version of Kubernetes; of the newest for an empty `minor`."""
+    return tuple(grant for grant in GRANTS if not minor or is_reached(minor, _SINCE.get(grant.binding, "1.0")))
+
+
 def with_default_grants(access: Access) -> Access:
-    """Return the default grants (`GRANTS`), then `access`. A binding in `access` replaces the default of its name."""
+    """Return the default grants, then `access`. A binding in `access` replaces the default of its name."""
     bindings = {grant.binding for grant in access.grants}
-    return Access((*(grant for grant in GRANTS if grant.binding not in bindings), *access.grants))
+    own = (grant for grant in default_grants(access.minor) if grant.binding not in bindings)
+    return Access((*own, *access.grants), access.minor)
 
 
 _RBAC = "rbac.authorization.k8s.io"
@@ -460,8 +483,12 @@ plugin/pkg/auth/authorizer/rbac/bootstrappolicy/policy.go addClusterRoleLabel.
 """
 
 
-def read_access(manifests: Iterable[Manifest]) -> Access:
+def read_access(manifests: Iterable[Manifest], minor: str = "") -> Access:
     """Read the grants of all RoleBindings and ClusterRoleBindings in manifests.
+
+    Args:
+        manifests: the objects.
+        minor: the version of Kubernetes, such as 1.37; empty for the newest.
 
     Raises:
         SimulationError: two RBAC objects of the same kind, namespace and name differ.
@@ -470,7 +497,7 @@ def read_access(manifests: Iterable[Manifest]) -> Access:
     bindings = [manifest for manifest in objects.values() if manifest.kind.endswith("Binding")]
     rules = cache(lambda key: tuple(_read_rules(objects[key], objects)))
     return Access(
-        tuple(_read_grant(binding, objects, rules) for binding in sorted(bindings, key=lambda item: item.kind))
+        tuple(_read_grant(binding, objects, rules) for binding in sorted(bindings, key=lambda item: item.kind)), minor
     )
 
 

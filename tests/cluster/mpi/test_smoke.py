@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from generator.jobs.job import Request, new_job
+from generator.jobs.job import new_job
+from generator.jobs.request import Request
 from tests.cluster.mpi.conftest import MPIS, Change, Play
 from tests.cluster.mpi.gangs import Gang
 from tests.cluster.mpi.test_worlds import command, without

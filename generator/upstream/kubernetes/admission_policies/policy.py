@@ -234,7 +234,7 @@ class PolicyCluster:
     @cached_property
     def access(self) -> Access:
         """The grants of the RBAC objects."""
-        return read_access(self.objects.values())
+        return read_access(self.objects.values(), self.catalog.targets["kubernetes"])
 
     @cached_property
     def policies(self) -> tuple[Policy, ...]:

@@ -1,0 +1,142 @@
+"""What a user asks of a new job, and the faults of it that need no platform: words, names and values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, get_args
+
+from generator.documents.messages import format_value
+from generator.errors import Problem
+
+Source = Literal["claim", "configmap", "secret"]
+SOURCES: tuple[Source, ...] = get_args(Source)
+_QUEUE = re.compile(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+class Mount(NamedTuple):
+    """A volume of the pods: a claim, a ConfigMap or a Secret `name` of the namespace, mounted at `path`."""
+
+    source: Source
+    name: str
+    path: str
+    is_read_only: bool = False
+
+
+class Key(NamedTuple):
+    """The key of a Secret of the namespace."""
+
+    secret: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """The request for a job; empty fields have defaults.
+
+    Attributes:
+        runtime: the name of a runtime; may be empty if `fabric` has only one runtime.
+        tenant: the team of the job. Default: the only tenant that can use the runtime.
+        name: the name of the TrainJob. Default: the name of the runtime, with `-smoke` or `-bench` for a test.
+        nodes: `numNodes`. Default: `nodes` of the runtime. In a smoke test: 2, or 3 if the launcher runs ranks. The
+            limit of the tenant and the quota of its queue can lower both. In a benchmark: 2.
+        queue: a LocalQueue other than the default.
+        command: the command of the launcher. Default: the test if `is_smoke`, else the example of the family.
+        is_smoke: True for the smoke test of the family; with `fabric`, for the benchmark of the fabric.
+        namespace: a namespace of the tenant. Default: the namespace with the tenant's name.
+        priority: a priority of the platform. Without one, Kueue takes the priority of the pods' PriorityClass, else of
+            the cluster's default PriorityClass, else 0 (kueue v0.19.2 pkg/controller/jobframework/reconciler.go
+            ExtractPriority).
+        owner: the user who may delete the job without being an editor. Default: no user.
+        labels: labels in addition to the platform's labels.
+        fabric: a fabric of the platform, which ranks of the runtime must use. With `is_smoke`, the job measures the
+            fabric.
+        link: Gbit/s of each NIC, needed if the fabric names no server type.
+        processes: the ranks of each pod. Default: as many as the runtime has.
+        environment: variables of all ranks.
+        secrets: variable of all ranks → the key of a Secret that has its value.
+        mounts: volumes of all pods.
+        seconds: the time after which the job ends as failed, not counting the time in the queue. Default:
+            `limits.timePerJob` of the tenant.
+        matrix: variable of all ranks → its values. The request is then for one job for each combination.
+    """
+
+    runtime: str
+    tenant: str = ""
+    name: str = ""
+    nodes: int = 0
+    queue: str = ""
+    command: tuple[str, ...] = ()
+    is_smoke: bool = False
+    namespace: str = ""
+    priority: str = ""
+    owner: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    fabric: str = ""
+    link: int = 0
+    processes: int = 0
+    environment: Mapping[str, str] = field(default_factory=dict)
+    secrets: Mapping[str, Key] = field(default_factory=dict)
+    mounts: tuple[Mount, ...] = ()
+    seconds: int = 0
+    matrix: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+def find_faults(request: Request) -> Iterator[Problem]:
+    """Yield the faults of a request that need no platform."""
+    if request.queue and not _QUEUE.fullmatch(request.queue):
+        yield Problem(
+            f"{format_value(request.queue)} is not the name of a queue",
+            "remove --queue to use the team's queue",
+            path="--queue",
+        )
+    if request.is_smoke and request.command and not request.fabric:
+        yield Problem("a smoke test has its own command", "remove the command or --smoke", path="COMMAND")
+    if request.is_smoke and request.matrix:
+        yield Problem("a smoke test has no variants", "remove --matrix or --smoke", path="--matrix")
+    yield from _wrong_variables(request)
+    yield from _wrong_mounts(request.mounts)
+    for path, words in _words(request).items():
+        for word in words:
+            if any("\ud800" <= letter <= "\udfff" for letter in word):  # how Python reads an argument that is not UTF-8
+                yield Problem(f"{format_value(word)} is not UTF-8", "encode it as UTF-8", path=path)
+
+
+def _words(request: Request) -> dict[str, list[str]]:
+    return {
+        "COMMAND": [*request.command],
+        "--owner": [request.owner],
+        "--label": [text for label in request.labels.items() for text in label],
+        "--env": [*request.environment.values()],
+        "--matrix": [value for values in request.matrix.values() for value in values],
+    }
+
+
+def _wrong_variables(request: Request) -> Iterator[Problem]:
+    """Yield the variables that a shell cannot have, and those that two options set.
+
+    The launcher passes the environment of its shell to the ranks, which has no other variables.
+    """
+    options = {"--env": request.environment, "--secret-env": request.secrets, "--matrix": request.matrix}
+    seen: dict[str, str] = {}
+    for option, variables in options.items():
+        for name in variables:
+            if not _VARIABLE.fullmatch(name):
+                fix = "use letters, digits and `_`, and begin with a letter or `_`"
+                yield Problem(f"{format_value(name)} cannot be the name of a variable", fix, path=option)
+            if name in seen:
+                message = f"{seen[name]} sets the variable `{name}` too"
+                yield Problem(message, "set it once", path=option)
+            seen[name] = option
+
+
+def _wrong_mounts(mounts: tuple[Mount, ...]) -> Iterator[Problem]:
+    paths = [mount.path.rstrip("/") for mount in mounts]
+    for number, path in enumerate(paths):
+        if not path.startswith("/"):
+            message = f"{format_value(mounts[number].path)} is not the path of a folder in the containers"
+            yield Problem(message, "write an absolute path, such as /data", path="--volume")
+        elif path in paths[:number]:
+            yield Problem(f"two volumes have the path `{path}`", "mount each at its own path", path="--volume")

@@ -1,0 +1,122 @@
+"""The TrainJob that a request asks for. It reads as the YAML that users submit.
+
+Trainer applies `command` to the launcher alone, and `env` also to the worker pods if the launcher runs ranks (trainer
+v2.3.0 pkg/runtime/framework/plugins/jobset/builder.go Builder.Trainer). `mpirun` of each runtime passes the environment
+of the launcher to all ranks. The TrainJob sets no other field that Trainer applies to the launcher alone, such as
+`image`, or `resourcesPerNode` with a separate launcher. It has no field for volumes, so they are in a patch of each pod
+template.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from generator.config.model.fields import to_seconds
+from generator.config.model.runtimes import Runtime
+from generator.config.model.tenants import Tenant
+from generator.config.platform import Platform
+from generator.facts.names import OWNER, PRIORITY_CLASS, QUEUE_NAME
+from generator.jobs.request import Mount, Request
+from generator.manifests import Body, omit_none
+from generator.runtimes.hosts import node_size
+
+_MANAGER = "mpigen.dev/job"
+_THREADS = "OMP_NUM_THREADS"
+
+
+def train_job(
+    request: Request, platform: Platform, tenant: Tenant, runtime: Runtime, *, nodes: int, command: Sequence[str]
+) -> Body:
+    """Return the TrainJob of a request.
+
+    Args:
+        request: the request, with the name of the job, and without a matrix.
+        platform: the platform.
+        tenant: the team of the job.
+        runtime: the runtime of the job.
+        nodes: `numNodes`.
+        command: the command of the launcher.
+    """
+    required = {key: tenant.labels[key] for key in platform.policies.labels if key in tenant.labels}
+    labels = {QUEUE_NAME: request.queue, PRIORITY_CLASS: request.priority, **required, **request.labels}
+    seconds = request.seconds or to_seconds(tenant.limits.time_per_job or "")
+    return omit_none(
+        {
+            "apiVersion": "trainer.kubeflow.org/v1alpha1",
+            "kind": "TrainJob",
+            "metadata": {
+                "name": request.name,
+                "namespace": request.namespace or tenant.name,
+                "labels": {label: value for label, value in labels.items() if value} or None,
+                "annotations": {OWNER: request.owner} if request.owner else None,
+            },
+            "spec": {
+                "runtimeRef": {"name": runtime.name, "kind": "TrainingRuntime" if runtime.tenants else None},
+                "trainer": {
+                    "numNodes": nodes,
+                    "numProcPerNode": request.processes or None,
+                    "env": [*_variables(request, platform, runtime)] or None,
+                    "command": [*command],
+                },
+                "activeDeadlineSeconds": seconds or None,
+                "runtimePatches": [*_patches(request)] or None,
+            },
+        }
+    )
+
+
+def _variables(request: Request, platform: Platform, runtime: Runtime) -> Iterator[Body]:
+    """Yield the variables of the ranks.
+
+    Another number of ranks in a pod also changes the cores of each rank, which the runtime has as a variable.
+    """
+    cores = node_size(runtime, platform.pool(runtime.pool)).resources.get("cpu")
+    own = {*request.environment, *request.secrets, *runtime.environment, *runtime.family.environment}
+    if request.processes and cores and _THREADS not in own:
+        yield {"name": _THREADS, "value": str(max(int(cores.value / request.processes), 1))}
+    for name, value in request.environment.items():
+        yield {"name": name, **({"value": value} if value else {})}  # an empty `value` stops Kueue
+    for name, of in request.secrets.items():
+        yield {"name": name, "valueFrom": {"secretKeyRef": {"name": of.secret, "key": of.key}}}
+
+
+def _patches(request: Request) -> Iterator[Body]:
+    """Yield a patch with the owner of the worker pods, and with the volumes of all pods.
+
+    Kueue copies the annotations of pods into the Workload, and the admission rule `workloads` lets this user hold and
+    resume the job by its Workload (kueue v0.19.2 pkg/controller/jobs/trainjob/trainjob_controller.go podSets).
+    """
+    names = [f"job-{number}" for number, _ in enumerate(request.mounts, start=1)]
+    pods = {
+        "volumes": [{"name": name, **_source(mount)} for name, mount in zip(names, request.mounts, strict=True)],
+        "containers": [
+            {
+                "name": "node",
+                "volumeMounts": [
+                    omit_none({"name": name, "mountPath": mount.path, "readOnly": mount.is_read_only or None})
+                    for name, mount in zip(names, request.mounts, strict=True)
+                ],
+            }
+        ],
+    }
+    owner = {"annotations": {OWNER: request.owner}} if request.owner else None
+    templates = {
+        "launcher": {"spec": pods} if request.mounts else {},
+        "node": omit_none({"metadata": owner, "spec": pods if request.mounts else None}),
+    }
+    jobs = [
+        {"name": name, "template": {"spec": {"template": template}}} for name, template in templates.items() if template
+    ]
+    if jobs:
+        yield {"manager": _MANAGER, "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": jobs}}}}
+
+
+def _source(mount: Mount) -> Body:
+    match mount.source:
+        case "claim":
+            claim = {"claimName": mount.name, "readOnly": mount.is_read_only or None}
+            return {"persistentVolumeClaim": omit_none(claim)}
+        case "configmap":
+            return {"configMap": {"name": mount.name}}
+        case "secret":
+            return {"secret": {"secretName": mount.name}}
