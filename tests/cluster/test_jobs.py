@@ -45,7 +45,6 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "environment": {"MODE": "fast", "EMPTY": ""},
         "mounts": (Mount("configmap", "kube-root-ca.crt", "/mnt/ca"),),
         "seconds": 3600,
-        "owner": "ordered",
     },
     "sweep": {"matrix": {"LR": ("0.1", "0.01"), "DIM": ("64", "128")}, "command": ("mpirun", "./a", "{LR}")},
 }
