@@ -53,11 +53,11 @@ def _keys(context: click.Context, option: click.Parameter, texts: tuple[str, ...
     """Read NAME=SECRET:KEY."""
     from generator.jobs.request import Key
 
-    found = [(text, re.fullmatch(r"([^=]+)=([^:]+):(.+)", text)) for text in texts]
-    for text, match in found:
+    matches = [(text, re.fullmatch(r"([^=]+)=([^:]+):(.+)", text)) for text in texts]
+    for text, match in matches:
         if match is None:
             raise click.BadParameter(f"`{text}` is not NAME=SECRET:KEY", context, option)
-    return _once([(match[1], Key(match[2], match[3])) for _, match in found if match], context, option)
+    return _once([(match[1], Key(match[2], match[3])) for _, match in matches if match], context, option)
 
 
 def _mounts(context: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> tuple[Mount, ...]:
@@ -67,7 +67,7 @@ def _mounts(context: click.Context, option: click.Parameter, texts: tuple[str, .
     mounts = []
     for text in texts:
         match = re.fullmatch(r"(?:([a-z]+)/)?([^:/]+):([^:]+)(:ro)?", text)
-        source = next((each for each in SOURCES if match and (match[1] or SOURCES[0]) == each), None)
+        source = next((name for name in SOURCES if match and (match[1] or SOURCES[0]) == name), None)
         if match is None or source is None:
             message = f"`{text}` is not [SOURCE/]NAME:PATH[:ro], and SOURCE is one of {', '.join(SOURCES)}"
             raise click.BadParameter(message, context, option)
@@ -159,7 +159,7 @@ def _seconds(context: click.Context, option: click.Parameter, text: str | None) 
     "--processes",
     type=click.IntRange(min=1),
     metavar="NUMBER",
-    help="numProcPerNode of the TrainJob: the ranks of each pod. Default: as many as the runtime has.",
+    help="numProcPerNode of the TrainJob: the ranks of each pod. Default: the number of the runtime.",
 )
 @click.option(
     "--env",

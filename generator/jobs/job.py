@@ -115,7 +115,7 @@ def new_job(platform: Platform, request: Request) -> Job:
     runtime = runtime_for(platform, request.runtime, request.fabric)
     tenant = tenant_for(platform, runtime, request.tenant)
     measured = _measured(platform, runtime, request)
-    wanted = [*variants(request, request.name or _usual_name(runtime, request))]
+    requests = [*variants(request, request.name or _usual_name(runtime, request))]
     far = reach(platform, tenant, runtime)
     chosen = measured.nodes if measured else request.nodes
     usual = chosen or _usual_nodes(runtime, request)
@@ -123,7 +123,7 @@ def new_job(platform: Platform, request: Request) -> Job:
     required = {key: tenant.labels[key] for key in platform.policies.labels if key in tenant.labels}
     labels = {**required, **request.labels}
     problems = [
-        *_name_problems(wanted[-1].name),
+        *_name_problems(requests[-1].name),
         *_node_problems(nodes, platform, tenant, runtime, far),
         *find_faults(request),
         *_namespace_problems(request, tenant),
@@ -141,7 +141,7 @@ def new_job(platform: Platform, request: Request) -> Job:
             nodes=nodes,
             command=_command(platform, runtime, variant, nodes, measured),
         )
-        for variant in wanted
+        for variant in requests
     ]
     notes = [
         *_notes(runtime, platform.pool(runtime.pool), request),

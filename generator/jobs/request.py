@@ -1,4 +1,4 @@
-"""What a user asks of a new job, and the faults of it that need no platform: words, names and values."""
+"""The request of a user for a new job, and its faults that need no platform: words, names and values."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Request:
         fabric: a fabric of the platform, which ranks of the runtime must use. With `is_smoke`, the job measures the
             fabric.
         link: Gbit/s of each NIC, needed if the fabric names no server type.
-        processes: the ranks of each pod. Default: as many as the runtime has.
+        processes: the ranks of each pod. Default: the number of the runtime.
         environment: variables of all ranks.
         secrets: variable of all ranks → the key of a Secret that has its value.
         mounts: volumes of all pods.
@@ -115,7 +115,7 @@ def _words(request: Request) -> dict[str, list[str]]:
 
 
 def _wrong_variables(request: Request) -> Iterator[Problem]:
-    """Yield the variables that a shell cannot have, and those that two options set.
+    """Yield the variables that a shell cannot have, and the variables that two options set.
 
     The launcher passes the environment of its shell to the ranks, which has no other variables.
     """

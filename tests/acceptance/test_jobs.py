@@ -74,7 +74,7 @@ def test_options_of_the_program_appear_in_the_manifest(mpigen: Run) -> None:
     assert [pod["volumes"] for pod in pods] == [[volume], [volume]]
 
 
-def test_a_sweep_is_one_file_and_says_how_many_jobs_run_at_once(mpigen: Run) -> None:
+def test_a_sweep_prints_all_its_jobs_and_the_number_that_runs_at_once(mpigen: Run) -> None:
     sweep = ("--name", "sweep", "--matrix", "lr=0.1,0.01", "--matrix", "dim=64,128")
     line = ("job", "new", CPU, "--runtime", "openmpi", "--nodes", "3", *sweep)
     ran = mpigen(*line, "--", "mpirun", "./train", "--lr", "{lr}")

@@ -43,7 +43,7 @@ def test_variables_and_keys_of_secrets_are_variables_of_the_job() -> None:
     ]
 
 
-def test_another_number_of_ranks_changes_the_cores_of_each() -> None:
+def test_another_number_of_ranks_changes_the_cores_of_ranks() -> None:
     (cores,) = [each["value"] for each in trainer(processes=1)["env"]]
     assert trainer(processes=1)["numProcPerNode"] == 1
     assert trainer(processes=2)["env"] == [{"name": "OMP_NUM_THREADS", "value": str(int(cores) // 2)}]
@@ -83,7 +83,7 @@ def test_a_time_replaces_the_limit_of_the_team() -> None:
     assert "activeDeadlineSeconds" not in job().body["spec"]
 
 
-def test_a_sweep_has_a_job_for_each_combination() -> None:
+def test_a_sweep_has_a_job_for_every_combination() -> None:
     command = ("mpirun", "./train", "--lr={lr}", "{dim}", "{other}", "{}")
     made = job(matrix={"lr": ("0.1", "0.01"), "dim": ("64", "128")}, command=command, environment={"SEED": "7"})
     found = [
