@@ -653,9 +653,7 @@ def _queue(submissions: Sequence[Submission], destination: Destination, tree: Qu
             steps[_id(submission.job)] = _job(submission, submission.compiled.job_set, world, tree)
         except SimulationError as error:
             submission.breaches.append(_unknown("if Kueue admits the TrainJob", error=error))
-    for submission in submissions:
-        if _id(submission.job) in steps:
-            _predict(submission, steps, world, tree)
+    _predict([submission for submission in submissions if _id(submission.job) in steps], steps, world, tree)
 
 
 def _find_inadmissible(submission: Submission, destination: Destination, tree: QueueTree) -> str:
@@ -680,15 +678,20 @@ def _template(job: Manifest, job_set: Body) -> Body:
     return {"kind": "TrainJob", "metadata": job.body["metadata"], "spec": {"template": job_set}}
 
 
-def _predict(submission: Submission, steps: Mapping[str, Job], world: Sequence[Manifest], tree: QueueTree) -> None:
+def _predict(
+    submissions: Sequence[Submission], steps: Mapping[str, Job], world: Sequence[Manifest], tree: QueueTree
+) -> None:
     try:
         strategies = tree.settings.strategies if tree.settings.is_fair else ()
-        submission.outcome = predict(tree, steps.values(), strategies, world)[_id(submission.job)]
+        outcomes = predict(tree, steps.values(), strategies, world)
     except NotModelledError as error:
-        submission.breaches.append(_unknown("if Kueue admits the TrainJob", error=error))
+        for submission in submissions:
+            submission.breaches.append(_unknown("if Kueue admits the TrainJob", error=error))
         return
-    if submission.outcome.state is State.NEVER:
-        submission.breaches.append(_never(submission.outcome.reason))
+    for submission in submissions:
+        submission.outcome = outcomes[_id(submission.job)]
+        if submission.outcome.state is State.NEVER:
+            submission.breaches.append(_never(submission.outcome.reason))
 
 
 def _describe_closed(

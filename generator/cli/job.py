@@ -13,7 +13,7 @@ import click
 
 from generator.cli.findings import FindingOptions, config_option, fail_on_option
 from generator.cli.inputs import environment_option, no_python_option
-from generator.cli.output import has_color, printing
+from generator.cli.output import has_color, printing, progress
 from generator.errors import OutputError, Problem
 
 if TYPE_CHECKING:
@@ -304,12 +304,16 @@ def new(  # noqa: PLR0913 - one for each option
     )
     options = FindingOptions("text", fail_on, (), (), None, False, None, config, False)
     declaration, app = load_with_app(platform)
-    done = new_job(declaration, request)
+    with progress("checking"):
+        done = new_job(declaration, request)
     bodies = [*(policy for body in done.bodies for policy in job_network_policies(declaration, body)), *done.bodies]
     texts = [BriefEmitter().emit([body]) for body in bodies]
     jobs = texts[-len(done.bodies) :]
     before = "".join(texts[: -len(done.bodies)])
-    judged = _check(declaration, app, done, "\n" * before.count("\n") + "".join(jobs), str(output or "stdout"), options)
+    with progress("checking"):
+        judged = _check(
+            declaration, app, done, "\n" * before.count("\n") + "".join(jobs), str(output or "stdout"), options
+        )
     result = judged.result
     if result.findings:
         click.echo(RENDERERS["text"](result), err=True, color=result.has_color or None)

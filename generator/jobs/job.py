@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from generator.config.model.pools import Pool
 from generator.config.model.runtimes import Runtime, fabric_of
@@ -115,7 +115,10 @@ def new_job(platform: Platform, request: Request) -> Job:
     runtime = runtime_for(platform, request.runtime, request.fabric)
     tenant = tenant_for(platform, runtime, request.tenant)
     measured = _measured(platform, runtime, request)
-    requests = [*variants(request, request.name or _usual_name(runtime, request))]
+    faults = [*find_faults(request)]
+    requests = [
+        *variants(replace(request, matrix={}) if faults else request, request.name or _usual_name(runtime, request))
+    ]
     far = reach(platform, tenant, runtime)
     chosen = measured.nodes if measured else request.nodes
     usual = chosen or _usual_nodes(runtime, request)
@@ -125,7 +128,7 @@ def new_job(platform: Platform, request: Request) -> Job:
     problems = [
         *_name_problems(requests[-1].name),
         *_node_problems(nodes, platform, tenant, runtime, far),
-        *find_faults(request),
+        *faults,
         *_namespace_problems(request, tenant),
         *_admission_problems(platform, tenant, labels=labels, priority=request.priority),
         *(smoke.benchmark_problems(measured, has_own_command=bool(request.command)) if measured else ()),

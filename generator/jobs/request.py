@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from math import prod
 from typing import Literal, NamedTuple, get_args
 
 from generator.documents.messages import format_value
@@ -12,6 +13,8 @@ from generator.errors import Problem
 
 Source = Literal["claim", "configmap", "secret"]
 SOURCES: tuple[Source, ...] = get_args(Source)
+MOST_JOBS = 500
+"""The most jobs of a sweep: mpigen checks each, and prints all in one file."""
 _QUEUE = re.compile(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -94,6 +97,9 @@ def find_faults(request: Request) -> Iterator[Problem]:
         )
     if request.is_smoke and request.command and not request.fabric:
         yield Problem("a smoke test has its own command", "remove the command or --smoke", path="COMMAND")
+    if (count := prod(map(len, request.matrix.values()))) > MOST_JOBS:
+        message = f"the sweep has {count:,} jobs, more than the limit of {MOST_JOBS}"
+        yield Problem(message, "write several sweeps with fewer values each", path="--matrix")
     if request.is_smoke and request.matrix:
         yield Problem("a smoke test has no variants", "remove --matrix or --smoke", path="--matrix")
     yield from _wrong_variables(request)
@@ -110,6 +116,8 @@ def _words(request: Request) -> dict[str, list[str]]:
         "--owner": [request.owner],
         "--label": [text for label in request.labels.items() for text in label],
         "--env": [*request.environment.values()],
+        "--secret-env": [text for key in request.secrets.values() for text in key],
+        "--volume": [text for mount in request.mounts for text in (mount.name, mount.path)],
         "--matrix": [value for values in request.matrix.values() for value in values],
     }
 

@@ -121,6 +121,12 @@ def test_the_longest_name_of_a_sweep_is_checked() -> None:
     assert "has 45 characters" in said
 
 
+def test_a_sweep_with_too_many_jobs_is_rejected_at_once() -> None:
+    values = tuple(map(str, range(1000)))
+    (said,) = problems(matrix={"a": values, "b": values, "c": values})
+    assert said.startswith("--matrix: the sweep has 1,000,000,000 jobs, more than the limit of 500")
+
+
 def test_all_faults_of_variables_and_volumes_are_reported_at_once() -> None:
     said = problems(
         environment={"a b": "1", "LR": "1"},
