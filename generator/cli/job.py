@@ -109,6 +109,7 @@ def _seconds(context: click.Context, option: click.Parameter, text: str | None) 
     \b
     Example:
       mpigen job new platform.yaml --runtime openmpi --nodes 3 -- mpirun ./my-program > job.yaml
+      mpigen job new platform.yaml --runtime openmpi --code ./src --owner ada -- mpirun python3 /code/train.py
       mpigen job new platform.yaml --runtime openmpi --matrix lr=0.1,0.01 -- mpirun ./train --lr {lr} > sweep.yaml
       mpigen job new platform.yaml --runtime openmpi --smoke | kubectl create -f -
       mpigen job new platform.yaml --fabric ib --smoke | kubectl create -f -
@@ -186,6 +187,13 @@ def _seconds(context: click.Context, option: click.Parameter, text: str | None) 
     help="A volume of all pods: a `claim` (default), `configmap` or `secret` of the namespace. May be repeated.",
 )
 @click.option(
+    "--code",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="A file, or a folder of at most 1 MiB, that all pods have in /code. The output then starts with its "
+    "ConfigMap, which needs --owner.",
+)
+@click.option(
     "--timeout",
     "seconds",
     metavar="TIME",
@@ -251,6 +259,7 @@ def new(  # noqa: PLR0913 - one for each option
     mounts: tuple[Mount, ...],
     seconds: int,
     matrix: dict[str, tuple[str, ...]],
+    code: Path | None,
     smoke: bool,
     fabric: str,
     link: int | None,
@@ -266,14 +275,15 @@ def new(  # noqa: PLR0913 - one for each option
     does, and reports errors and warnings on standard error. If one reaches the severity of --fail-on, by
     default error, mpigen prints no TrainJob. Without COMMAND, the TrainJob runs an example program.
 
-    If the platform isolates jobs from each other, the output starts with the NetworkPolicies of the jobs.
+    If the platform isolates jobs from each other, the output has the NetworkPolicies of the jobs before them.
 
     With --matrix, the jobs of the sweep are called NAME-1, NAME-2, …, and have the label app.kubernetes.io/name=NAME. A
     note says how many of them Kueue admits at once while no other job runs.
     """
     from generator.cli.inputs import load_with_app
     from generator.documents.emit import BriefEmitter
-    from generator.jobs.job import job_network_policies, new_job
+    from generator.jobs.code import read_code
+    from generator.jobs.job import new_job
     from generator.jobs.request import Request
     from generator.report.result import RENDERERS
 
@@ -301,12 +311,13 @@ def new(  # noqa: PLR0913 - one for each option
         mounts=mounts,
         seconds=seconds,
         matrix=matrix,
+        code=read_code(code) if code else {},
     )
     options = FindingOptions("text", fail_on, (), (), None, False, None, config, False)
     declaration, app = load_with_app(platform)
     with progress("checking"):
         done = new_job(declaration, request)
-    bodies = [*(policy for body in done.bodies for policy in job_network_policies(declaration, body)), *done.bodies]
+    bodies = [*done.others, *done.bodies]
     texts = [BriefEmitter().emit([body]) for body in bodies]
     jobs = texts[-len(done.bodies) :]
     before = "".join(texts[: -len(done.bodies)])
@@ -346,7 +357,7 @@ class _Judged(NamedTuple):
 
 def _check(
     platform: Platform, app: App | None, job: Job, text: str, file: str, options: FindingOptions
-) -> _Judged:  # the lines of the NetworkPolicies are empty in `text`, so that findings have the lines of the output
+) -> _Judged:  # the lines of the other objects are empty in `text`, so that findings have the lines of the output
     """Check the text of new jobs as `check-job` does. Leave out infos, unless `--fail-on` is `info`."""
     from generator import pipeline
     from generator.adoption.adoption import Run
@@ -354,6 +365,7 @@ def _check(
     from generator.checks.submission import Destination
     from generator.gitops.metadata import label_owner
     from generator.jobs.reach import deciding_objects, queue_of_team
+    from generator.manifests import Manifest
     from generator.report.result import Result
 
     adoption = options.load()
@@ -362,6 +374,7 @@ def _check(
         if app
         else label_owner(deciding_objects(platform, job.tenant, job.runtime), platform.platform)  # needs no Node.js
     )
+    world += [Manifest(body, "") for body in job.others]
     world = [*world, *queue_of_team(platform, job.tenant, job.body, world)]
     destination = Destination(world, platform.cluster.versions.model_dump(), is_complete=True)
     done = pipeline.check_jobs({file: text.encode()}, destination, adoption.suite)

@@ -14,7 +14,7 @@ from generator.documents.messages import format_value
 from generator.errors import Problem, suggest
 from generator.facts.devices import OTHER
 from generator.facts.names import JOB_LABEL, JOB_POLICY, OWNER
-from generator.jobs import smoke
+from generator.jobs import code, smoke
 from generator.jobs.reach import JobError, Reach, fewest_hosts, others_for, reach, runtime_for, tenant_for
 from generator.jobs.request import Request, find_faults
 from generator.jobs.smoke import Benchmark, smoke_command, smoke_nodes
@@ -92,9 +92,13 @@ _STARTER = re.compile(r"mpirun|mpiexec|prterun|orterun|horovodrun|torchrun|deeps
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """The TrainJobs of a request as `bodies`, with their tenant, their runtime, and notes for their owner."""
+    """The TrainJobs of a request as `bodies`, with their tenant, their runtime, and notes for their owner.
+
+    `others` are the objects that the user creates before: the ConfigMap with the files, and NetworkPolicies.
+    """
 
     bodies: tuple[Body, ...]
+    others: tuple[Body, ...]
     tenant: Tenant
     runtime: Runtime
     notes: tuple[str, ...]
@@ -115,10 +119,11 @@ def new_job(platform: Platform, request: Request) -> Job:
     runtime = runtime_for(platform, request.runtime, request.fabric)
     tenant = tenant_for(platform, runtime, request.tenant)
     measured = _measured(platform, runtime, request)
+    name = request.name or _usual_name(runtime, request)
+    if request.code:
+        request = replace(request, mounts=(*request.mounts, code.mount(request.code, code.name_of(name))))
     faults = [*find_faults(request)]
-    requests = [
-        *variants(replace(request, matrix={}) if faults else request, request.name or _usual_name(runtime, request))
-    ]
+    requests = [*variants(replace(request, matrix={}) if faults else request, name)]
     far = reach(platform, tenant, runtime)
     chosen = measured.nodes if measured else request.nodes
     usual = chosen or _usual_nodes(runtime, request)
@@ -154,7 +159,11 @@ def new_job(platform: Platform, request: Request) -> Job:
         limit = f"`{tenant.name}` can run at most {nodes} in a job"
         notes.append(f"the job has {nodes} nodes instead of {usual}: {limit if far.can_have(usual) else far.reason}")
     notes += _contention_notes(tenant, nodes, far)
-    return Job(tuple(bodies), tenant, runtime, tuple(notes))
+    others = [policy for body in bodies for policy in job_network_policies(platform, body)]
+    if request.code:
+        home = request.namespace or tenant.name
+        others.insert(0, code.config_map(request.code, code.name_of(name), home, owner=request.owner))
+    return Job(tuple(bodies), tuple(others), tenant, runtime, tuple(notes))
 
 
 def _measured(platform: Platform, runtime: Runtime, request: Request) -> Benchmark | None:

@@ -20,12 +20,18 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class Mount(NamedTuple):
-    """A volume of the pods: a claim, a ConfigMap or a Secret `name` of the namespace, mounted at `path`."""
+    """A volume of the pods: a claim, a ConfigMap or a Secret `name` of the namespace, mounted at `path`.
+
+    `items` has key → path of the file, for a ConfigMap whose keys are not the names of the files; `mode` is the mode of
+    the files.
+    """
 
     source: Source
     name: str
     path: str
     is_read_only: bool = False
+    items: Mapping[str, str] = {}
+    mode: int = 0
 
 
 class Key(NamedTuple):
@@ -64,6 +70,7 @@ class Request:
         seconds: the time after which the job ends as failed, not counting the time in the queue. Default:
             `limits.timePerJob` of the tenant.
         matrix: variable of all ranks → its values. The request is then for one job for each combination.
+        code: path of a file in the pods, below `/code` → its content.
     """
 
     runtime: str
@@ -85,6 +92,7 @@ class Request:
     mounts: tuple[Mount, ...] = ()
     seconds: int = 0
     matrix: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    code: Mapping[str, bytes] = field(default_factory=dict)
 
 
 def find_faults(request: Request) -> Iterator[Problem]:
@@ -102,6 +110,9 @@ def find_faults(request: Request) -> Iterator[Problem]:
         yield Problem(message, "write several sweeps with fewer values each", path="--matrix")
     if request.is_smoke and request.matrix:
         yield Problem("a smoke test has no variants", "remove --matrix or --smoke", path="--matrix")
+    if request.code and not request.owner:
+        message = "the ConfigMap with the files needs an owner, or the API server rejects it"
+        yield Problem(message, "pass --owner with your user name, as `kubectl auth whoami` prints it", path="--code")
     yield from _wrong_variables(request)
     yield from _wrong_mounts(request.mounts)
     for path, words in _words(request).items():

@@ -117,6 +117,9 @@ def _source(mount: Mount) -> Body:
             claim = {"claimName": mount.name, "readOnly": mount.is_read_only or None}
             return {"persistentVolumeClaim": omit_none(claim)}
         case "configmap":
-            return {"configMap": {"name": mount.name}}
+            items = [{"key": key, "path": path} for key, path in mount.items.items()]
+            return {
+                "configMap": omit_none({"name": mount.name, "items": items or None, "defaultMode": mount.mode or None})
+            }
         case "secret":
             return {"secret": {"secretName": mount.name}}

@@ -87,6 +87,23 @@ def test_a_sweep_prints_all_its_jobs_and_the_number_that_runs_at_once(mpigen: Ru
     assert json.loads(as_json.stdout) == {"apiVersion": "v1", "kind": "List", "items": jobs}
 
 
+def test_the_program_of_a_job_is_a_config_map_before_it(mpigen: Run, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("print('hello')\n")
+    line = ("job", "new", CPU, "--runtime", "openmpi", "--code", str(tmp_path), "--matrix", "lr=1,2")
+    ran = mpigen(*line, "--owner", "ada", "--", "mpirun", "python3", "/code/train.py")
+    assert ran.returncode == 0, ran.stderr
+    code, *jobs = yaml.safe_load_all(ran.stdout)
+    assert (code["metadata"]["name"], code["data"]) == ("openmpi-code", {"train.py": "print('hello')\n"})
+    for job in jobs:
+        (patch,) = job["spec"]["runtimePatches"]
+        for each in patch["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"]:
+            (volume,) = each["template"]["spec"]["template"]["spec"]["volumes"]
+            assert volume["configMap"]["name"] == "openmpi-code"
+    anonymous = mpigen(*line, "--", "mpirun", "python3", "/code/train.py")
+    assert (anonymous.returncode, anonymous.stdout) == (2, "")
+    assert "--code: the ConfigMap with the files needs an owner" in anonymous.stderr
+
+
 def test_a_key_of_a_secret_that_no_one_declared_is_refused(mpigen: Run) -> None:
     ran = mpigen("job", "new", CPU, "--runtime", "openmpi", "--secret-env", "KEY=stolen:key", "--", "mpirun", "./a")
     assert (ran.returncode, ran.stdout) == (1, "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -61,15 +62,18 @@ def test_every_tenant_can_submit_printed_jobs(deployed: Deployed, admin: Client,
 
 
 def test_a_job_from_the_command_line_completes(
-    deployed: Deployed, admin: Client, ours: list[Training], mpigen: Run
+    deployed: Deployed, admin: Client, ours: list[Training], mpigen: Run, tmp_path: Path
 ) -> None:
     training = ours[0]
+    (tmp_path / "train.py").write_text("print('hello')\n")
     arguments = ["--runtime", training.runtime.name, "--tenant", training.tenant.name, "--name", LONGEST]
     arguments += ["--env", "MODE=fast", "--env", "EMPTY=", "--volume", "configmap/kube-root-ca.crt:/mnt/ca"]
     arguments += ["--timeout", "2h", "--processes", "1"]
+    arguments += ["--code", str(tmp_path), "--owner", _person(training)]
     ran = mpigen("job", "new", EXAMPLES[deployed.platform.platform], *arguments, "--", "mpirun", "hostname")
     assert ran.returncode == 0, ran.stderr
-    body = yaml.safe_load(ran.stdout)
+    code, body = yaml.safe_load_all(ran.stdout)
+    _people(training, admin).create(code)
     _people(training, admin).create(body)
     pods = wait_for("all of its pods run", partial(_running, body, training.pod_count, admin))
     (launcher,) = [pod for pod in pods if pod["metadata"]["labels"][ROLE] == "launcher"]
@@ -77,10 +81,11 @@ def test_a_job_from_the_command_line_completes(
     variables = {each["name"]: each.get("value", "") for each in launcher["spec"]["containers"][0]["env"]}
     assert (variables["MODE"], variables["EMPTY"]) == ("fast", "")
     for pod in pods:
-        assert "/mnt/ca" in [mount["mountPath"] for mount in pod["spec"]["containers"][0]["volumeMounts"]]
+        assert {"/mnt/ca", "/code"} <= {mount["mountPath"] for mount in pod["spec"]["containers"][0]["volumeMounts"]}
     metadata = {key: launcher["metadata"][key] for key in ("name", "namespace")}
     admin.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {**metadata, "annotations": {FINISH: "yes"}}}, "tests")
     wait_until("it is Complete", lambda: _has(admin.read(body), "Complete"))
+    _people(training, admin).delete(code)
 
 
 def test_a_job_with_a_rejected_name_gets_an_event_and_no_pods(
@@ -179,8 +184,17 @@ def _one_more(platform: Platform, wanted: Request, body: Body) -> Body:
 
 
 def _people(training: Training, admin: Client) -> Client:
+    return admin.as_group(_group(training))
+
+
+def _person(training: Training) -> str:
+    """Return the user of `_people`."""
+    return f"someone-in-{_group(training)}"
+
+
+def _group(training: Training) -> str:
     group = next(subject for subject in training.tenant.access.edit if subject.startswith("group:"))
-    return admin.as_group(group.removeprefix("group:"))
+    return group.removeprefix("group:")
 
 
 def _pods(job: Body, admin: Client) -> list[Body]:
