@@ -282,7 +282,7 @@ def new(  # noqa: PLR0913 - one for each option
     """
     from generator.cli.inputs import load_with_app
     from generator.documents.emit import BriefEmitter
-    from generator.jobs.code import read_code
+    from generator.documents.folder import read_folder
     from generator.jobs.job import new_job
     from generator.jobs.request import Request
     from generator.report.result import RENDERERS
@@ -291,6 +291,9 @@ def new(  # noqa: PLR0913 - one for each option
         raise click.UsageError("the job has no runtime: name it with --runtime, or name a fabric with --fabric")
     if link and not (smoke and fabric):
         raise click.UsageError("--link is for the measurement of a fabric: add --smoke and --fabric.")
+    files = read_folder(code) if code else {}
+    if code and not files:
+        raise click.BadParameter(f"`{code}` has no file; name a folder with the program", param_hint="--code")
     request = Request(
         runtime=runtime,
         tenant=tenant,
@@ -311,7 +314,7 @@ def new(  # noqa: PLR0913 - one for each option
         mounts=mounts,
         seconds=seconds,
         matrix=matrix,
-        code=read_code(code) if code else {},
+        code=files,
     )
     options = FindingOptions("text", fail_on, (), (), None, False, None, config, False)
     declaration, app = load_with_app(platform)

@@ -122,7 +122,7 @@ def new_job(platform: Platform, request: Request) -> Job:
     name = request.name or _usual_name(runtime, request)
     if request.code:
         request = replace(request, mounts=(*request.mounts, code.mount(request.code, code.name_of(name))))
-    faults = [*find_faults(request)]
+    faults = [*find_faults(request), *code.find_faults(request.code)]
     requests = [*variants(replace(request, matrix={}) if faults else request, name)]
     far = reach(platform, tenant, runtime)
     chosen = measured.nodes if measured else request.nodes

@@ -104,6 +104,13 @@ def test_the_program_of_a_job_is_a_config_map_before_it(mpigen: Run, tmp_path: P
     assert "--code: the ConfigMap with the files needs an owner" in anonymous.stderr
 
 
+def test_a_folder_without_files_or_a_missing_one_is_rejected(mpigen: Run, tmp_path: Path) -> None:
+    for path, said in ((tmp_path, "has no file; name a folder with the program"), (tmp_path / "absent", "absent")):
+        ran = mpigen("job", "new", CPU, "--runtime", "openmpi", "--owner", "ada", "--code", str(path))
+        assert (ran.returncode, ran.stdout) == (2, "")
+        assert said in " ".join(ran.stderr.split())
+
+
 def test_a_key_of_a_secret_that_no_one_declared_is_refused(mpigen: Run) -> None:
     ran = mpigen("job", "new", CPU, "--runtime", "openmpi", "--secret-env", "KEY=stolen:key", "--", "mpirun", "./a")
     assert (ran.returncode, ran.stdout) == (1, "")

@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from generator.jobs.code import FOLDER, LARGEST, CodeError, config_map, mount, read_code
+from generator.documents.folder import read_folder
+from generator.errors import InputError
+from generator.jobs.code import FOLDER, LARGEST, config_map, find_faults, mount
 
 NAMES = st.from_regex(r"[a-z0-9_]{1,4}(/[a-z_ ]{1,3})?(\.py)?", fullmatch=True)
 
@@ -24,12 +26,12 @@ def write(folder: Path, files: dict[str, bytes]) -> Path:
 def test_a_folder_has_its_files_without_hidden_ones_and_caches(tmp_path: Path) -> None:
     ours = {"train.py": b"a", "lib/net.py": b"b", "data.bin": b"\xff"}
     hidden = {".git/config": b"x", ".env": b"x", "lib/__pycache__/net.pyc": b"x"}
-    assert read_code(write(tmp_path, ours | hidden)) == ours
-    assert read_code(tmp_path / "train.py") == {"train.py": b"a"}
+    assert read_folder(write(tmp_path, ours | hidden)) == ours
+    assert read_folder(tmp_path / "train.py") == {"train.py": b"a"}
 
 
 def test_the_pods_have_every_file_at_its_path(tmp_path: Path) -> None:
-    code = read_code(write(tmp_path, {"train.py": b"a", "lib/net.py": "\u00e4".encode(), "data.bin": b"\xff"}))
+    code = read_folder(write(tmp_path, {"train.py": b"a", "lib/net.py": "\u00e4".encode(), "data.bin": b"\xff"}))
     made = config_map(code, "train-code", "team-a", owner="ada")
     assert made["metadata"] == {
         "name": "train-code",
@@ -55,17 +57,14 @@ def test_no_two_files_have_one_key(code: dict[str, bytes]) -> None:
     assert len(made.get("data", {})) + len(made.get("binaryData", {})) == len(code)
 
 
-def test_files_that_do_not_fit_are_rejected_with_the_largest(tmp_path: Path) -> None:
-    write(tmp_path, {"model.bin": b"x" * LARGEST, "train.py": b"a"})
-    with pytest.raises(CodeError) as refused:
-        read_code(tmp_path)
-    (problem,) = refused.value.problems
+def test_files_that_do_not_fit_are_rejected_with_the_largest() -> None:
+    (problem,) = find_faults({"model.bin": b"x" * LARGEST, "train.py": b"a"})
     assert "the files have 1,048,594 bytes, and a ConfigMap can have 1,048,576" in str(problem)
     assert "the largest file is `model.bin` with 1,048,576" in str(problem)
+    assert list(find_faults({"model.bin": b"x" * (LARGEST - 9)})) == []
 
 
-@pytest.mark.parametrize(("name", "said"), [("absent.py", "No such file"), ("empty", "the folder has no file")])
-def test_a_path_without_files_is_rejected(name: str, said: str, tmp_path: Path) -> None:
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(CodeError, match=said):
-        read_code(tmp_path / name)
+def test_a_path_without_files_is_rejected(tmp_path: Path) -> None:
+    assert read_folder(tmp_path) == {}
+    with pytest.raises(InputError, match=r"absent\.py"):
+        read_folder(tmp_path / "absent.py")
