@@ -15,7 +15,6 @@ from generator.facts.api_versions import (
     ApiVersion,
     component_name,
     fields_of,
-    find_places,
     find_version,
     is_reached,
     next_minor,
@@ -64,11 +63,11 @@ def deprecation_breaches(manifest: Manifest, engine: Engine) -> Iterator[Breach]
         yield from _deprecated_version(row, manifest, engine.targets.get(row.component, ""))
     for field in fields_of(manifest.api_version, manifest.kind):
         if field.kind != "Pod":
-            for place in find_places(manifest.body, field.path, (field.value,) if field.value else ()):
+            for place in field.places(manifest.body):
                 yield from _deprecated_field(field, place, engine)
     for template in pod_templates(manifest):
         for field in fields_of("v1", "Pod"):
-            for place in find_places(template.body, field.path, (field.value,) if field.value else ()):
+            for place in field.places(template.body):
                 yield from _deprecated_field(field, (*template.path, *place), engine)
 
 
@@ -83,7 +82,7 @@ def find_other_release(manifest: Manifest, path: tuple[str | int, ...], engine: 
         engine: the schemas of the target releases.
     """
     for field in fields_of(manifest.api_version, manifest.kind):
-        if field.removed and path in find_places(manifest.body, field.path):
+        if field.removed and path in field.places(manifest.body):
             return f"{_release(field, field.removed)} removed it", field.instead
     component = engine.component(manifest.api_version, manifest.kind)
     supported = minors(component) if component in NAMES else ()

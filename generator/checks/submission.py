@@ -653,7 +653,8 @@ def _queue(submissions: Sequence[Submission], destination: Destination, tree: Qu
             steps[_id(submission.job)] = _job(submission, submission.compiled.job_set, world, tree)
         except SimulationError as error:
             submission.breaches.append(_unknown("if Kueue admits the TrainJob", error=error))
-    _predict([submission for submission in submissions if _id(submission.job) in steps], steps, world, tree)
+    if steps:
+        _predict([submission for submission in submissions if _id(submission.job) in steps], steps, world, tree)
 
 
 def _find_inadmissible(submission: Submission, destination: Destination, tree: QueueTree) -> str:

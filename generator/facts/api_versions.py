@@ -63,6 +63,10 @@ class ApiField:
     instead: str
     source: str
 
+    def places(self, body: object) -> Iterator[tuple[str | int, ...]]:
+        """Yield each path in an object that has the field, and its `value` if the row has one."""
+        return find_places(body, self.path, [self.value] if self.value else ())
+
 
 VERSIONS = read_rows("api_versions", "versions", ApiVersion)
 FIELDS = read_rows("api_versions", "fields", ApiField)

@@ -6,6 +6,7 @@ import base64
 import re
 from collections.abc import Iterator, Mapping
 
+from generator.documents.messages import format_value
 from generator.errors import Problem
 from generator.facts.names import OWNER
 from generator.jobs.request import Mount
@@ -25,7 +26,7 @@ def find_faults(code: Mapping[str, bytes]) -> Iterator[Problem]:
     if size > LARGEST:
         largest = max(code, key=lambda path: len(code[path]))
         message = f"the files have {size:,} bytes, and a ConfigMap can have {LARGEST:,}"
-        message += f"; the largest file is `{largest}` with {len(code[largest]):,}"
+        message += f"; the largest file is {format_value(largest)} with {len(code[largest]):,}"
         fix = "name a smaller folder, and put data into a volume (`--volume`) or the image of a runtime"
         yield Problem(message, fix, path="--code")
 

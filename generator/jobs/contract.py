@@ -194,7 +194,7 @@ def _variables(family: Family) -> list[str]:
     """
     runtime = Runtime(name="any", use=family.name, pool="any").with_family([family])
     device = next((kind for kind in get_args(DeviceKind) if kind in family.devices), OTHER)
-    return list(launcher_environment(runtime, NodeSize(1, 1, {}, ZERO), device))
+    return list(launcher_environment(runtime, NodeSize(1, {}, ZERO), device))
 
 
 def _options(family: Family) -> list[str]:

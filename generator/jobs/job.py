@@ -120,22 +120,22 @@ def new_job(platform: Platform, request: Request) -> Job:
     tenant = tenant_for(platform, runtime, request.tenant)
     measured = _measured(platform, runtime, request)
     name = request.name or _usual_name(runtime, request)
+    required = {key: tenant.labels[key] for key in platform.policies.labels if key in tenant.labels}
+    request = replace(request, labels={**required, **request.labels})
     if request.code:
         request = replace(request, mounts=(*request.mounts, code.mount(request.code, code.name_of(name))))
     faults = [*find_faults(request), *code.find_faults(request.code)]
-    requests = [*variants(replace(request, matrix={}) if faults else request, name)]
+    requests = [*variants(replace(request, matrix={}) if faults else request, name)]  # a matrix may be too large
     far = reach(platform, tenant, runtime)
     chosen = measured.nodes if measured else request.nodes
     usual = chosen or _usual_nodes(runtime, request)
     nodes = chosen or _possible_nodes(usual, runtime, tenant, far)
-    required = {key: tenant.labels[key] for key in platform.policies.labels if key in tenant.labels}
-    labels = {**required, **request.labels}
     problems = [
         *_name_problems(requests[-1].name),
         *_node_problems(nodes, platform, tenant, runtime, far),
         *faults,
         *_namespace_problems(request, tenant),
-        *_admission_problems(platform, tenant, labels=labels, priority=request.priority),
+        *_admission_problems(platform, tenant, labels=request.labels, priority=request.priority),
         *(smoke.benchmark_problems(measured, has_own_command=bool(request.command)) if measured else ()),
     ]
     if problems:

@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple, get_args
 
 from generator.documents.messages import format_value
 from generator.errors import Problem
+from generator.facts.names import SWEEP
 
 Source = Literal["claim", "configmap", "secret"]
 SOURCES: tuple[Source, ...] = get_args(Source)
@@ -103,13 +104,8 @@ def find_faults(request: Request) -> Iterator[Problem]:
             "remove --queue to use the team's queue",
             path="--queue",
         )
-    if request.is_smoke and request.command and not request.fabric:
-        yield Problem("a smoke test has its own command", "remove the command or --smoke", path="COMMAND")
-    if (count := prod(map(len, request.matrix.values()))) > MOST_JOBS:
-        message = f"the sweep has {count:,} jobs, more than the limit of {MOST_JOBS}"
-        yield Problem(message, "write several sweeps with fewer values each", path="--matrix")
-    if request.is_smoke and request.matrix:
-        yield Problem("a smoke test has no variants", "remove --matrix or --smoke", path="--matrix")
+    yield from _wrong_test(request)
+    yield from _wrong_sweep(request)
     if request.code and not request.owner:
         message = "the ConfigMap with the files needs an owner, or the API server rejects it"
         yield Problem(message, "pass --owner with your user name, as `kubectl auth whoami` prints it", path="--code")
@@ -121,6 +117,27 @@ def find_faults(request: Request) -> Iterator[Problem]:
                 yield Problem(f"{format_value(word)} is not UTF-8", "encode it as UTF-8", path=path)
 
 
+def _wrong_test(request: Request) -> Iterator[Problem]:
+    if not request.is_smoke:
+        return
+    if request.command and not request.fabric:
+        yield Problem("a smoke test has its own command", "remove the command or --smoke", path="COMMAND")
+    if request.matrix:
+        yield Problem("a smoke test has no variants", "remove --matrix or --smoke", path="--matrix")
+    if request.processes:
+        message = "a smoke test counts the ranks that the runtime has"
+        yield Problem(message, "remove --processes or --smoke", path="--processes")
+
+
+def _wrong_sweep(request: Request) -> Iterator[Problem]:
+    if (count := prod(map(len, request.matrix.values()))) > MOST_JOBS:
+        message = f"the sweep has {count:,} jobs, more than the limit of {MOST_JOBS}"
+        yield Problem(message, "write several sweeps with fewer values each", path="--matrix")
+    if request.matrix and SWEEP in request.labels:
+        message = f"the label `{SWEEP}` has the name of the sweep"
+        yield Problem(message, "remove the label, or pass --name", path="--label")
+
+
 def _words(request: Request) -> dict[str, list[str]]:
     return {
         "COMMAND": [*request.command],
@@ -128,6 +145,7 @@ def _words(request: Request) -> dict[str, list[str]]:
         "--label": [text for label in request.labels.items() for text in label],
         "--env": [*request.environment.values()],
         "--secret-env": [text for key in request.secrets.values() for text in key],
+        "--code": [*request.code],
         "--volume": [text for mount in request.mounts for text in (mount.name, mount.path)],
         "--matrix": [value for values in request.matrix.values() for value in values],
     }

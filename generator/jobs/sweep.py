@@ -10,7 +10,8 @@ from itertools import product
 from generator.facts.names import SWEEP
 from generator.jobs.request import Request
 
-_PLACE = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
+# `${lr}` of a shell is no place: the shell reads the variable itself.
+_PLACE = re.compile(r"(?<!\$)\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 def variants(request: Request, name: str) -> Iterator[Request]:

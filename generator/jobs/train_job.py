@@ -10,18 +10,20 @@ template.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from generator.config.model.fields import to_seconds
-from generator.config.model.runtimes import Runtime
+from generator.config.model.pools import Pool
+from generator.config.model.runtimes import Runtime, fabric_of
 from generator.config.model.tenants import Tenant
 from generator.config.platform import Platform
 from generator.facts.names import OWNER, PRIORITY_CLASS, QUEUE_NAME
 from generator.jobs.request import Mount, Request
 from generator.manifests import Body, omit_none
 from generator.runtimes.hosts import node_size
+from generator.runtimes.training_runtime import launcher_environment
 
 _MANAGER = "mpigen.dev/job"
-_THREADS = "OMP_NUM_THREADS"
 
 
 def train_job(
@@ -30,15 +32,14 @@ def train_job(
     """Return the TrainJob of a request.
 
     Args:
-        request: the request, with the name of the job, and without a matrix.
+        request: the request, with the name and all labels of the job, and without a matrix.
         platform: the platform.
         tenant: the team of the job.
         runtime: the runtime of the job.
         nodes: `numNodes`.
         command: the command of the launcher.
     """
-    required = {key: tenant.labels[key] for key in platform.policies.labels if key in tenant.labels}
-    labels = {QUEUE_NAME: request.queue, PRIORITY_CLASS: request.priority, **required, **request.labels}
+    labels = {QUEUE_NAME: request.queue, PRIORITY_CLASS: request.priority, **request.labels}
     seconds = request.seconds or to_seconds(tenant.limits.time_per_job or "")
     return omit_none(
         {
@@ -66,18 +67,27 @@ def train_job(
 
 
 def _variables(request: Request, platform: Platform, runtime: Runtime) -> Iterator[Body]:
-    """Yield the variables of the ranks.
-
-    Another number of ranks in a pod also changes the cores of each rank, which the runtime has as a variable.
-    """
-    cores = node_size(runtime, platform.pool(runtime.pool)).resources.get("cpu")
-    own = {*request.environment, *request.secrets, *runtime.environment, *runtime.family.environment}
-    if request.processes and cores and _THREADS not in own:
-        yield {"name": _THREADS, "value": str(max(int(cores.value / request.processes), 1))}
+    """Yield the variables of the ranks, first those of the runtime that depend on the number of ranks in a pod."""
+    own = {*request.environment, *request.secrets}
+    for name, value in _changed_variables(request, platform.pool(runtime.pool), runtime).items():
+        if name not in own:
+            yield {"name": name, "value": value}
     for name, value in request.environment.items():
         yield {"name": name, **({"value": value} if value else {})}  # an empty `value` stops Kueue
     for name, of in request.secrets.items():
         yield {"name": name, "valueFrom": {"secretKeyRef": {"name": of.secret, "key": of.key}}}
+
+
+def _changed_variables(request: Request, pool: Pool, runtime: Runtime) -> dict[str, str]:
+    """Return the variables of the launcher that another number of ranks in a pod changes, such as their cores."""
+    if not request.processes:
+        return {}
+    usual = node_size(runtime, pool)
+    before, after = (
+        launcher_environment(runtime, size, pool.device, fabric_of(runtime, pool), pool.own_environment)
+        for size in (usual, replace(usual, slots=request.processes))
+    )
+    return {name: value for name, value in after.items() if before.get(name) != value}
 
 
 def _patches(request: Request) -> Iterator[Body]:

@@ -56,16 +56,19 @@ class NodeSize:
 
     Attributes:
         slots: ranks in the pod.
-        threads: cores for each rank.
         resources: name → quantity of the requests, which are also the limits.
         shared_memory: size limit of /dev/shm, through which ranks of one pod exchange data. The usual 64 MiB are too
             little for NCCL.
     """
 
     slots: int
-    threads: int
     resources: dict[str, Quantity]
     shared_memory: Quantity
+
+    @property
+    def threads(self) -> int:
+        """The cores for each rank."""
+        return max(int(self.resources.get("cpu", _ONE).value / self.slots), 1)
 
 
 def node_size(runtime: Runtime, pool: Pool) -> NodeSize:
@@ -77,7 +80,6 @@ def node_size(runtime: Runtime, pool: Pool) -> NodeSize:
     shared = (resources.get("memory", ZERO) * SHARED_MEMORY_SHARE).floor(1024**2)
     return NodeSize(
         slots=slots,
-        threads=max(int(resources.get("cpu", _ONE).value / slots), 1),
         resources=resources,
         shared_memory=runtime.shared_memory or shared,
     )

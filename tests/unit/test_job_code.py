@@ -6,9 +6,11 @@ import base64
 from pathlib import Path
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from generator.documents.emit import BriefEmitter
 from generator.documents.folder import read_folder
 from generator.errors import InputError
 from generator.jobs.code import FOLDER, LARGEST, config_map, find_faults, mount
@@ -55,6 +57,23 @@ def test_files_of_one_folder_need_no_paths() -> None:
 def test_no_two_files_have_one_key(code: dict[str, bytes]) -> None:
     made = config_map(code, "code", "team-a", owner="ada")
     assert len(made.get("data", {})) + len(made.get("binaryData", {})) == len(code)
+
+
+@given(
+    st.dictionaries(
+        NAMES,
+        st.text(st.characters(exclude_categories=["Cs"]), max_size=20) | st.binary(max_size=5),
+        min_size=1,
+        max_size=3,
+    )
+)
+def test_the_printed_config_map_has_the_bytes_of_every_file(files: dict[str, str | bytes]) -> None:
+    code = {name: content.encode() if isinstance(content, str) else content for name, content in files.items()}
+    printed = BriefEmitter().emit([config_map(code, "code", "team-a", owner="ada")])
+    (made,) = yaml.safe_load_all(printed)
+    texts = {key: text.encode() for key, text in made.get("data", {}).items()}
+    others = {key: base64.b64decode(text) for key, text in made.get("binaryData", {}).items()}
+    assert sorted((texts | others).values()) == sorted(code.values())
 
 
 def test_files_that_do_not_fit_are_rejected_with_the_largest() -> None:

@@ -28,6 +28,10 @@ def trainer(**wanted: Any) -> Body:
     return found
 
 
+def variables(**wanted: Any) -> dict[str, str]:
+    return {each["name"]: each["value"] for each in trainer(**wanted)["env"]}
+
+
 def problems(**wanted: Any) -> list[str]:
     with pytest.raises(JobError) as refused:
         job(**wanted)
@@ -44,13 +48,20 @@ def test_variables_and_keys_of_secrets_are_variables_of_the_job() -> None:
 
 
 def test_another_number_of_ranks_changes_the_cores_of_ranks() -> None:
-    (cores,) = [each["value"] for each in trainer(processes=1)["env"]]
+    cores = int(variables(processes=1)["OMP_NUM_THREADS"])
     assert trainer(processes=1)["numProcPerNode"] == 1
-    assert trainer(processes=2)["env"] == [{"name": "OMP_NUM_THREADS", "value": str(int(cores) // 2)}]
-    assert trainer(processes=10_000)["env"] == [{"name": "OMP_NUM_THREADS", "value": "1"}]
-    own = trainer(processes=2, environment={"OMP_NUM_THREADS": "3"})["env"]
-    assert own == [{"name": "OMP_NUM_THREADS", "value": "3"}]
+    assert variables(processes=2)["OMP_NUM_THREADS"] == str(cores // 2)
+    assert variables(processes=2, environment={"OMP_NUM_THREADS": "3"})["OMP_NUM_THREADS"] == "3"
+    assert "OMP_NUM_THREADS" not in variables(processes=10_000)  # one core for each rank, as in the runtime
     assert "env" not in trainer()
+    own = small_platform()
+    own["runtimes"][1]["environment"] = {"OMP_NUM_THREADS": "9"}
+    kept = new_job(Platform.model_validate(own), Request("openmpi-cpu", "team-a", processes=2)).body["spec"]["trainer"]
+    assert "OMP_NUM_THREADS" not in [each["name"] for each in kept["env"]]
+
+
+def test_open_mpi_5_counts_the_ranks_of_the_job_as_the_slots_of_a_host() -> None:
+    assert variables(processes=2)["PRTE_MCA_prte_set_default_slots"] == "2"
 
 
 def test_volumes_are_in_all_pods_of_the_compiled_job() -> None:
@@ -84,7 +95,7 @@ def test_a_time_replaces_the_limit_of_the_team() -> None:
 
 
 def test_a_sweep_has_a_job_for_every_combination() -> None:
-    command = ("mpirun", "./train", "--lr={lr}", "{dim}", "{other}", "{}")
+    command = ("mpirun", "./train", "--lr={lr}", "{dim}", "{other}", "{}", "${lr}")
     made = job(matrix={"lr": ("0.1", "0.01"), "dim": ("64", "128")}, command=command, environment={"SEED": "7"})
     found = [
         (
@@ -98,7 +109,7 @@ def test_a_sweep_has_a_job_for_every_combination() -> None:
         (
             f"openmpi-cpu-{number}",
             {"SEED": "7", "lr": lr, "dim": dim},
-            [f"--lr={lr}", dim, "{other}", "{}"],
+            [f"--lr={lr}", dim, "{other}", "{}", "${lr}"],
         )
         for number, (lr, dim) in enumerate(product(("0.1", "0.01"), ("64", "128")), start=1)
     ]
@@ -133,15 +144,22 @@ def test_all_faults_of_variables_and_volumes_are_reported_at_once() -> None:
         secrets={"LR": Key("a", "b")},
         matrix={"LR": ("1",), "0": ("1", "\udcff")},
         mounts=(Mount("claim", "a", "data"), Mount("claim", "b", "/x"), Mount("secret", "c", "/x/")),
+        labels={"app.kubernetes.io/name": "mine"},
+        processes=2,
+        code={"\udcff.py": b""},
+        owner="ada",
         is_smoke=True,
     )
     assert said == [
         "--matrix: a smoke test has no variants; remove --matrix or --smoke",
+        "--processes: a smoke test counts the ranks that the runtime has; remove --processes or --smoke",
+        "--label: the label `app.kubernetes.io/name` has the name of the sweep; remove the label, or pass --name",
         "--env: `a b` cannot be the name of a variable; use letters, digits and `_`, and begin with a letter or `_`",
         "--secret-env: --env sets the variable `LR` too; set it once",
         "--matrix: --secret-env sets the variable `LR` too; set it once",
         "--matrix: `0` cannot be the name of a variable; use letters, digits and `_`, and begin with a letter or `_`",
         "--volume: `data` is not the path of a folder in the containers; write an absolute path, such as /data",
         "--volume: two volumes have the path `/x`; mount each at its own path",
+        "--code: `\\udcff.py` is not UTF-8; encode it as UTF-8",
         "--matrix: `\\udcff` is not UTF-8; encode it as UTF-8",
     ]
