@@ -67,7 +67,7 @@ def train_job(
 
 
 def _variables(request: Request, platform: Platform, runtime: Runtime) -> Iterator[Body]:
-    """Yield the variables of the ranks, first those of the runtime that depend on the number of ranks in a pod."""
+    """Yield the variables of the ranks, first the variables of the runtime that depend on the ranks in a pod."""
     own = {*request.environment, *request.secrets}
     for name, value in _changed_variables(request, platform.pool(runtime.pool), runtime).items():
         if name not in own:
