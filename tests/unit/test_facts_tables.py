@@ -52,6 +52,7 @@ TABLES = (
     "node_labels",
     "node_updates",
     "output_files",
+    "phases",
     "privileges",
     "queue_settings",
     "references",
