@@ -13,6 +13,7 @@ import click
 
 from generator.cli.findings import FindingOptions, config_option, fail_on_option
 from generator.cli.inputs import environment_option, no_python_option
+from generator.cli.job_status import status
 from generator.cli.output import has_color, printing, progress
 from generator.errors import OutputError, Problem
 
@@ -29,7 +30,10 @@ T = TypeVar("T")
 
 @click.group(epilog="Example: mpigen job new platform.yaml --runtime openmpi -- mpirun ./my-program")
 def job() -> None:
-    """Write TrainJobs for the runtimes of a platform."""
+    """Write TrainJobs for the runtimes of a platform, and report the state of existing TrainJobs."""
+
+
+job.add_command(status)
 
 
 def _pairs(context: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:

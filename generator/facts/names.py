@@ -173,6 +173,10 @@ RUNTIME_LABEL = "mpigen.dev/runtime"
 JOB_LABEL = "jobset.sigs.k8s.io/jobset-name"
 """Label of a pod, set by JobSet: the name of the TrainJob."""
 
+REPLICATED_JOB_LABEL = "jobset.sigs.k8s.io/replicatedjob-name"
+"""Label of a pod, set by JobSet: the replicated job of the pod, such as launcher (jobset v0.12.0
+api/jobset/v1alpha2/jobset_types.go ReplicatedJobNameKey)."""
+
 CHECKPOINT = "MPIGEN_CHECKPOINT"
 """Variable of all ranks: the folder of the job on the checkpoint claim of its runtime."""
 

@@ -1,0 +1,103 @@
+"""`mpigen job status`: the state of TrainJobs in an export of a cluster, the reason for it, and the next step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from generator.cli.inputs import read_export_texts
+from generator.cli.output import format_option, progress, show, table_width
+from generator.errors import ExitCode, suggest
+
+if TYPE_CHECKING:
+    from generator.jobs.status.state import JobStatus
+
+_MOST_BLOCKS = 10
+"""The number of jobs up to which the text has three lines for each; a longer report is a table."""
+_COLUMNS = ("JOB", "STATE", "SINCE", "WHY")
+
+
+@click.command(
+    "status",
+    epilog="""
+    \b
+    Example:
+      kubectl get trainjobs,workloads,jobsets,jobs,pods,events -n team-nlp -o yaml | mpigen job status -
+      kubectl get trainjob train -n team-nlp -o json | mpigen job status -
+      mpigen job status export.yaml queue.json --job train
+    """,
+)
+@click.argument("files", nargs=-1, metavar="[EXPORT]...", type=click.Path(path_type=Path, allow_dash=True))
+@click.option(
+    "--job",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    help="Report only this TrainJob, as NAME or NAMESPACE/NAME. May be repeated. Default: all TrainJobs in EXPORT.",
+)
+@format_option
+def status(files: tuple[Path, ...], *, names: tuple[str, ...], form: str) -> int:
+    """Report the state of the TrainJobs in EXPORT, the reason for it, and the next step, in three lines each.
+
+    EXPORT is the output of `kubectl get … -o yaml` (or json): files, folders, or - for standard input, which is the
+    default. mpigen contacts no cluster, so the report is as old as EXPORT. Only TrainJobs are required.
+
+    Workloads, JobSets, Jobs, pods, events and queues of the same namespace complete the answer, and so do the queue
+    positions of Kueue's visibility API. If EXPORT lacks an object that decides, mpigen names the object and the
+    command that prints it.
+
+    More than 10 jobs are printed as a table. The exit code is 1 if a job failed, or does not run until a person changes
+    something.
+    """
+    from generator.jobs.status.export import read_jobs
+    from generator.jobs.status.state import describe_job
+
+    with progress("reading"):
+        jobs = [describe_job(objects) for objects in read_jobs(dict(read_export_texts(files, "job status")))]
+    jobs = _select(jobs, names)
+    show(form, {"jobs": [_summary(job) for job in jobs]}, [*_lines(jobs)])
+    return ExitCode.FINDINGS if any(job.is_failed for job in jobs) else ExitCode.OK
+
+
+def _select(jobs: Sequence[JobStatus], names: Sequence[str]) -> list[JobStatus]:
+    known = {name for job in jobs for name in (job.name, f"{job.namespace}/{job.name}")}
+    for name in names:
+        if name not in known:
+            message = f"the export has no TrainJob `{name}`; {suggest(name, known)}"
+            raise click.BadParameter(message, param_hint="--job")
+    return [job for job in jobs if not names or {job.name, f"{job.namespace}/{job.name}"} & {*names}]
+
+
+def _lines(jobs: Sequence[JobStatus]) -> Iterator[str]:
+    from generator.jobs.status.state import format_time
+    from generator.report.table import table
+
+    if len(jobs) > _MOST_BLOCKS:
+        rows = [(f"{job.namespace}/{job.name}", job.state, format_time(job.since), job.why) for job in jobs]
+        yield from table(_COLUMNS, rows, table_width())
+        return
+    for job in jobs:
+        since = f" since {format_time(job.since)}" if job.since else ""
+        yield f"{job.namespace}/{job.name}: {job.state}{since}"
+        yield f"  why: {job.why}"
+        yield f"  next: {job.action} Run: {job.command}"
+
+
+def _summary(job: JobStatus) -> dict[str, Any]:
+    return {
+        "namespace": job.namespace,
+        "name": job.name,
+        "state": job.state,
+        "failed": job.is_failed,
+        "since": job.since or None,
+        "why": job.why,
+        "next": job.action,
+        "command": job.command,
+        "queue": job.queue or None,
+        "position": job.position._asdict() if job.position else None,
+        "pods": {"ready": job.pods.ready, "expected": job.pods.expected} if job.pods else None,
+        "reasons": [*job.reasons],
+    }
