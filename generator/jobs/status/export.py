@@ -27,6 +27,7 @@ _GROUPS = {
     "ClusterQueue": KUEUE,
 }
 _EVENT_GROUPS = ("", "events.k8s.io")
+_SECONDS = len("2026-11-28T10:00:00")  # some times of events also have microseconds
 
 
 class Condition(NamedTuple):
@@ -48,7 +49,7 @@ class Condition(NamedTuple):
 
 
 class Event(NamedTuple):
-    """An event about an object of a job, with its time as the API server writes times."""
+    """An event about an object of a job, with its last time, without the time zone."""
 
     type: str
     reason: str
@@ -216,7 +217,7 @@ class _Namespaces:
     def _events_of(self, item: Manifest, start: str) -> list[Event]:
         """Return the events about an object, without events about an earlier object of the same name."""
         events = map(_event, self.events.get((item.namespace, item.kind, item.name), ()))
-        return [event for event in events if not (event.time and start) or event.time >= start]
+        return [event for event in events if not (event.time and start) or event.time >= start[:_SECONDS]]
 
 
 def _is_owner(item: Manifest, job: Manifest) -> bool:
@@ -240,12 +241,13 @@ def _count(entry: Mapping[str, Any], name: str) -> int:
 
 def _event(item: Manifest) -> Event:
     body: Body = item.body
-    times = (body.get("lastTimestamp"), body.get("eventTime"), body.get("deprecatedLastTimestamp"), created(item))
+    fields = ("lastTimestamp", "deprecatedLastTimestamp", "eventTime")
+    times = (mapping(body, "series").get("lastObservedTime"), *map(body.get, fields), created(item))
     return Event(
         string(body.get("type")),
         string(body.get("reason")),
         string(body.get("message")) or string(body.get("note")),
-        next((time for time in map(string, times) if time), ""),
+        next((time[:_SECONDS] for time in map(string, times) if time), ""),
     )
 
 
