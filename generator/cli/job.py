@@ -13,6 +13,7 @@ import click
 
 from generator.cli.findings import FindingOptions, config_option, fail_on_option
 from generator.cli.inputs import environment_option, no_python_option
+from generator.cli.job_again import again
 from generator.cli.job_status import status
 from generator.cli.output import has_color, printing, progress
 from generator.errors import OutputError, Problem
@@ -34,6 +35,7 @@ def job() -> None:
 
 
 job.add_command(status)
+job.add_command(again)
 
 
 def _pairs(context: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import click
 
@@ -18,6 +18,19 @@ if TYPE_CHECKING:
 _MOST_BLOCKS = 10
 """The number of jobs up to which the text has three lines for each; a longer report is a table."""
 _COLUMNS = ("JOB", "STATE", "SINCE", "WHY")
+
+
+class _Named(Protocol):
+    """A job with a name and a namespace."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def namespace(self) -> str: ...
+
+
+_Job = TypeVar("_Job", bound=_Named)
 
 
 @click.command(
@@ -57,18 +70,27 @@ def status(files: tuple[Path, ...], *, names: tuple[str, ...], form: str) -> int
 
     with progress("reading"):
         jobs = [describe_job(objects) for objects in read_jobs(dict(read_export_texts(files, "job status")))]
-    jobs = _select(jobs, names)
+    jobs = select_jobs(jobs, names)
     show(form, {"jobs": [_summary(job) for job in jobs]}, [*_lines(jobs)])
     return ExitCode.FINDINGS if any(job.is_failed for job in jobs) else ExitCode.OK
 
 
-def _select(jobs: Sequence[JobStatus], names: Sequence[str]) -> list[JobStatus]:
-    known = {name for job in jobs for name in (job.name, f"{job.namespace}/{job.name}")}
+def select_jobs(jobs: Sequence[_Job], names: Sequence[str]) -> list[_Job]:
+    """Return the jobs that `--job` names, as NAME or NAMESPACE/NAME; all jobs without names.
+
+    Raises:
+        click.BadParameter: no job has one of the names.
+    """
+    known = {name for job in jobs for name in _names_of(job)}
     for name in names:
         if name not in known:
             message = f"the export has no TrainJob `{name}`; {suggest(name, known)}"
             raise click.BadParameter(message, param_hint="--job")
-    return [job for job in jobs if not names or {job.name, f"{job.namespace}/{job.name}"} & {*names}]
+    return [job for job in jobs if not names or {*names} & {*_names_of(job)}]
+
+
+def _names_of(job: _Named) -> tuple[str, str]:
+    return job.name, f"{job.namespace or 'default'}/{job.name}"
 
 
 def _lines(jobs: Sequence[JobStatus]) -> Iterator[str]:

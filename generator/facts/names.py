@@ -83,6 +83,10 @@ PROVISIONING = "kueue.x-k8s.io/provisioning-request"
 MULTI_KUEUE = "kueue.x-k8s.io/multikueue"
 """`controllerName` of an AdmissionCheck that sends jobs to other clusters (MultiKueueControllerName)."""
 
+KUEUE_MANAGER = "kueue.x-k8s.io/manager"
+"""`manager` of the entry of `runtimePatches` that Kueue adds to each TrainJob (kueue v0.19.2
+pkg/controller/jobs/trainjob/trainjob_controller.go runtimePatchManagerName)."""
+
 # Trainer: trainer v2.3.0 pkg/constants/constants.go
 
 STEP = "trainer.kubeflow.org/trainjob-ancestor-step"

@@ -131,7 +131,7 @@ def new_job(platform: Platform, request: Request) -> Job:
     usual = chosen or _usual_nodes(runtime, request)
     nodes = chosen or _possible_nodes(usual, runtime, tenant, far)
     problems = [
-        *_name_problems(requests[-1].name),
+        *find_name_problems(requests[-1].name),
         *_node_problems(nodes, platform, tenant, runtime, far),
         *faults,
         *_namespace_problems(request, tenant),
@@ -204,7 +204,8 @@ def _possible_nodes(usual: int, runtime: Runtime, tenant: Tenant, far: Reach) ->
     return max(min(usual, *limits), fewest_hosts(runtime))
 
 
-def _name_problems(name: str) -> Iterator[Problem]:
+def find_name_problems(name: str) -> Iterator[Problem]:
+    """Yield why a name cannot be the name of a TrainJob. The problems are about the option `--name`."""
     if not _NAME.fullmatch(name):
         fix = "start with a letter, then use lower-case letters, digits and hyphens"
         yield Problem(f"{format_value(name)} cannot be the name of a TrainJob", fix, path="--name")

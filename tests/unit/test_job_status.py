@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import string
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -194,26 +195,30 @@ def test_names_in_commands_are_quoted_for_a_shell() -> None:
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.text(max_size=3),
-        lambda inner: st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(["conditions", "type", "status", "reason", "message", "name", "state", "items", "labels"]),
-            inner,
-            max_size=4,
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(
+                st.sampled_from(
+                    ["conditions", "type", "status", "reason", "message", "name", "state", "items", "labels"]
+                ),
+                inner,
+                max_size=4,
+            )
         ),
         max_leaves=20,
     )
 )
 def test_any_values_have_a_report_or_an_error(value: Any) -> None:
     bodies = [train_job(), workload(RESERVED, ADMITTED), job_set(), pod({}), event("FailedMount", "x")]
+    exports = [[value], [train_job(), value]]
     for body in bodies:
         for key in ("spec", "status", "metadata", "involvedObject"):
-            for changed in ({**body, key: value}, {**body, key: {**body.get(key, {}), "conditions": value}}):
-                try:
-                    assert describe(train_job(), changed).state in states()
-                except DocumentError as error:
-                    assert error.problems
-                except ValueError:  # two TrainJobs
-                    assert body["kind"] == "TrainJob"
+            exports.append([train_job(), {**body, key: value}])
+            exports.append([train_job(), {**body, key: {**body.get(key, {}), "conditions": value}}])
+    for export in exports:
+        text = json.dumps({"apiVersion": "v1", "kind": "List", "items": export}).encode()
+        with suppress(DocumentError):
+            assert all(describe_job(objects).state in states() for objects in read_jobs({"export.json": text}))
 
 
 # Rules

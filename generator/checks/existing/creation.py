@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from generator.facts.creators import can_create, fields_of_controllers, find_ownerless, qualify
-from generator.facts.names import MANAGED_BY
+from generator.facts.names import KUEUE_MANAGER, MANAGED_BY
 from generator.manifests import Body, Manifest
 from generator.objects.fields import mapping, mappings, string, string_map, strings
 from generator.objects.training import GROUP, KUEUE
@@ -103,7 +103,7 @@ class Inventory:
         return {**body, "spec": {**spec, "runtimePatches": patches}} if patches else body
 
     def _emptied(self, patch: Body, manifest: Manifest) -> Body:
-        if patch.get("manager") != f"{KUEUE}/manager" or not self._is_of_kueue(patch, manifest):
+        if patch.get("manager") != KUEUE_MANAGER or not self._is_of_kueue(patch, manifest):
             return patch
         kept = {key: value for key, value in patch.items() if key in ("manager", "time")}
         return {**kept, "trainingRuntimeSpec": {"template": {"spec": {}}}}
