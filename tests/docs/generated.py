@@ -12,6 +12,7 @@ from tests.docs.check_pages import check_pages
 from tests.docs.command_page import command_page
 from tests.docs.defect_page import defect_page
 from tests.docs.pages import DOCS
+from tests.docs.phase_page import phase_page
 from tests.docs.platform_pages import FOLDER, platform_pages
 from tests.docs.threat_page import threat_page
 
@@ -24,6 +25,7 @@ def generated() -> dict[Path, str]:
         DOCS / "reference" / "admission-rules.md": admission_page(),
         DOCS / "reference" / "api.md": api_page(),
         DOCS / "reference" / "commands.md": command_page(),
+        DOCS / "reference" / "phases.md": phase_page(),
         DOCS / "reference" / "upstream-defects.md": defect_page(),
         **{DOCS / name: text for name, text in check_pages().items()},
         **{FOLDER / name: text for name, text in platform_pages().items()},
