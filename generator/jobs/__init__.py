@@ -1,1 +1,1 @@
-"""Jobs: new TrainJobs for the runtimes of a platform, their largest size, and descriptions of runtimes and fabrics."""
+"""Jobs: new TrainJobs for the runtimes of a platform, their largest size, and the state of existing TrainJobs."""
