@@ -19,7 +19,7 @@ drift      [Manifest] of a cluster and of a release ── checks.existing ─�
 upgrade    [Manifest] of two versions, and of a cluster ── upgrade, which uses effects ▶ [Entry]
 
 `cli` has a module for each command, calls these steps, and prints by `report`. `jobs` builds the TrainJobs of
-`mpigen job new`, and describes those of a cluster for `mpigen job status`. `images` compares a container image with a
+`mpigen job new`, and describes existing TrainJobs for `mpigen job status`. `images` compares a container image with a
 runtime for `mpigen image check`. `questions` has the questions of `mpigen can-i` and `mpigen reach`. All packages read
 `facts`, the tables about Kubernetes and MPI, and `objects`, the views of manifests. `stages` has the parts of the
 steps, with their requests and results.

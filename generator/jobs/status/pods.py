@@ -51,7 +51,7 @@ class PodFault:
 
 @dataclass(frozen=True, slots=True)
 class PodCount:
-    """The ready pods of a job, with those that ended successfully, and all its pods; None if the export shows neither.
+    """The number of ready pods of a job, and of all its pods. A pod that ended successfully counts as ready.
 
     Attributes:
         ready: the number of ready pods.

@@ -73,7 +73,7 @@ class _Answer:
         rows: the rows of the table that apply. The first row has the next step, except if a later row blocks the job.
         reasons: the conditions of the rows.
         missing: the objects that the export lacks, as in `phases.missing_objects`.
-        action: a next step that replaces those of the rows; empty for none.
+        action: a next step that replaces the steps of the rows; empty for none.
         fault: the pod that the next command is about; None for none.
     """
 
