@@ -25,7 +25,13 @@ RELEASES = tuple(sorted(_TABLE["modules"]))
 """The names of the modules that have a version of their own."""
 _FOLDERS = ("generator", "tests", "docs")
 _SUFFIXES = {".md", ".py", ".yaml"}
-_SKIPPED = ("tests/upstream/", "tests/unit/test_upstream", "docs/checks/", "docs/reference/upstream-defects.md")
+_SKIPPED = (
+    "tests/upstream/",
+    "tests/unit/test_upstream",
+    "docs/checks/",
+    "docs/reference/phases.md",
+    "docs/reference/upstream-defects.md",
+)
 _SPACE = r"(?:[ \t]+|[ \t]*\n[ \t]*(?:#:?[ \t]*)?(?![ \t]*\n))"
 _NAMES = "|".join(map(re.escape, sorted(MODULES, key=len, reverse=True)))
 _VERSION = r"v\d+\.\d+\.\d+(?:[-+][\w.+-]*\w)?|(?=[a-f]*\d)[0-9a-f]{7,40}(?![\w-])"
