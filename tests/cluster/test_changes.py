@@ -41,10 +41,10 @@ def objects(text: str) -> list[Manifest]:
     return [manifest for manifest in read(text, "tree.yaml") if manifest.group != "mpigen.dev"]
 
 
-def found(case: Case, cluster: Cluster) -> set[str]:
+def found(case: Case, cluster: Cluster, text: str) -> set[str]:
     """Return the objects whose update mpigen reports for the versions of the cluster."""
     targets = {name: program.minor for name, program in cluster.versions.programs.items()}
-    findings = find_changes(case.bad, case.base if lacking(case) else TREE, targets)
+    findings = find_changes(text, case.base if lacking(case) else TREE, targets)
     return {finding.resource for finding in findings if finding.check == "change/immutable"}
 
 
@@ -83,8 +83,8 @@ def refused(admin: Client, text: str) -> dict[str, str]:
 @pytest.mark.parametrize("case", CHANGES.values(), ids=CHANGES)
 def test_change_findings_equal_the_rejected_updates(case: Case, cluster: Cluster) -> None:
     with stored(case, cluster.admin):
-        assert refused(cluster.admin, case.bad).keys() == found(case, cluster)
-        assert refused(cluster.admin, case.good) == {}
+        for text in (case.bad, case.good):  # an older API server refuses some good changes
+            assert refused(cluster.admin, text).keys() == found(case, cluster, text)
 
 
 @pytest.mark.usefixtures("applied")
@@ -92,7 +92,7 @@ def test_rejected_updates_are_accepted_under_another_name(cluster: Cluster) -> N
     """So the update is rejected, and a new name fixes it."""
     refusals = 0
     for case in CHANGES.values():
-        rejected = found(case, cluster)
+        rejected = found(case, cluster, case.bad)
         for manifest in read(case.bad, "tree.yaml"):
             if manifest.resource in rejected:
                 cluster.admin.create(renamed(manifest), dry_run=True)
