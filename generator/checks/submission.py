@@ -649,12 +649,22 @@ def _queue(submissions: Sequence[Submission], destination: Destination, tree: Qu
             submission.outcome = Outcome(State.NEVER, reason=reason)
             continue
         submission.queue = local.queue
+        if absent := "" if destination.is_complete else _find_absent_kind(tree):
+            question = f"if Kueue admits the TrainJob: these files have no {absent}"
+            submission.breaches.append(_unknown(question, f"name files with the {absent}s in --release"))
+            continue
         try:
             steps[_id(submission.job)] = _job(submission, submission.compiled.job_set, world, tree)
         except SimulationError as error:
             submission.breaches.append(_unknown("if Kueue admits the TrainJob", error=error))
     if steps:
         _predict([submission for submission in submissions if _id(submission.job) in steps], steps, world, tree)
+
+
+def _find_absent_kind(tree: QueueTree) -> str:
+    """Return the kind of Kueue of which files have no object, such as an export that the user may not read."""
+    kinds = {"ClusterQueue": tree.queues, "ResourceFlavor": tree.flavors}
+    return next((kind for kind, objects in kinds.items() if not objects), "")
 
 
 def _find_inadmissible(submission: Submission, destination: Destination, tree: QueueTree) -> str:

@@ -1,11 +1,11 @@
-"""`mpigen runtimes`, `mpigen fabrics` and `mpigen queues`: the runtimes, fabrics and queues of a platform.
+"""`mpigen runtimes`, `mpigen fabrics` and `mpigen queues`: the runtimes and queues of a cluster, and its fabrics.
 
-Without a platform, the first two commands list the MPI families and the server types.
+Without a cluster, the first command lists the MPI families; without a platform, the second lists the server types.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +14,9 @@ import click
 from generator.cli.inputs import (
     environment_option,
     kustomize_option,
-    load_declared,
     no_python_option,
-    read_cluster,
+    read_offer,
+    release_option,
     target_option,
 )
 from generator.cli.listing import Listing
@@ -25,7 +25,7 @@ from generator.errors import ConfigError, Problem
 from generator.report import table
 
 if TYPE_CHECKING:
-    from generator.config.platform import Platform
+    from generator.jobs.catalogue import Catalogue
 
 _FAMILIES = ("NAME", "MPI", "DEVICES", "LAUNCHER", "DEFAULT IMAGE", "DESCRIPTION")
 _DECLARED = (
@@ -52,7 +52,7 @@ _file = click.Path(path_type=Path)
     \b
     Example:
       mpigen runtimes
-      mpigen runtimes platform.yaml
+      mpigen runtimes --release output/prod
       mpigen runtimes show deepspeed
     """,
 )
@@ -60,32 +60,38 @@ def runtimes() -> None:
     """List or show runtimes and their families.
 
     A family is an MPI implementation or a framework that mpigen supports. A runtime is a
-    TrainingRuntime or ClusterTrainingRuntime that a platform declares for a family.
+    TrainingRuntime or ClusterTrainingRuntime of a cluster, with MPI.
 
-    `mpigen runtimes` lists all families, and `mpigen runtimes PLATFORM` the runtimes of a platform.
+    `mpigen runtimes` lists all families, and `mpigen runtimes --release PATH` the runtimes of a cluster.
     """
 
 
-@runtimes.command("list", epilog="Example: mpigen runtimes list platform.yaml")
-@click.argument("platform", type=_file, required=False)
+@runtimes.command("list", epilog="Example: mpigen runtimes list --release platform.yaml")
+@release_option(is_required=False)
+@kustomize_option
 @environment_option
 @no_python_option
 @format_option
-def list_runtimes(platform: Path | None, form: str) -> None:
-    """List all families, or with PLATFORM its runtimes, families and devices."""
+def list_runtimes(*, release: tuple[Path, ...], renders: bool, form: str) -> None:
+    """List all families, or with --release the runtimes of a cluster.
+
+    If --release is a platform file, also list the families and devices that it declares.
+    """
     from generator.facts.families import FAMILIES
     from generator.jobs import contract
 
-    if platform is None:
+    if not release:
         families = [contract.family_facts(family) for family in FAMILIES.values()]
         rows = [_family_row(family) for family in families]
         show(form, {"families": families}, table.table(_FAMILIES, rows, table_width()))
         return
-    declaration = load_declared(platform)
-    facts = [contract.runtime_facts(declaration, runtime) for runtime in declaration.runtimes]
-    own = [contract.family_facts(entry.family) for entry in declaration.families]
-    devices = [contract.device_facts(entry) for entry in declaration.devices]
-    summary = {"platform": declaration.platform, "runtimes": facts, "families": own, "devices": devices}
+    with progress("computing"):
+        offer = read_offer(release, renders=renders)
+        catalogue, declaration = offer.catalogue, offer.platform
+        facts = [contract.runtime_facts(catalogue, runtime) for runtime in catalogue.runtimes.values()]
+    own = [contract.family_facts(entry.family) for entry in declaration.families] if declaration else []
+    devices = [contract.device_facts(entry) for entry in declaration.devices] if declaration else []
+    summary = {"runtimes": facts, "families": own, "devices": devices}
     lines = [*table.table(_DECLARED, [_runtime_row(runtime) for runtime in facts], table_width())]
     if own:
         lines += ["", *table.table(_FAMILIES, [_family_row(family) for family in own], table_width())]
@@ -113,44 +119,51 @@ def _runtime_row(facts: dict[str, Any]) -> tuple[str, ...]:
     )
 
 
-@runtimes.command("show", epilog="Example: mpigen runtimes show openmpi-h100 platform.yaml")
+@runtimes.command("show", epilog="Example: mpigen runtimes show openmpi-h100 --release platform.yaml")
 @click.argument("name")
-@click.argument("platform", type=_file, required=False)
+@release_option(is_required=False)
+@kustomize_option
 @environment_option
 @no_python_option
 @format_option
-def show_runtime(name: str, platform: Path | None, form: str) -> None:
+def show_runtime(name: str, *, release: tuple[Path, ...], renders: bool, form: str) -> None:
     """Show what the family NAME offers to programs, and what it requires of images.
 
-    With PLATFORM, NAME can also be a runtime of the platform or one of its own families. For a
-    runtime, mpigen shows its pods first, and its family below.
+    With --release, NAME can also be a runtime of the cluster, or a family that the platform file
+    declares. For a runtime, mpigen shows its pods first, and its family below.
     """
     from generator.facts.families import FAMILIES
     from generator.jobs import contract
 
-    declaration = load_declared(platform) if platform else None
-    runtime = next((runtime for runtime in declaration.runtimes if runtime.name == name), None) if declaration else None
-    families = {**FAMILIES, **({entry.name: entry.family for entry in declaration.families} if declaration else {})}
+    offer = read_offer(release, renders=renders) if release else None
+    runtimes = offer.catalogue.runtimes if offer else {}
+    own = offer.platform.families if offer and offer.platform else ()
+    families = {**FAMILIES, **{entry.name: entry.family for entry in own}}
+    runtime = runtimes.get(name)
     if runtime is None and name not in families:
-        raise ConfigError((_unknown(name, declaration),))
-    family = runtime.family if runtime else families[name]
-    summary, lines = {"family": contract.family_facts(family)}, [*table.topics(contract.describe_family(family))]
-    if declaration and runtime:
-        summary = {"runtime": contract.runtime_facts(declaration, runtime), **summary}
-        lines = [*table.topics(contract.describe_runtime(declaration, runtime)), "", *lines]
+        raise ConfigError((_unknown(name, families, runtimes if offer else None),))
+    summary: dict[str, Any] = {}
+    lines: list[str] = []
+    family = families.get(name)
+    if offer and runtime:
+        summary["runtime"] = contract.runtime_facts(offer.catalogue, runtime)
+        lines += table.topics(contract.describe_runtime(offer.catalogue, runtime))
+        known = runtime.contract
+        family = families.get(known.family, known.known_family) if known else None
+    if family:
+        summary["family"] = contract.family_facts(family)
+        lines += [*([""] if lines else []), *table.topics(contract.describe_family(family))]
     show(form, summary, lines)
 
 
-def _unknown(name: str, platform: Platform | None) -> Problem:
+def _unknown(name: str, families: Collection[str], runtimes: Collection[str] | None) -> Problem:
     from generator.documents.messages import format_value
     from generator.errors import suggest
-    from generator.facts.families import FAMILIES
 
-    if platform is None:
-        fix = f"{suggest(name, FAMILIES)}; to show a runtime of a platform, add its platform file to the command"
+    if runtimes is None:
+        fix = f"{suggest(name, families)}; to show a runtime of a cluster, add --release with its release"
         return Problem(f"there is no family {format_value(name)}", fix)
-    known = {*FAMILIES, *(entry.name for entry in platform.families), *(runtime.name for runtime in platform.runtimes)}
-    return Problem(f"there is no runtime and no family {format_value(name)}", suggest(name, known))
+    return Problem(f"there is no runtime and no family {format_value(name)}", suggest(name, {*families, *runtimes}))
 
 
 def _complete_servers(_context: click.Context, _option: click.Parameter, begun: str) -> list[str]:
@@ -201,6 +214,7 @@ def _show_server(form: str, name: str, platform: Path | None) -> None:
     from generator.errors import suggest
     from generator.facts.nodes import SERVERS
     from generator.jobs.fabrics import describe_server, server_facts
+    from generator.stages.loading import load_declared
 
     own = {entry.name: entry.server for entry in load_declared(platform).servers} if platform else {}
     servers = {**SERVERS, **own}
@@ -212,6 +226,7 @@ def _show_server(form: str, name: str, platform: Path | None) -> None:
 
 def _show_fabrics(form: str, platform: Path) -> None:
     from generator.jobs.fabrics import describe_fabric, fabric_facts, server_facts
+    from generator.stages.loading import load_declared
 
     declaration = load_declared(platform)
     summary: dict[str, Any] = {
@@ -247,16 +262,22 @@ def _server_row(facts: Mapping[str, Any]) -> Sequence[str]:
     epilog="""
     \b
     Example:
-      mpigen queues platform.yaml
-      mpigen queues --details output/university
-      kubectl get clusterqueues,cohorts,resourceflavors,topologies,localqueues -A -o yaml | mpigen queues -
+      mpigen queues --release platform.yaml
+      mpigen queues --release output/university --details
+      kubectl get clusterqueues,cohorts,resourceflavors,topologies,localqueues -A -o yaml | mpigen queues --release -
     """
 )
-@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True))
+@release_option()
 @target_option
 @kustomize_option
 @environment_option
 @no_python_option
+@click.option(
+    "--tenant",
+    default="",
+    metavar="NAME",
+    help="Show only the ClusterQueues of this tenant (team), and the cohorts above them.",
+)
 @click.option(
     "--details",
     "has_details",
@@ -264,12 +285,13 @@ def _server_row(facts: Mapping[str, Any]) -> Sequence[str]:
     help="Show all resources in the columns NOMINAL to NODES, and why no larger job fits.",
 )
 @format_option
-def queues(paths: tuple[Path, ...], *, targets: dict[str, str], renders: bool, has_details: bool, form: str) -> None:
+def queues(
+    *, release: tuple[Path, ...], targets: dict[str, str], renders: bool, tenant: str, has_details: bool, form: str
+) -> None:
     """Show the quota of each ClusterQueue, and the largest job on each runtime.
 
-    PATHS is a platform file, or YAML or JSON files, folders of them, or - for standard input, with
-    the queues of one cluster. mpigen contacts no cluster. If PATHS has Nodes, and Kueue assigns pods
-    to nodes by topology, the largest job fits on these Nodes.
+    mpigen contacts no cluster. If --release has Nodes, and Kueue assigns pods to nodes by topology,
+    the largest job fits on these Nodes.
 
     `A to B` is a range: of a quota, from the nominal quota to the quota while the other queues use
     nothing; of a job in an idle queue, from the size that Kueue always admits, if necessary by
@@ -285,8 +307,25 @@ def queues(paths: tuple[Path, ...], *, targets: dict[str, str], renders: bool, h
     from generator.upstream.kueue.queues import read_queue_tree
 
     with progress("computing"):
-        manifests, made_for = read_cluster(paths, renders=renders)
-        tree = read_queue_tree(manifests, {**made_for, **targets}.get("kueue", ""))
-        largest = list(largest_jobs(tree, manifests))
+        offer = read_offer(release, renders=renders)
+        objects = offer.catalogue.objects
+        tree = read_queue_tree(objects, {**offer.catalogue.targets, **targets}.get("kueue", ""))
+        only = _queues_of(offer.catalogue, tenant) if tenant else None
+        largest = list(largest_jobs(tree, objects, only))
     text = report.text if has_details else queue_summary.text
-    show(form, report.facts(tree, largest), text(tree, largest, table_width()))
+    show(form, report.facts(tree, largest, only), text(tree, largest, table_width(), only))
+
+
+def _queues_of(catalogue: Catalogue, tenant: str) -> set[str]:
+    """Return the names of the ClusterQueues to which a tenant submits jobs.
+
+    Raises:
+        ConfigError: the cluster has no such tenant.
+    """
+    from generator.documents.messages import format_value
+    from generator.errors import suggest
+
+    if tenant not in catalogue.teams:
+        message = f"the cluster has no tenant {format_value(tenant)}"
+        raise ConfigError((Problem(message, suggest(tenant, catalogue.teams), path="--tenant"),))
+    return catalogue.queues_of(catalogue.teams[tenant])

@@ -12,10 +12,10 @@ import click
 from generator.cli.findings import FindingOptions, findings_options, text_reader
 from generator.cli.inputs import (
     environment_option,
-    is_complete,
     kustomize_option,
     read_cluster,
     read_stdin,
+    release_option,
     target_option,
 )
 from generator.cli.output import progress, table_width
@@ -32,19 +32,11 @@ if TYPE_CHECKING:
     Example:
       mpigen check-job job.yaml --release output/prod
       mpigen check-job job.yaml --release platform.yaml --as user:ada --group nlp-researchers
-      mpigen job new platform.yaml --runtime openmpi | mpigen check-job - --release platform.yaml
+      mpigen job new --release platform.yaml --runtime openmpi | mpigen check-job - --release platform.yaml
     """,
 )
 @click.argument("files", nargs=-1, required=True, metavar="JOB...", type=click.Path(path_type=Path, allow_dash=True))
-@click.option(
-    "--release",
-    "cluster",
-    multiple=True,
-    required=True,
-    metavar="PATH",
-    type=click.Path(path_type=Path),
-    help="The objects of the cluster: a platform file, or YAML files and folders such as output/prod. May be repeated.",
-)
+@release_option()
 @click.option(
     "--as",
     "user",
@@ -70,7 +62,7 @@ if TYPE_CHECKING:
 def check_job(  # noqa: PLR0913 - one argument for each option
     *,
     files: tuple[Path, ...],
-    cluster: tuple[Path, ...],
+    release: tuple[Path, ...],
     user: str | None,
     groups: tuple[str, ...],
     namespace: str,
@@ -95,6 +87,7 @@ def check_job(  # noqa: PLR0913 - one argument for each option
     from generator import pipeline
     from generator.adoption.adoption import Run
     from generator.checks.submission import Destination, read_jobs, select_objects
+    from generator.stages.cluster import is_complete
 
     requester = _requester(user, groups)
     adoption, read_text = options.load(), text_reader()
@@ -102,9 +95,9 @@ def check_job(  # noqa: PLR0913 - one argument for each option
     with progress("checking"):
         namespaces = {job.namespace for job in read_jobs(texts, namespace)}
         select = None if adoption.suite.own else partial(select_objects, namespaces)  # your own checks can read all
-        world, made_for = read_cluster(cluster, select, renders=renders)
+        world, made_for = read_cluster(release, select, renders=renders)
         versions = {**made_for, **targets}
-        destination = Destination(world, versions, requester, namespace, is_complete(cluster))
+        destination = Destination(world, versions, requester, namespace, is_complete(release))
         done = pipeline.check_jobs(texts, destination, adoption.suite)
 
     def text_of(file: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,11 +11,11 @@ import click
 
 from generator.cli.inputs import environment_option, kustomize_option, no_python_option, target_option
 from generator.cli.output import counted, printing, progress, table_width
-from generator.errors import NotModelledError, Problem, SimulationError, suggest
+from generator.errors import Problem, SimulationError, suggest
 
 if TYPE_CHECKING:
     from generator.manifests import Manifest
-    from generator.upstream.compile import Compiled, Fault
+    from generator.upstream.compile import Compiled
     from generator.upstream.mpi.world import Started
 
 _HEADER = ("RANKS", "HOST", "POD", "SLOTS", "DEVICES", "NETWORKS")
@@ -29,7 +28,7 @@ _HEADER = ("RANKS", "HOST", "POD", "SLOTS", "DEVICES", "NETWORKS")
     Example:
       mpigen compile job.yaml --release platform.yaml --format table
       mpigen compile job.yaml --job team-ml/train --release output/prod
-      mpigen job new platform.yaml --runtime openmpi | mpigen compile - --release platform.yaml
+      mpigen job new --release platform.yaml --runtime openmpi | mpigen compile - --release platform.yaml
     """,
 )
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True))
@@ -69,30 +68,17 @@ def compile_command(
     that Kueue adds. Random contents, such as the ssh key, are empty, and UIDs are zeros. mpigen fails if
     it cannot compute the objects exactly, or if JobSet or the API server rejects one of them.
     """
-    from generator.checks.compiled import judge_compiled
     from generator.cli.inputs import read_cluster
     from generator.documents.emit import Emitter
-    from generator.upstream.compile import Fault, Origin, compile_job, find_faults, find_runtime, read_priorities
+    from generator.stages.compilation import compile_all
+    from generator.upstream.compile import read_priorities
 
     with progress("compiling"):
         manifests, of_paths = read_cluster(paths, renders=renders)
         others, of_releases = read_cluster(releases, renders=renders)
-        versions = {**of_paths, **of_releases, **targets}
-        priorities, faults = read_priorities([*manifests, *others]), list[Fault]()
-        compiled: list[Compiled] = []
-        for train_job in _chosen(manifests, job):
-            runtime = find_runtime(train_job, [*manifests, *others])
-            reasons = [runtime] if isinstance(runtime, Fault) else list(find_faults(train_job, runtime, versions))
-            faults += reasons
-            if not isinstance(runtime, Fault) and not reasons:
-                compiled.append(compile_job(train_job, runtime, versions, priorities))
-                rejections = judge_compiled(compiled[-1], versions, is_verdict=True)
-                faults += (
-                    Fault(Origin(train_job, breach.path), breach.message, breach.fix) for _, breach in rejections
-                )
-    if faults:
-        error = NotModelledError if all(fault.is_unknown for fault in faults) else SimulationError
-        raise error(tuple(dict.fromkeys(map(_problem, faults))))
+        world = [*manifests, *others]
+        compiled = compile_all(_chosen(manifests, job), world, {**of_paths, **of_releases, **targets})
+    priorities = read_priorities(world)
     names = {str(pod["spec"].get("priorityClassName", "")) for one in compiled for _, pod in one.pods}
     for name in sorted(names - priorities.keys()):
         lacks = "so its pods lack the label `jobset.sigs.k8s.io/priority`, which JobSet sets to the value of the class"
@@ -118,18 +104,6 @@ def _chosen(manifests: Sequence[Manifest], name: str) -> list[Manifest]:
     known = jobs if "/" in name else (job.name for job in jobs.values())
     fix = suggest(name, known) if name and jobs else "name the file with the TrainJob"
     raise SimulationError((Problem(message, fix),))
-
-
-def _problem(fault: Fault) -> Problem:
-    """Return the problem to report about a fault, with its line if the manifest is in a file."""
-    from generator.documents.files import read_file
-    from generator.documents.locate import locate
-
-    manifest, path = fault.origin
-    if not Path(manifest.file).is_file():
-        return fault.problem
-    line, column = locate(read_file(Path(manifest.file)), manifest.index, (*manifest.inside, *path))
-    return replace(fault.problem, line=line, column=column)
 
 
 def _lines(compiled: Compiled) -> Iterator[str]:

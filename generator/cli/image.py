@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from generator.cli.inputs import environment_option, find_platform_file, load_with_app, no_python_option
+from generator.cli.inputs import environment_option, find_platform_file, no_python_option
 from generator.cli.output import format_option, progress, show
 from generator.errors import ConfigError, ExitCode, Problem
 
@@ -58,6 +58,7 @@ def check(reference: str, *, name: str, file: Path | None, form: str) -> int:
     from generator.images.check import check_image
     from generator.images.load import load_image
     from generator.images.pods import pods_of
+    from generator.stages.loading import load_with_app
 
     platform, app = load_with_app(file or find_platform_file())
     runtime = _runtime(platform, name)

@@ -12,16 +12,15 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import click
 
 from generator.cli.findings import FindingOptions, config_option, fail_on_option
-from generator.cli.inputs import environment_option, no_python_option
+from generator.cli.inputs import environment_option, kustomize_option, no_python_option, release_option
 from generator.cli.job_again import again
 from generator.cli.job_status import status
 from generator.cli.output import has_color, printing, progress
 from generator.errors import OutputError, Problem
 
 if TYPE_CHECKING:
-    from generator.components.app import App
-    from generator.config.platform import Platform
-    from generator.jobs.job import Job
+    from generator.jobs.catalogue import Catalogue
+    from generator.jobs.job import NewJob
     from generator.jobs.request import Key, Mount
     from generator.manifests import Body
     from generator.report.result import Result
@@ -29,9 +28,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-@click.group(epilog="Example: mpigen job new platform.yaml --runtime openmpi -- mpirun ./my-program")
+@click.group(epilog="Example: mpigen job new --release platform.yaml --runtime openmpi -- mpirun ./my-program")
 def job() -> None:
-    """Write TrainJobs for the runtimes of a platform, and report the state of existing TrainJobs."""
+    """Write TrainJobs, and report the state of existing TrainJobs."""
 
 
 job.add_command(status)
@@ -114,16 +113,16 @@ def _seconds(context: click.Context, option: click.Parameter, text: str | None) 
     epilog="""
     \b
     Example:
-      mpigen job new platform.yaml --runtime openmpi --nodes 3 -- mpirun ./my-program > job.yaml
-      mpigen job new platform.yaml --runtime openmpi --code ./src --owner ada -- mpirun python3 /code/train.py
-      mpigen job new platform.yaml --runtime openmpi --matrix lr=0.1,0.01 -- mpirun ./train --lr {lr} > sweep.yaml
-      mpigen job new platform.yaml --runtime openmpi --smoke | kubectl create -f -
-      mpigen job new platform.yaml --fabric ib --smoke | kubectl create -f -
+      mpigen job new --release output/prod --runtime openmpi --nodes 3 -- mpirun ./my-program > job.yaml
+      mpigen job new --release output/prod --runtime openmpi --code ./src --owner ada -- mpirun python3 /code/train.py
+      mpigen job new --release output/prod --runtime openmpi --matrix lr=0.1,0.01 -- mpirun ./a --lr {lr} > jobs.yaml
+      mpigen job new --release platform.yaml --runtime openmpi --smoke | kubectl create -f -
+      mpigen job new --release platform.yaml --fabric ib --smoke | kubectl create -f -
     """
 )
-@click.argument("platform", type=click.Path(path_type=Path))
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
-@click.option("--runtime", default="", metavar="NAME", help="A runtime that the platform declares.")
+@release_option()
+@click.option("--runtime", default="", metavar="NAME", help="A runtime of the cluster.")
 @click.option(
     "--tenant",
     default="",
@@ -140,14 +139,14 @@ def _seconds(context: click.Context, option: click.Parameter, text: str | None) 
     "--nodes",
     type=click.IntRange(min=1),
     metavar="NUMBER",
-    help="numNodes of the TrainJob: the number of pods that run ranks. Default: `nodes` of the runtime in the "
-    "platform file, or 2; with --smoke, 2 or 3; fewer if the tenant's limit or quota is lower.",
+    help="numNodes of the TrainJob: the number of pods that run ranks. Default: the number of the runtime; "
+    "with --smoke, 2 or 3; fewer if the tenant's limit or quota is lower.",
 )
 @click.option("--queue", default="", metavar="NAME", help="A LocalQueue. Default: the LocalQueue of the tenant.")
 @click.option(
     "--namespace", default="", metavar="NAME", help="A namespace of the tenant. Default: the one with its name."
 )
-@click.option("--priority", default="", metavar="NAME", help="A priority that the platform declares.")
+@click.option("--priority", default="", metavar="NAME", help="A WorkloadPriorityClass of the cluster.")
 @click.option(
     "--owner",
     default="",
@@ -167,6 +166,14 @@ def _seconds(context: click.Context, option: click.Parameter, text: str | None) 
     type=click.IntRange(min=1),
     metavar="NUMBER",
     help="numProcPerNode of the TrainJob: the ranks of each pod. Default: the number of the runtime.",
+)
+@click.option(
+    "--resources",
+    multiple=True,
+    metavar="RESOURCE=AMOUNT",
+    callback=_pairs,
+    help="The amount of a resource in each pod with ranks, such as memory=64Gi. May be repeated. Default: the amount "
+    "of the runtime.",
 )
 @click.option(
     "--env",
@@ -244,12 +251,13 @@ def _seconds(context: click.Context, option: click.Parameter, text: str | None) 
 )
 @fail_on_option
 @config_option
+@kustomize_option
 @environment_option
 @no_python_option
 def new(  # noqa: PLR0913 - one for each option
-    platform: Path,
     command: tuple[str, ...],
     *,
+    release: tuple[Path, ...],
     runtime: str,
     tenant: str,
     name: str,
@@ -260,6 +268,7 @@ def new(  # noqa: PLR0913 - one for each option
     owner: str,
     labels: dict[str, str],
     processes: int | None,
+    resources: dict[str, str],
     variables: dict[str, str],
     secrets: dict[str, Key],
     mounts: tuple[Mount, ...],
@@ -273,8 +282,9 @@ def new(  # noqa: PLR0913 - one for each option
     form: str,
     fail_on: str | None,
     config: Path | None,
+    renders: bool,
 ) -> int:
-    """Print a TrainJob for PLATFORM, whose launcher runs COMMAND.
+    """Print a TrainJob whose launcher runs COMMAND.
 
     mpigen fails if the tenant may not use the runtime, if Kueue can never admit so many pods, or if
     Trainer, JobSet or Kueue would reject a name. Then it checks the TrainJob as `mpigen check-job`
@@ -286,11 +296,11 @@ def new(  # noqa: PLR0913 - one for each option
     With --matrix, the jobs of the sweep are called NAME-1, NAME-2, …, and have the label app.kubernetes.io/name=NAME. A
     note says how many of them Kueue admits at once while no other job runs.
     """
-    from generator.cli.inputs import load_with_app
+    from generator.cli.inputs import read_offer
     from generator.documents.emit import BriefEmitter
     from generator.documents.folder import read_folder
     from generator.jobs.job import new_job
-    from generator.jobs.request import Request
+    from generator.jobs.request import JobRequest
     from generator.report.result import RENDERERS
 
     if not runtime and not fabric:
@@ -300,7 +310,7 @@ def new(  # noqa: PLR0913 - one for each option
     files = read_folder(code) if code else {}
     if code and not files:
         raise click.BadParameter(f"`{code}` has no file; name a folder with the program", param_hint="--code")
-    request = Request(
+    request = JobRequest(
         runtime=runtime,
         tenant=tenant,
         name=name,
@@ -315,6 +325,7 @@ def new(  # noqa: PLR0913 - one for each option
         fabric=fabric,
         link=link or 0,
         processes=processes or 0,
+        resources=resources,
         environment=variables,
         secrets=secrets,
         mounts=mounts,
@@ -323,17 +334,16 @@ def new(  # noqa: PLR0913 - one for each option
         code=files,
     )
     options = FindingOptions("text", fail_on, (), (), None, False, None, config, False)
-    declaration, app = load_with_app(platform)
+    catalogue = read_offer(release, renders=renders).catalogue
     with progress("checking"):
-        done = new_job(declaration, request)
+        done = new_job(catalogue, request)
     bodies = [*done.others, *done.bodies]
     texts = [BriefEmitter().emit([body]) for body in bodies]
     jobs = texts[-len(done.bodies) :]
     before = "".join(texts[: -len(done.bodies)])
     with progress("checking"):
-        judged = _check(
-            declaration, app, done, "\n" * before.count("\n") + "".join(jobs), str(output or "stdout"), options
-        )
+        text = "\n" * before.count("\n") + "".join(jobs)
+        judged = _check(catalogue, done, text, str(output or "stdout"), options)
     result = judged.result
     if result.findings:
         click.echo(RENDERERS["text"](result), err=True, color=result.has_color or None)
@@ -364,28 +374,26 @@ class _Judged(NamedTuple):
     verdicts: list[str]
 
 
-def _check(
-    platform: Platform, app: App | None, job: Job, text: str, file: str, options: FindingOptions
-) -> _Judged:  # the lines of the other objects are empty in `text`, so that findings have the lines of the output
-    """Check the text of new jobs as `check-job` does. Leave out infos, unless `--fail-on` is `info`."""
+def _check(catalogue: Catalogue, job: NewJob, text: str, file: str, options: FindingOptions) -> _Judged:
+    """Check the text of new jobs as `check-job` does. Leave out infos, unless `--fail-on` is `info`.
+
+    The lines of the other objects are empty in `text`, so that findings have the lines of the output.
+    """
     from generator import pipeline
     from generator.adoption.adoption import Run
     from generator.checks.finding import Severity
     from generator.checks.submission import Destination
-    from generator.gitops.metadata import label_owner
-    from generator.jobs.reach import deciding_objects, queue_of_team
     from generator.manifests import Manifest
+    from generator.objects.training import queue_of
     from generator.report.result import Result
 
     adoption = options.load()
-    world = (
-        pipeline.render(platform, app)
-        if app
-        else label_owner(deciding_objects(platform, job.tenant, job.runtime), platform.platform)  # needs no Node.js
-    )
-    world += [Manifest(body, "") for body in job.others]
-    world = [*world, *queue_of_team(platform, job.tenant, job.body, world)]
-    destination = Destination(world, platform.cluster.versions.model_dump(), is_complete=True)
+    world = [
+        *catalogue.seen_from({job.home.name}, job.runtime),
+        *(Manifest(body, "") for body in job.others),
+        *catalogue.possible_queue(job.home, queue_of(Manifest(job.body, ""))),
+    ]
+    destination = Destination(world, catalogue.targets, is_complete=catalogue.is_complete)
     done = pipeline.check_jobs({file: text.encode()}, destination, adoption.suite)
     run = Run(done.jobs, [file], lambda _: True, lambda _: text)
     findings = adoption.apply(done.findings, run).findings

@@ -219,3 +219,11 @@ def job_environment(case: Case, values: Mapping[str, str]) -> dict[str, str]:
     """
     rows = (row for row in read_rows("environment", "variables", Row) if row.applies(case))
     return {name: value.format_map(values) for row in rows for name, value in row.set.items()}
+
+
+@cache
+def variables_of_ranks() -> Mapping[str, str]:
+    """Return variable → `slots` or `threads`, for the variables of a launcher that depend on the ranks of a pod."""
+    places = {"{slots}": "slots", "{threads}": "threads"}
+    rows = read_rows("environment", "variables", Row)
+    return {name: places[value] for row in rows for name, value in row.set.items() if value in places}

@@ -171,6 +171,9 @@ REBOOTS = "mpigen.dev/reboots"
 RELAXED = "mpigen.dev/relaxed-"
 """Start of the label that exempts a namespace from an admission policy. The value is the last day of the exemption."""
 
+CONTRACT = "mpigen.dev/contract"
+"""Annotation of a runtime, as JSON: its family, device and fabric, which `mpigen job new` cannot read from the pods."""
+
 RUNTIME_LABEL = "mpigen.dev/runtime"
 """Label of a pod: the name of its runtime. NetworkPolicies select MPI pods by this label of mpigen."""
 
@@ -215,6 +218,9 @@ LOCAL_QUEUE = "default"
 
 SWEEP = "app.kubernetes.io/name"
 """Label of the TrainJobs of a sweep: its name. The admission rule `metadata` lets users set labels with this prefix."""
+
+ISOLATION = "mpigen.dev/isolation"
+"""Annotation of a namespace: `job` if each TrainJob needs a NetworkPolicy of its own (`isolation.unit`)."""
 
 OWNER = "mpigen.dev/owner"
 """Annotation of a TrainJob: the user that may delete the TrainJob without the role of an editor."""

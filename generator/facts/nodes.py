@@ -135,3 +135,16 @@ def most_devices() -> int:
 def labels_of_one_node() -> frozenset[str]:
     """Return the keys of labels whose value differs from node to node."""
     return frozenset(row["key"] for row in read_table("node_labels")["labels"])
+
+
+SOUND_SHARE = 0.8
+"""The part of its line rate that a fabric must reach. Published measurements of healthy fabrics reach 0.9 and more."""
+
+
+def sound_bandwidth(gigabits: float) -> float:
+    """Return the lowest bus bandwidth in GB/s that a healthy node reaches.
+
+    Args:
+        gigabits: sum of Gbit/s over all links of the node.
+    """
+    return round(gigabits / 8 * SOUND_SHARE, 1)

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any, get_args
 
 from generator.config.model.devices import DeviceType
-from generator.config.model.runtimes import HOME, Runtime, fabric_of
-from generator.config.platform import Platform
+from generator.config.model.runtimes import HOME, Runtime
 from generator.facts.devices import OTHER, DeviceKind
 from generator.facts.families import FAMILIES, MPI, Family
 from generator.facts.names import SSH_PORT
-from generator.jobs.reach import Reach, reaches
+from generator.jobs.catalogue import Catalogue, OfferedRuntime
+from generator.jobs.reach import Reach, offers, reaches
 from generator.quantities import ZERO
-from generator.runtimes.hosts import DEFAULT_HOSTS, DEFAULT_USER, NodeSize, launcher_resources, node_size
+from generator.runtimes.hosts import DEFAULT_USER, NodeSize
 from generator.runtimes.training_runtime import launcher_environment
 
 Facts = dict[str, Any]
@@ -56,28 +56,29 @@ def device_facts(entry: DeviceType) -> Facts:
     }
 
 
-def runtime_facts(platform: Platform, runtime: Runtime) -> Facts:
-    """Return the contract of a platform's runtime as JSON data."""
-    pool = platform.pool(runtime.pool)
-    size = node_size(runtime, pool)
+def runtime_facts(catalogue: Catalogue, runtime: OfferedRuntime) -> Facts:
+    """Return the contract of a cluster's runtime as JSON data."""
+    contract = runtime.contract
     return {
         "name": runtime.name,
-        "family": runtime.use,
-        "pool": pool.name,
-        "device": pool.device_name,
-        "image": runtime.pod_image,
-        "nodes": runtime.nodes or DEFAULT_HOSTS,
-        "ranksPerNode": size.slots,
-        "threadsPerRank": size.threads,
-        "resources": {name: str(amount) for name, amount in size.resources.items()},
-        "sharedMemory": str(size.shared_memory),
+        "family": contract.family if contract else "",
+        "pool": contract.pool if contract else "",
+        "device": contract.device_name if contract else "",
+        "image": runtime.image,
+        "nodes": runtime.nodes,
+        "ranksPerNode": runtime.slots,
+        "threadsPerRank": runtime.threads,
+        "resources": dict(runtime.resources),
+        "sharedMemory": runtime.shared_memory,
         "launcher": "separate" if runtime.has_separate_launcher else "node",
-        "launcherResources": {name: str(amount) for name, amount in launcher_resources(runtime, pool, size).items()},
-        "environment": launcher_environment(runtime, size, pool.device, fabric_of(runtime, pool), pool.own_environment),
-        "volumes": {volume.mount_path: volume.claim or str(volume.scratch) for volume in runtime.pod_volumes},
-        "tenants": list(runtime.tenants),
-        "hosts": _hosts(platform, runtime),
-        "deprecated": runtime.deprecated,
+        "launcherResources": dict(runtime.launcher_resources),
+        "environment": dict(runtime.environment),
+        "volumes": dict(runtime.volumes),
+        "tenants": sorted(
+            team.name for team in catalogue.teams.values() if runtime.namespaces and offers(team, runtime)
+        ),
+        "hosts": _hosts(catalogue, runtime),
+        "deprecated": runtime.is_deprecated,
     }
 
 
@@ -115,11 +116,12 @@ def describe_family(family: Family) -> Topics:
     yield "options", ", ".join(_options(family))
 
 
-def describe_runtime(platform: Platform, runtime: Runtime) -> Topics:
-    """Yield the contract of a platform's runtime as (topic, text), without the text of `describe_family`."""
-    facts = runtime_facts(platform, runtime)
-    yield "runtime", f"{runtime.name}{', deprecated' if runtime.deprecated else ''}"
-    yield "pool", f"{facts['pool']} ({facts['device']})"
+def describe_runtime(catalogue: Catalogue, runtime: OfferedRuntime) -> Topics:
+    """Yield the contract of a cluster's runtime as (topic, text), without the text of `describe_family`."""
+    facts = runtime_facts(catalogue, runtime)
+    yield "runtime", f"{runtime.name}{', deprecated' if runtime.is_deprecated else ''}"
+    if runtime.contract:
+        yield "pool", f"{facts['pool']} ({facts['device']})"
     yield "image", facts["image"]
     ranks, cores = facts["ranksPerNode"], facts["threadsPerRank"]
     host_ranks = f"{ranks} {'rank' if ranks == 1 else 'ranks'} on each"
@@ -139,10 +141,10 @@ def in_words(resources: Mapping[str, str]) -> str:
     return ", ".join(f"{amount} {resource}" for resource, amount in resources.items())
 
 
-def _hosts(platform: Platform, runtime: Runtime) -> Facts:
+def _hosts(catalogue: Catalogue, runtime: OfferedRuntime) -> Facts:
     """Return tenant → the sizes of its largest jobs in hosts; tenants that can run none are omitted."""
-    able = [tenant for tenant in platform.tenants if not runtime.tenants or tenant.name in runtime.tenants]
-    far = reaches(platform, able, runtime)
+    able = [team for team in catalogue.teams.values() if offers(team, runtime)]
+    far = reaches(catalogue, able, runtime)
     return {name: _numbers(largest) for name, largest in far.items() if largest.idle != 0}
 
 

@@ -19,7 +19,7 @@ from generator.config.model.runtimes import Runtime, fabric_of
 from generator.config.model.tenants import Tenant
 from generator.config.platform import Platform
 from generator.facts.names import REBOOTS
-from generator.facts.nodes import Server
+from generator.facts.nodes import Server, sound_bandwidth
 from generator.manifests import Body
 from generator.networks.attachments import fabrics_of, pools_with
 from generator.networks.nodes import machine_setup, sriov_node_objects
@@ -238,10 +238,6 @@ def _environment(platform: Platform, runtime: Runtime) -> dict[str, str]:
     return {variable["name"]: variable.get("value", "") for variable in container.get("env", [])}
 
 
-SOUND_SHARE = 0.8
-"""The part of its line rate that a fabric must reach. Published measurements of healthy fabrics reach 0.9 and more."""
-
-
 def server_facts(server: Server) -> dict[str, Any]:
     """Return the description of a server type as JSON data."""
     return {
@@ -260,15 +256,6 @@ def server_facts(server: Server) -> dict[str, Any]:
         "note": server.note,
         "sources": list(server.sources),
     }
-
-
-def sound_bandwidth(gigabits: float) -> float:
-    """Return the lowest bus bandwidth in GB/s that a healthy node reaches.
-
-    Args:
-        gigabits: sum of Gbit/s over all links of the node.
-    """
-    return round(gigabits / 8 * SOUND_SHARE, 1)
 
 
 def describe_server(server: Server) -> Iterator[tuple[str, str]]:

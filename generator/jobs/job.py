@@ -6,60 +6,53 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from generator.config.model.pools import Pool
-from generator.config.model.runtimes import Runtime, fabric_of
-from generator.config.model.tenants import Tenant
-from generator.config.platform import Platform
+from generator.documents.emit import BriefEmitter
 from generator.documents.messages import format_value
 from generator.errors import Problem, suggest
 from generator.facts.devices import OTHER
 from generator.facts.names import JOB_LABEL, JOB_POLICY, OWNER
 from generator.jobs import code, smoke
-from generator.jobs.reach import JobError, Reach, fewest_hosts, others_for, reach, runtime_for, tenant_for
-from generator.jobs.request import Request, find_faults
+from generator.jobs.catalogue import Catalogue, Home, OfferedRuntime, Team
+from generator.jobs.reach import JobError, Reach, fewest_hosts, others_for, reach, runtime_for, team_for
+from generator.jobs.request import JobRequest, find_faults
 from generator.jobs.smoke import Benchmark, smoke_command, smoke_nodes
 from generator.jobs.sweep import unfilled_places, variants
 from generator.jobs.train_job import train_job
 from generator.manifests import Body, omit_none
-from generator.runtimes.hosts import DEFAULT_HOSTS
+from generator.objects.contract import Contract
 
 
-def _admission_problems(
-    platform: Platform, tenant: Tenant, *, labels: Mapping[str, str], priority: str
-) -> Iterator[Problem]:
+def _admission_problems(catalogue: Catalogue, home: Home, request: JobRequest) -> Iterator[Problem]:
     """Yield the problems of a job with its priority and labels: Kueue or an admission rule would not accept them."""
-    denied = {rule for rule in ("labels", "priority") if platform.policies.admission.action(rule) == "deny"}
-    declared = [declaration.name for declaration in platform.queues.priorities]
+    declared, priority = catalogue.priorities, request.priority
     if priority and priority not in declared:
         # kueue v0.19.2: Kueue creates no Workload for an undefined class, and reports it only in its log
-        message = f"the platform has no priority {format_value(priority)}"
+        message = f"the cluster has no priority {format_value(priority)}"
         yield Problem(message, suggest(priority, declared), path="--priority")
-    elif "priority" in denied:
-        usable = platform.queues.priorities_of(tenant.name, tenant.priorities)
-        names = [row.name for row in usable]
-        if priority and priority not in names:
-            message = f"`{tenant.name}` cannot use the priority {format_value(priority)}"
-            yield Problem(message, suggest(priority, names), path="--priority")
-        elif not priority and usable and all(row.value < 0 for row in usable):
-            message = f"`{tenant.name}` may use only priorities below 0, but a job without a priority has priority 0"
-            yield Problem(message, f"pass --priority {names[0]}", path="--priority")
-    if "labels" in denied:
-        yield from _wrong_labels(platform, tenant, labels)
+    elif catalogue.denies("priority", home) and home.priorities is not None:
+        if priority and priority not in home.priorities:
+            message = f"`{home.team}` cannot use the priority {format_value(priority)}"
+            yield Problem(message, suggest(priority, home.priorities), path="--priority")
+        elif not priority and home.needs_priority:
+            message = f"`{home.team}` may use only priorities below 0, but a job without a priority has priority 0"
+            yield Problem(message, f"pass --priority {home.priorities[0]}", path="--priority")
+    if catalogue.denies("labels", home):
+        yield from _wrong_labels(home, request.labels)
 
 
-def _wrong_labels(platform: Platform, tenant: Tenant, labels: Mapping[str, str]) -> Iterator[Problem]:
-    for key in platform.policies.labels:
-        required, given = tenant.labels.get(key, ""), labels.get(key, "")
+def _wrong_labels(home: Home, labels: Mapping[str, str]) -> Iterator[Problem]:
+    for key, required in home.labels.items():
+        given = labels.get(key, "")
         if not given:
             yield Problem(f"the platform requires the label `{key}`", f"pass --label {key}=VALUE", path="--label")
         elif required and given != required:
-            message = f"the label `{key}` of `{tenant.name}` is `{required}`, not {format_value(given)}"
+            message = f"the label `{key}` of `{home.team}` is `{required}`, not {format_value(given)}"
             yield Problem(message, "remove --label, or set this value", path="--label")
 
 
-def job_network_policies(platform: Platform, train_job: Body) -> list[Body]:
-    """Return the NetworkPolicy of a TrainJob if the platform isolates jobs; else an empty list."""
-    return [_policy(train_job["metadata"])] if platform.isolation.unit == "job" else []
+def job_network_policies(home: Home, train_job: Body) -> list[Body]:
+    """Return the NetworkPolicy of a TrainJob if its namespace isolates jobs; else an empty list."""
+    return [_policy(train_job["metadata"])] if home.isolates_jobs else []
 
 
 def _policy(job: Body) -> Body:
@@ -91,16 +84,21 @@ _STARTER = re.compile(r"mpirun|mpiexec|prterun|orterun|horovodrun|torchrun|deeps
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
-    """The TrainJobs of a request as `bodies`, with their tenant, their runtime, and notes for their owner.
+class NewJob:
+    """The TrainJobs of a request.
 
-    `others` are the objects that the user creates before: the ConfigMap with the files, and NetworkPolicies.
+    Attributes:
+        bodies: the TrainJobs: one, or the jobs of a sweep.
+        others: the objects that the user creates before: the ConfigMap with the files, and NetworkPolicies.
+        home: the namespace of the TrainJobs.
+        runtime: their runtime.
+        notes: notes for their owner, as sentences.
     """
 
     bodies: tuple[Body, ...]
     others: tuple[Body, ...]
-    tenant: Tenant
-    runtime: Runtime
+    home: Home
+    runtime: OfferedRuntime
     notes: tuple[str, ...]
 
     @property
@@ -108,99 +106,104 @@ class Job:
         """The only TrainJob, or the first one of a sweep."""
         return self.bodies[0]
 
+    @property
+    def text(self) -> str:
+        """The YAML text of `others` and `bodies`, for `kubectl create -f`."""
+        return BriefEmitter().emit([*self.others, *self.bodies])
 
-def new_job(platform: Platform, request: Request) -> Job:
+
+def new_job(catalogue: Catalogue, request: JobRequest) -> NewJob:
     """Return the TrainJob of a request, or the TrainJobs of a sweep.
+
+    Args:
+        catalogue: the cluster, from `catalogue`.
+        request: the request.
 
     Raises:
         JobError: the API server would reject a job, Kueue would never admit it, or a part of the request would have
             no effect. The error has every reason.
     """
-    runtime = runtime_for(platform, request.runtime, request.fabric)
-    tenant = tenant_for(platform, runtime, request.tenant)
-    measured = _measured(platform, runtime, request)
+    runtime = runtime_for(catalogue, request.runtime, request.fabric)
+    team = team_for(catalogue, runtime, request.tenant, request.namespace)
+    home = _home(team, runtime, request.namespace)
+    measured = _measured(runtime, request)
     name = request.name or _usual_name(runtime, request)
-    required = {key: tenant.labels[key] for key in platform.policies.labels if key in tenant.labels}
+    required = {key: value for key, value in home.labels.items() if value}
     request = replace(request, labels={**required, **request.labels})
     if request.code:
         request = replace(request, mounts=(*request.mounts, code.mount(request.code, code.name_of(name))))
     faults = [*find_faults(request), *code.find_faults(request.code)]
     requests = [*variants(replace(request, matrix={}) if faults else request, name)]  # a matrix may be too large
-    far = reach(platform, tenant, runtime)
+    known = request.resources.keys() <= runtime.resources.keys()
+    far = reach(catalogue, team, runtime, request.resources if known and not faults else {})
     chosen = measured.nodes if measured else request.nodes
     usual = chosen or _usual_nodes(runtime, request)
-    nodes = chosen or _possible_nodes(usual, runtime, tenant, far)
+    nodes = chosen or _possible_nodes(usual, runtime, home, far)
     problems = [
         *find_name_problems(requests[-1].name),
-        *_node_problems(nodes, platform, tenant, runtime, far),
+        *_node_problems(nodes, catalogue, team, home, runtime, far),
         *faults,
-        *_namespace_problems(request, tenant),
-        *_admission_problems(platform, tenant, labels=request.labels, priority=request.priority),
+        *_namespace_problems(request, team),
+        *_runtime_problems(runtime, request, is_valid=not faults),
+        *_admission_problems(catalogue, home, request),
         *(smoke.benchmark_problems(measured, has_own_command=bool(request.command)) if measured else ()),
     ]
     if problems:
         raise JobError(tuple(problems))
     bodies = [
-        train_job(
-            variant,
-            platform,
-            tenant,
-            runtime,
-            nodes=nodes,
-            command=_command(platform, runtime, variant, nodes, measured),
-        )
+        train_job(variant, home, runtime, nodes=nodes, command=_command(runtime, variant, nodes, measured))
         for variant in requests
     ]
-    notes = [
-        *_notes(runtime, platform.pool(runtime.pool), request),
-        *(smoke.benchmark_notes(measured) if measured else ()),
-    ]
+    notes = [*_notes(runtime, request), *(smoke.benchmark_notes(measured) if measured else ())]
     if nodes < usual:
-        limit = f"`{tenant.name}` can run at most {nodes} in a job"
+        limit = f"`{team.name}` can run at most {nodes} in a job"
         notes.append(f"the job has {nodes} nodes instead of {usual}: {limit if far.can_have(usual) else far.reason}")
-    notes += _contention_notes(tenant, nodes, far)
-    others = [policy for body in bodies for policy in job_network_policies(platform, body)]
+    notes += _contention_notes(team, nodes, far)
+    others = [policy for body in bodies for policy in job_network_policies(home, body)]
     if request.code:
-        home = request.namespace or tenant.name
-        others.insert(0, code.config_map(request.code, code.name_of(name), home, owner=request.owner))
-    return Job(tuple(bodies), tuple(others), tenant, runtime, tuple(notes))
+        others.insert(0, code.config_map(request.code, code.name_of(name), home.name, owner=request.owner))
+    return NewJob(tuple(bodies), tuple(others), home, runtime, tuple(notes))
 
 
-def _measured(platform: Platform, runtime: Runtime, request: Request) -> Benchmark | None:
+def _home(team: Team, runtime: OfferedRuntime, namespace: str) -> Home:
+    """Return the namespace of the job: the named one, else the first one in which the team may use the runtime."""
+    named = (home for home in team.homes if home.name == namespace)
+    able = (home for home in team.homes if home.offers(runtime))
+    return next(named, None) or next(able, team.home)
+
+
+def _measured(runtime: OfferedRuntime, request: JobRequest) -> Benchmark | None:
     """Return the benchmark that a smoke test with `fabric` runs; None for other jobs."""
-    pool = platform.pool(runtime.pool)
-    fabric = fabric_of(runtime, pool) if request.is_smoke and request.fabric else None
-    if fabric is None:
+    contract = runtime.contract
+    if not (request.is_smoke and request.fabric and contract and contract.fabric):
         return None
-    link = request.link or (fabric.known_server.link if fabric.known_server else 0)
-    return Benchmark(runtime, pool, fabric, link, request.nodes or smoke.BENCHMARK_HOSTS)
+    link = request.link or contract.fabric.gigabits
+    return Benchmark(runtime, contract, contract.fabric, link, request.nodes or smoke.BENCHMARK_HOSTS)
 
 
-def _command(
-    platform: Platform, runtime: Runtime, request: Request, nodes: int, measured: Benchmark | None
-) -> list[str]:
-    if request.command:
+def _command(runtime: OfferedRuntime, request: JobRequest, nodes: int, measured: Benchmark | None) -> list[str]:
+    if request.command or runtime.contract is None:
         return list(request.command)
     if measured:
         return smoke.benchmark_command(measured)
     if request.is_smoke:
-        return smoke_command(runtime, platform.pool(runtime.pool), nodes)
-    return list(runtime.family.command)
+        return smoke_command(runtime, runtime.contract, nodes)
+    return list(runtime.contract.command)
 
 
-def _usual_name(runtime: Runtime, request: Request) -> str:
+def _usual_name(runtime: OfferedRuntime, request: JobRequest) -> str:
     if not request.is_smoke:
         return runtime.name
     return f"{runtime.name}-{'bench' if request.fabric else 'smoke'}"
 
 
-def _usual_nodes(runtime: Runtime, request: Request) -> int:
-    return smoke_nodes(runtime) if request.is_smoke else runtime.nodes or DEFAULT_HOSTS
+def _usual_nodes(runtime: OfferedRuntime, request: JobRequest) -> int:
+    return smoke_nodes(runtime) if request.is_smoke else runtime.nodes
 
 
-def _possible_nodes(usual: int, runtime: Runtime, tenant: Tenant, far: Reach) -> int:
-    """Return the usual number of nodes, or fewer if the tenant's limit or the quota of its queue is lower."""
-    limits = (tenant.limits.hosts_per_job or usual, usual if far.idle is None else far.idle)
+def _possible_nodes(usual: int, runtime: OfferedRuntime, home: Home, far: Reach) -> int:
+    """Return the usual number of nodes, or fewer if the team's limit or the quota of its queue is lower."""
+    limits = (home.most_nodes or usual, usual if far.idle is None else far.idle)
     return max(min(usual, *limits), fewest_hosts(runtime))
 
 
@@ -214,53 +217,68 @@ def find_name_problems(name: str) -> Iterator[Problem]:
         yield Problem(message, f"use at most {LONGEST_NAME} characters", path="--name")
 
 
-def _node_problems(nodes: int, platform: Platform, tenant: Tenant, runtime: Runtime, far: Reach) -> Iterator[Problem]:
+def _node_problems(
+    nodes: int, catalogue: Catalogue, team: Team, home: Home, runtime: OfferedRuntime, far: Reach
+) -> Iterator[Problem]:
     fewest = fewest_hosts(runtime)
     if not far.can_have(fewest):
-        message = f"`{tenant.name}` can run {far.idle or 'no'} pod of runtime `{runtime.name}`: {far.reason}"
-        yield Problem(message, others_for(platform, tenant), path="--runtime")
+        message = f"`{team.name}` can run {far.idle or 'no'} pod of runtime `{runtime.name}`: {far.reason}"
+        yield Problem(message, others_for(catalogue, team), path="--runtime")
     elif nodes < fewest:
         # trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go MPI.EnforceMLPolicy: max(numNodes - 1, 1) other hosts
         message = f"`{nodes}` is too few: the launcher pod runs ranks, and Trainer starts at least one worker pod"
         yield Problem(message, "pass 2 or more", path="--nodes")
-    elif tenant.limits.hosts_per_job and nodes > tenant.limits.hosts_per_job:
-        message = (
-            f"the API server rejects `{nodes}`: a job of `{tenant.name}` can use {tenant.limits.hosts_per_job} nodes"
-        )
-        yield Problem(message, f"pass {tenant.limits.hosts_per_job} or less", path="--nodes")
+    elif home.most_nodes and nodes > home.most_nodes:
+        message = f"the API server rejects `{nodes}`: a job of `{team.name}` can use {home.most_nodes} nodes"
+        yield Problem(message, f"pass {home.most_nodes} or less", path="--nodes")
     elif not far.can_have(nodes):
-        fix = f"pass {far.idle} or less{_share_nics(platform, runtime, far)}"
+        fix = f"pass {far.idle} or less{_share_nics(runtime, far)}"
         yield Problem(f"Kueue never admits `{nodes}` nodes: {far.reason}", fix, path="--nodes")
 
 
-def _share_nics(platform: Platform, runtime: Runtime, far: Reach) -> str:
+def _share_nics(runtime: OfferedRuntime, far: Reach) -> str:
     """Return the end of the fix if NICs of the fabric limit the job; else an empty string."""
-    fabric = fabric_of(runtime, platform.pool(runtime.pool))
-    if fabric is None or not any(resource in far.reason for resource in fabric.requests):
+    fabric = runtime.contract.fabric if runtime.contract else None
+    if fabric is None or not any(resource in far.reason for resource in fabric.resources):
         return ""
-    if fabric.can_share_nics:
+    if fabric.can_share:
         return f", or ask a platform admin to let more pods use a NIC with `podsPerNode` of fabric `{fabric.name}`"
     return f", or ask a platform admin to request fewer NICs in `resources` of runtime `{runtime.name}`"
 
 
-def _namespace_problems(request: Request, tenant: Tenant) -> Iterator[Problem]:
-    homes = [home.name for home in tenant.homes]
+def _namespace_problems(request: JobRequest, team: Team) -> Iterator[Problem]:
+    homes = [home.name for home in team.homes]
     if request.namespace and request.namespace not in homes:
-        message = f"`{tenant.name}` has no namespace {format_value(request.namespace)}"
+        message = f"`{team.name}` has no namespace {format_value(request.namespace)}"
         yield Problem(message, suggest(request.namespace, homes), path="--namespace")
 
 
-def _notes(runtime: Runtime, pool: Pool, request: Request) -> Iterator[str]:
-    if runtime.deprecated:
+def _runtime_problems(runtime: OfferedRuntime, request: JobRequest, *, is_valid: bool) -> Iterator[Problem]:
+    for resource in request.resources:
+        if resource not in runtime.resources:
+            message = f"the pods of runtime `{runtime.name}` request no {format_value(resource)}"
+            yield Problem(message, suggest(resource, runtime.resources), path="--resources")
+    if request.resources and runtime.has_separate_launcher:
+        # trainer v2.3.0 pkg/runtime/framework/plugins/jobset/builder.go Builder.Trainer
+        message = f"Trainer would apply the resources to the launcher of `{runtime.name}`, which runs no ranks"
+        yield Problem(message, "name a runtime whose launcher runs ranks", path="--resources")
+    for resource, amount in runtime.kept_by_checks(request.resources) if is_valid else ():
+        # kubernetes v1.34.2 staging/src/k8s.io/component-helpers/resource/helpers.go PodRequests
+        message = f"pods of `{runtime.name}` take {amount} {resource} anyway, because an init container requests them"
+        yield Problem(message, f"pass {amount} or more, or name another runtime", path="--resources")
+    if runtime.contract is None and not request.command:
+        message = f"mpigen did not generate the runtime `{runtime.name}`, so it knows no program for its image"
+        yield Problem(message, "pass a command after `--`", path="COMMAND")
+
+
+def _notes(runtime: OfferedRuntime, request: JobRequest) -> Iterator[str]:
+    if runtime.is_deprecated:
         yield f"runtime `{runtime.name}` is deprecated: ask your platform admins for its successor"
-    if runtime.placement and runtime.placement.required:
-        place = f"one {runtime.placement.required}"
+    if runtime.required_topology:
+        place = f"one {runtime.required_topology}"
         yield f"all pods must be in {place}: if the job needs more nodes than one has, Kueue never admits the job"
-    if request.is_smoke and not runtime.declared_image and not request.fabric:
-        yield f"{runtime.family.default_image} has no program that calls MPI: the job tests only that all ranks start"
-    if request.is_smoke and pool.device == OTHER and runtime.family.framework != "mpi":
-        title, device = runtime.family.title, pool.device_name
-        yield f"the ranks sum on CPUs, because mpigen does not know how {title} uses `{device}`"
+    if request.is_smoke and runtime.contract and not request.fabric:
+        yield from _smoke_notes(runtime, runtime.contract)
     if not request.is_smoke and not request.command:
         yield "the command is an example: pass your own after `--`"
     for place in sorted(unfilled_places(request)):
@@ -269,21 +287,29 @@ def _notes(runtime: Runtime, pool: Pool, request: Request) -> Iterator[str]:
         yield f"{format_value(request.command[0])} runs only in the launcher pod: `mpirun` starts ranks in all pods"
 
 
-def _contention_notes(tenant: Tenant, nodes: int, far: Reach) -> Iterator[str]:
+def _smoke_notes(runtime: OfferedRuntime, contract: Contract) -> Iterator[str]:
+    if runtime.has_default_image:
+        yield f"{runtime.image} has no program that calls MPI: the job tests only that all ranks start"
+    if contract.device == OTHER and contract.known_family.framework != "mpi":
+        title, device = contract.title, contract.device_name
+        yield f"the ranks sum on CPUs, because mpigen does not know how {title} uses `{device}`"
+
+
+def _contention_notes(team: Team, nodes: int, far: Reach) -> Iterator[str]:
     """Yield a note if other teams can use the quota for some hosts of the job, so that it can wait or be preempted."""
     if far.owned is None or far.idle is None:
         yield f"mpigen cannot compute if Kueue admits the job at once: {far.unknown or far.reason}"
     elif nodes <= far.owned:
         return
     elif far.reclaimable is None:
-        yield f"mpigen cannot compute if Kueue admits the job at once: `{tenant.name}` can rely on {far.unknown}"
+        yield f"mpigen cannot compute if Kueue admits the job at once: `{team.name}` can rely on {far.unknown}"
     elif nodes <= far.reclaimable:
         yield (
-            f"only {far.owned} of these {nodes} nodes are always free for `{tenant.name}`: to free the other nodes, "
+            f"only {far.owned} of these {nodes} nodes are always free for `{team.name}`: to free the other nodes, "
             "Kueue may preempt jobs that borrow quota"
         )
     else:
         yield (
-            f"`{tenant.name}` can rely on {far.reclaimable} of these {nodes} nodes: the job stays pending while other "
+            f"`{team.name}` can rely on {far.reclaimable} of these {nodes} nodes: the job stays pending while other "
             "queues use the other nodes, and Kueue may preempt the job when those queues need their quota"
         )

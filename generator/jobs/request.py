@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple, get_args
 from generator.documents.messages import format_value
 from generator.errors import Problem
 from generator.facts.names import SWEEP
+from generator.quantities import parse
 
 Source = Literal["claim", "configmap", "secret"]
 SOURCES: tuple[Source, ...] = get_args(Source)
@@ -43,7 +44,7 @@ class Key(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class JobRequest:
     """The request for a job; empty fields have defaults.
 
     Attributes:
@@ -64,7 +65,9 @@ class Request:
         fabric: a fabric of the platform, which ranks of the runtime must use. With `is_smoke`, the job measures the
             fabric.
         link: Gbit/s of each NIC, needed if the fabric names no server type.
-        processes: the ranks of each pod. Default: the number of the runtime.
+        processes: the ranks of each pod. Default: the number of the runtime; with other `resources`, one for each
+            device or core if the runtime has as many ranks as devices or cores.
+        resources: resource → the amount that each pod with ranks requests, in place of the amount of the runtime.
         environment: variables of all ranks.
         secrets: variable of all ranks → the key of a Secret that has its value.
         mounts: volumes of all pods.
@@ -88,6 +91,7 @@ class Request:
     fabric: str = ""
     link: int = 0
     processes: int = 0
+    resources: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
     secrets: Mapping[str, Key] = field(default_factory=dict)
     mounts: tuple[Mount, ...] = ()
@@ -96,7 +100,7 @@ class Request:
     code: Mapping[str, bytes] = field(default_factory=dict)
 
 
-def find_faults(request: Request) -> Iterator[Problem]:
+def find_faults(request: JobRequest) -> Iterator[Problem]:
     """Yield the faults of a request that need no platform."""
     if request.queue and not _QUEUE.fullmatch(request.queue):
         yield Problem(
@@ -109,6 +113,7 @@ def find_faults(request: Request) -> Iterator[Problem]:
     if request.code and not request.owner:
         message = "the ConfigMap with the files needs an owner, or the API server rejects it"
         yield Problem(message, "pass --owner with your user name, as `kubectl auth whoami` prints it", path="--code")
+    yield from _wrong_amounts(request)
     yield from _wrong_variables(request)
     yield from _wrong_mounts(request.mounts)
     for path, words in _words(request).items():
@@ -117,7 +122,7 @@ def find_faults(request: Request) -> Iterator[Problem]:
                 yield Problem(f"{format_value(word)} is not UTF-8", "encode it as UTF-8", path=path)
 
 
-def _wrong_test(request: Request) -> Iterator[Problem]:
+def _wrong_test(request: JobRequest) -> Iterator[Problem]:
     if not request.is_smoke:
         return
     if request.command and not request.fabric:
@@ -127,9 +132,11 @@ def _wrong_test(request: Request) -> Iterator[Problem]:
     if request.processes:
         message = "a smoke test counts the ranks that the runtime has"
         yield Problem(message, "remove --processes or --smoke", path="--processes")
+    if request.resources:
+        yield Problem("a smoke test tests the pods of the runtime", "remove --resources or --smoke", path="--resources")
 
 
-def _wrong_sweep(request: Request) -> Iterator[Problem]:
+def _wrong_sweep(request: JobRequest) -> Iterator[Problem]:
     if (count := prod(map(len, request.matrix.values()))) > MOST_JOBS:
         message = f"the sweep has {count:,} jobs, more than the limit of {MOST_JOBS}"
         yield Problem(message, "write several sweeps with fewer values each", path="--matrix")
@@ -138,7 +145,7 @@ def _wrong_sweep(request: Request) -> Iterator[Problem]:
         yield Problem(message, "remove the label, or pass --name", path="--label")
 
 
-def _words(request: Request) -> dict[str, list[str]]:
+def _words(request: JobRequest) -> dict[str, list[str]]:
     return {
         "COMMAND": [*request.command],
         "--owner": [request.owner],
@@ -151,7 +158,19 @@ def _words(request: Request) -> dict[str, list[str]]:
     }
 
 
-def _wrong_variables(request: Request) -> Iterator[Problem]:
+def _wrong_amounts(request: JobRequest) -> Iterator[Problem]:
+    for resource, amount in request.resources.items():
+        try:
+            value = parse(amount).value
+        except ValueError as error:
+            yield Problem(f"{format_value(amount)} of {format_value(resource)} is {error}", path="--resources")
+            continue
+        if value <= 0:
+            message = f"{format_value(amount)} of {format_value(resource)} is not above 0"
+            yield Problem(message, "write an amount such as 4 or 16Gi", path="--resources")
+
+
+def _wrong_variables(request: JobRequest) -> Iterator[Problem]:
     """Yield the variables that a shell cannot have, and the variables that two options set.
 
     The launcher passes the environment of its shell to the ranks, which has no other variables.

@@ -14,15 +14,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from generator.config.model.fabrics import Fabric
-from generator.config.model.pools import Pool
-from generator.config.model.runtimes import Runtime
 from generator.errors import Problem
 from generator.facts.devices import OTHER, DeviceKind
 from generator.facts.families import MPI
 from generator.facts.names import GPU_CLIQUE
-from generator.jobs.fabrics import SOUND_SHARE, sound_bandwidth
-from generator.runtimes.hosts import node_size
+from generator.facts.nodes import SERVERS, SOUND_SHARE, sound_bandwidth
+from generator.jobs.catalogue import OfferedRuntime
+from generator.objects.contract import Contract, FabricContract
 from generator.runtimes.pod_scripts import script
 
 SMOKE_WORKERS = 2
@@ -37,7 +35,7 @@ _TORCH: Mapping[DeviceKind, tuple[str, str]] = {
 }
 
 
-def smoke_nodes(runtime: Runtime) -> int:
+def smoke_nodes(runtime: OfferedRuntime) -> int:
     """Return `numNodes` of a job with a launcher pod and two worker pods. It includes the launcher if that runs ranks.
 
     Source: trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go MPI.EnforceMLPolicy.
@@ -45,45 +43,47 @@ def smoke_nodes(runtime: Runtime) -> int:
     return SMOKE_WORKERS if runtime.has_separate_launcher else SMOKE_WORKERS + 1
 
 
-def smoke_command(runtime: Runtime, pool: Pool, nodes: int) -> list[str]:
+def smoke_command(runtime: OfferedRuntime, contract: Contract, nodes: int) -> list[str]:
     """Return the command of the smoke test. It prints PASS with ranks and hosts, or prints FAIL and exits with 1."""
-    if not runtime.declared_image:
-        return ["sh", "-c", script("smoke/launch.sh"), "smoke", *_size_arguments(runtime, pool, nodes)]
-    return python_command(runtime, pool, nodes, "smoke/pass")
+    if runtime.has_default_image:
+        return ["sh", "-c", script("smoke/launch.sh"), "smoke", *_size_arguments(runtime, nodes)]
+    return python_command(runtime, contract, nodes, "smoke/pass")
 
 
-def python_command(runtime: Runtime, pool: Pool, nodes: int, verdict: str, *more: str, header: str = "") -> list[str]:
+def python_command(
+    runtime: OfferedRuntime, contract: Contract, nodes: int, verdict: str, *more: str, header: str = ""
+) -> list[str]:
     """Return a command that runs a Python program on every rank. It checks the sum of an allreduce.
 
     Args:
         runtime: the runtime of the ranks.
-        pool: its pool.
+        contract: its contract.
         nodes: `numNodes`.
         verdict: the script that prints the result if the sum is right.
         more: scripts between the sum and the verdict.
         header: text before all scripts.
     """
-    start, arguments = started_by(runtime, pool)
+    start, arguments = started_by(contract)
     parts = (f"smoke/{start}", "smoke/sum", *more, "smoke/verdict", verdict)
     text = header + "".join(map(script, parts))
-    return ["mpirun", "python3", "-c", text, *_size_arguments(runtime, pool, nodes), *arguments]
+    return ["mpirun", "python3", "-c", text, *_size_arguments(runtime, nodes), *arguments]
 
 
-def _size_arguments(runtime: Runtime, pool: Pool, nodes: int) -> list[str]:
-    return [str(nodes), str(nodes * node_size(runtime, pool).slots)]
+def _size_arguments(runtime: OfferedRuntime, nodes: int) -> list[str]:
+    return [str(nodes), str(nodes * runtime.slots)]
 
 
-def started_by(runtime: Runtime, pool: Pool) -> tuple[str, tuple[str, ...]]:
+def started_by(contract: Contract) -> tuple[str, tuple[str, ...]]:
     """Return the name of the script that initializes the runtime's framework in each rank, and its further arguments.
 
     Its first two arguments are the numbers of hosts and ranks.
     """
-    family, (backend, device) = runtime.family, _TORCH[pool.device]
+    family, (backend, device) = contract.known_family, _TORCH[contract.device]
     if family.framework == "mpi":
         return "mpi", MPI[family.mpi].libraries
     if family.framework == "horovod":
-        return family.original, (device,)
-    return ("deepspeed", ()) if family.original == "deepspeed" else ("torch", (backend, device))
+        return family.name, (device,)
+    return ("deepspeed", ()) if family.name == "deepspeed" else ("torch", (backend, device))
 
 
 BENCHMARK_HOSTS = 2
@@ -105,25 +105,16 @@ _REPAIRS = {
 class Benchmark:
     """A benchmark of a fabric. `link` is Gbit/s of each NIC, 0 if unknown; `nodes` is `numNodes` of the TrainJob."""
 
-    runtime: Runtime
-    pool: Pool
-    fabric: Fabric
+    runtime: OfferedRuntime
+    contract: Contract
+    fabric: FabricContract
     link: int
     nodes: int
 
     @property
     def is_of_devices(self) -> bool:
         """Return True if ranks send data from the memory of devices, not from host memory."""
-        return self.runtime.family.framework != "mpi"
-
-    @property
-    def nics(self) -> float:
-        """Return the number of NICs that carry data: all NICs of a node, times the share of its devices in one pod."""
-        if not self.pool.accelerator:
-            return self.fabric.per_node
-        offered = self.pool.offered[self.pool.accelerator].value
-        mine = node_size(self.runtime, self.pool).slots
-        return self.fabric.per_node * min(mine / float(offered), 1.0)
+        return self.contract.known_family.framework != "mpi"
 
     @property
     def at_least(self) -> float:
@@ -136,7 +127,7 @@ class Benchmark:
     @property
     def bus_bandwidth(self) -> float:
         """Return the bus bandwidth in GB/s that an allreduce of all devices must reach."""
-        return sound_bandwidth(self.nics * self.link)
+        return sound_bandwidth(self.fabric.nics * self.link)
 
     @property
     def has_rdma_latency(self) -> bool:
@@ -150,15 +141,15 @@ def benchmark_command(measured: Benchmark) -> list[str]:
         "fabric": measured.fabric.name,
         "atLeast": measured.at_least,
         "gigabits": measured.link,
-        "nics": measured.nics,
+        "nics": measured.fabric.nics,
         "microseconds": _TOO_SLOW if measured.has_rdma_latency else None,
         **_REPAIRS,
     }
-    start, _ = started_by(measured.runtime, measured.pool)
+    start, _ = started_by(measured.contract)
     parts = ("measure/pairs",) if start == "mpi" else (f"measure/{start}", "measure/allreduce")
     header = "".join(["EXPECTED = {\n", *(f"    {key!r}: {value!r},\n" for key, value in expected.items()), "}\n"])
     verdict = f"{parts[-1]}-verdict"
-    return python_command(measured.runtime, measured.pool, measured.nodes, verdict, *parts, header=header)
+    return python_command(measured.runtime, measured.contract, measured.nodes, verdict, *parts, header=header)
 
 
 def benchmark_problems(measured: Benchmark, *, has_own_command: bool) -> Iterator[Problem]:
@@ -171,13 +162,13 @@ def benchmark_problems(measured: Benchmark, *, has_own_command: bool) -> Iterato
     if not measured.link:
         message = f"the speed of a NIC of `{measured.fabric.name}` is unknown"
         yield Problem(message, "pass --link GBIT, or name the `server` of the fabric", path="--link")
-    if measured.is_of_devices and measured.pool.device in ("cpu", OTHER):
+    if measured.is_of_devices and measured.contract.device in ("cpu", OTHER):
         message = (
             f"ranks of `{runtime.name}` sum on CPUs, which takes longer than sending, so the fabric is not measured"
         )
         yield Problem(message, "name a runtime of openmpi, mpich or intel-mpi", path="--runtime")
-    if not runtime.declared_image:
-        message = f"{runtime.family.default_image} has no program that calls MPI, so the job cannot measure the fabric"
+    if runtime.has_default_image:
+        message = f"{runtime.image} has no program that calls MPI, so the job cannot measure the fabric"
         fix = "set `image` of the runtime to an image with python3, or pass a command after `--`"
         yield Problem(message, fix, path="--runtime")
 
@@ -189,15 +180,16 @@ def benchmark_notes(measured: Benchmark) -> Iterator[str]:
         is_timed = measured.has_rdma_latency and not measured.is_of_devices
         small = f", and less than {_TOO_SLOW} us for a small message" if is_timed else ""
         yield f"expected of `{measured.fabric.name}`: {measured.at_least:g} {unit} or more{small}"
-    if measured.pool.device not in ("cpu", OTHER):
+    if measured.contract.device not in ("cpu", OTHER):
         yield from _of_devices(measured)
     if not measured.is_of_devices:
-        yield f"if the image has this program, pass `-- {MPI[measured.runtime.family.mpi].bandwidth_test}` to run it"
+        mpi = MPI[measured.contract.known_family.mpi]
+        yield f"if the image has this program, pass `-- {mpi.bandwidth_test}` to run it"
     yield "explanation of low numbers: docs/tasks/measure-a-fabric.md"
 
 
 def _of_devices(measured: Benchmark) -> Iterator[str]:
-    server = measured.fabric.known_server
+    server = SERVERS.get(measured.fabric.server)
     expected = f": {measured.bus_bandwidth:g} GB/s of busbw or more for 8 GiB" if measured.link else ""
     perf = "mpirun all_reduce_perf -b 8 -e 8G -f 2 -g 1"
     yield f"if the image has nccl-tests or rccl-tests, pass `-- {perf}` to run them{expected}"

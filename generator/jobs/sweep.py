@@ -8,13 +8,13 @@ from dataclasses import replace
 from itertools import product
 
 from generator.facts.names import SWEEP
-from generator.jobs.request import Request
+from generator.jobs.request import JobRequest
 
 # `${lr}` of a shell is no place: the shell reads the variable itself.
 _PLACE = re.compile(r"(?<!\$)\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
-def variants(request: Request, name: str) -> Iterator[Request]:
+def variants(request: JobRequest, name: str) -> Iterator[JobRequest]:
     """Yield the requests of a sweep, or the request itself without `matrix`.
 
     The jobs are called `name-1`, `name-2`, …, with numbers of one length, and have the name of the sweep as a label
@@ -42,7 +42,7 @@ def variants(request: Request, name: str) -> Iterator[Request]:
         )
 
 
-def unfilled_places(request: Request) -> set[str]:
+def unfilled_places(request: JobRequest) -> set[str]:
     """Return the places such as `{lr}` in the command of a sweep that no variable of the matrix fills."""
     places = {match for word in request.command for match in _PLACE.findall(word)}
     return {f"{{{name}}}" for name in places - request.matrix.keys()} if request.matrix else set()

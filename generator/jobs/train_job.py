@@ -10,53 +10,45 @@ template.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
-from generator.config.model.fields import to_seconds
-from generator.config.model.pools import Pool
-from generator.config.model.runtimes import Runtime, fabric_of
-from generator.config.model.tenants import Tenant
-from generator.config.platform import Platform
 from generator.facts.names import OWNER, PRIORITY_CLASS, QUEUE_NAME
-from generator.jobs.request import Mount, Request
+from generator.jobs.catalogue import Home, OfferedRuntime
+from generator.jobs.request import JobRequest, Mount
 from generator.manifests import Body, omit_none
-from generator.runtimes.hosts import node_size
-from generator.runtimes.training_runtime import launcher_environment
 
 _MANAGER = "mpigen.dev/job"
 
 
-def train_job(
-    request: Request, platform: Platform, tenant: Tenant, runtime: Runtime, *, nodes: int, command: Sequence[str]
-) -> Body:
+def train_job(request: JobRequest, home: Home, runtime: OfferedRuntime, *, nodes: int, command: Sequence[str]) -> Body:
     """Return the TrainJob of a request.
 
     Args:
         request: the request, with the name and all labels of the job, and without a matrix.
-        platform: the platform.
-        tenant: the team of the job.
+        home: the namespace of the job.
         runtime: the runtime of the job.
         nodes: `numNodes`.
         command: the command of the launcher.
     """
     labels = {QUEUE_NAME: request.queue, PRIORITY_CLASS: request.priority, **request.labels}
-    seconds = request.seconds or to_seconds(tenant.limits.time_per_job or "")
+    seconds = request.seconds or home.seconds
+    processes = request.processes or runtime.slots_with(request.resources)
     return omit_none(
         {
             "apiVersion": "trainer.kubeflow.org/v1alpha1",
             "kind": "TrainJob",
             "metadata": {
                 "name": request.name,
-                "namespace": request.namespace or tenant.name,
+                "namespace": home.name,
                 "labels": {label: value for label, value in labels.items() if value} or None,
                 "annotations": {OWNER: request.owner} if request.owner else None,
             },
             "spec": {
-                "runtimeRef": {"name": runtime.name, "kind": "TrainingRuntime" if runtime.tenants else None},
+                "runtimeRef": {"name": runtime.name, "kind": runtime.kind if runtime.namespaces else None},
                 "trainer": {
                     "numNodes": nodes,
-                    "numProcPerNode": request.processes or None,
-                    "env": [*_variables(request, platform, runtime)] or None,
+                    "numProcPerNode": processes if processes != runtime.slots or request.processes else None,
+                    "resourcesPerNode": _resources(request, runtime) if request.resources else None,
+                    "env": [*_variables(request, runtime, processes)] or None,
                     "command": [*command],
                 },
                 "activeDeadlineSeconds": seconds or None,
@@ -66,10 +58,21 @@ def train_job(
     )
 
 
-def _variables(request: Request, platform: Platform, runtime: Runtime) -> Iterator[Body]:
+def _resources(request: JobRequest, runtime: OfferedRuntime) -> Body:
+    """Return all resources of a pod with ranks: Trainer replaces all of the runtime.
+
+    trainer v2.3.0 pkg/runtime/framework/plugins/jobset/builder.go Builder.Trainer
+    """
+    amounts = {**runtime.resources, **request.resources}
+    return {"requests": amounts, "limits": dict(amounts)}
+
+
+def _variables(request: JobRequest, runtime: OfferedRuntime, processes: int) -> Iterator[Body]:
     """Yield the variables of the ranks, first the variables of the runtime that depend on the ranks in a pod."""
     own = {*request.environment, *request.secrets}
-    for name, value in _changed_variables(request, platform.pool(runtime.pool), runtime).items():
+    is_changed = request.processes or request.resources
+    changed = runtime.changed_by(processes, request.resources) if is_changed else {}
+    for name, value in changed.items():
         if name not in own:
             yield {"name": name, "value": value}
     for name, value in request.environment.items():
@@ -78,19 +81,7 @@ def _variables(request: Request, platform: Platform, runtime: Runtime) -> Iterat
         yield {"name": name, "valueFrom": {"secretKeyRef": {"name": of.secret, "key": of.key}}}
 
 
-def _changed_variables(request: Request, pool: Pool, runtime: Runtime) -> dict[str, str]:
-    """Return the variables of the launcher that another number of ranks in a pod changes, such as their cores."""
-    if not request.processes:
-        return {}
-    usual = node_size(runtime, pool)
-    before, after = (
-        launcher_environment(runtime, size, pool.device, fabric_of(runtime, pool), pool.own_environment)
-        for size in (usual, replace(usual, slots=request.processes))
-    )
-    return {name: value for name, value in after.items() if before.get(name) != value}
-
-
-def _patches(request: Request) -> Iterator[Body]:
+def _patches(request: JobRequest) -> Iterator[Body]:
     """Yield a patch with the owner of the worker pods, and with the volumes of all pods.
 
     Kueue copies the annotations of pods into the Workload, and the admission rule `workloads` lets this user hold and

@@ -24,7 +24,7 @@ Source: trainer v2.3.0 pkg/constants/constants.go
 MPI: Path = ("spec", "mlPolicy", "mpi")
 
 
-def resized_containers(runtime: Body) -> Iterator[Mapping[str, Any]]:
+def resized_containers(runtime: Body) -> Iterator[dict[str, Any]]:
     """Yield the containers `node` of a runtime, to which Trainer applies `resourcesPerNode` of a TrainJob."""
     for pod in resized_pods(runtime):
         for _, container in indexed_mappings(pod.get("containers")):

@@ -15,6 +15,7 @@ from generator.config.model.tenants import Tenant
 from generator.config.platform import Platform
 from generator.facts.names import (
     CONFIRMED_DELETION,
+    ISOLATION,
     POD_SECURITY_ENFORCE,
     REGISTRY_LOGIN,
     RELAXED,
@@ -62,6 +63,7 @@ def namespace(tenant: Tenant, team: str, platform: Platform) -> Body:
             "annotations": {
                 SYNC_OPTIONS: CONFIRMED_DELETION,
                 **namespace_parameters(tenant, team, platform),
+                **({ISOLATION: "job"} if platform.isolation.unit == "job" else {}),
                 **({RETIRED: tenant.retired.reason} if tenant.retired else {}),
                 **{f"{RELAXED}{exemption.rule}": exemption.reason for exemption in tenant.relax},
             },

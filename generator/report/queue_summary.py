@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
 from generator.objects.queue import ClusterQueue, Cohort, FlavorResource, format_amount
@@ -15,23 +15,31 @@ from generator.upstream.kueue.queues import Node, QueueTree, build_quota_tree
 _Row = tuple[str, str]
 
 
-def text(tree: QueueTree, largest: Sequence[Largest], width: int | None = None) -> Iterator[str]:
-    """Yield a row per cohort and queue with its quota, then a row per queue with the largest job on each runtime."""
+def text(
+    tree: QueueTree, largest: Sequence[Largest], width: int | None = None, only: Collection[str] | None = None
+) -> Iterator[str]:
+    """Yield a row per cohort and queue with its quota, then a row per queue with the largest job on each runtime.
+
+    Args:
+        tree: the queues.
+        largest: the largest jobs.
+        width: the width of the terminal in columns; None for no limit.
+        only: the names of the ClusterQueues to describe; None for all.
+    """
     if not tree.queues and not tree.cohorts:
         yield NO_QUEUE
         yield from dangling_queues(tree)
         return
     nodes = build_quota_tree(tree)
-    rows = [
-        (f"{'  ' * depth}{member.name}", "; ".join(_describe(tree, member, nodes))) for depth, member in tree.walk()
-    ]
+    members = tree.walk() if only is None else tree.above(only)
+    rows = [(f"{'  ' * depth}{member.name}", "; ".join(_describe(tree, member, nodes))) for depth, member in members]
     yield from table.table(("QUEUE", "QUOTA"), rows, width)
     if largest:
         yield ""
         yield "The largest TrainJob on each runtime, in nodes (`numNodes`):"
         yield from table.table(("QUEUE", "RUNTIMES"), _sizes(largest), width)
     yield ""
-    if dangling := list(dangling_queues(tree)):
+    if only is None and (dangling := list(dangling_queues(tree))):
         yield from (*dangling, "")
     yield "`A to B` of a quota: A is the nominal quota, and B is available while the other queues use nothing."
     yield "`A to B` of a job in an idle queue: Kueue always admits A nodes, and B while the other queues use nothing."

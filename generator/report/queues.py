@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from fractions import Fraction
 from itertools import compress
@@ -23,17 +23,19 @@ NO_QUEUE = "these files hold no ClusterQueue, so no namespace has quota"
 _Row = tuple[str, ...]
 
 
-def text(tree: QueueTree, largest: Sequence[Largest], width: int | None = None) -> Iterator[str]:
+def text(
+    tree: QueueTree, largest: Sequence[Largest], width: int | None = None, only: Collection[str] | None = None
+) -> Iterator[str]:
     """Yield a row per queue and resource, then a row per queue, namespace and runtime with the largest job, then notes.
 
-    In the columns of limits, `all` means no limit.
+    In the columns of limits, `all` means no limit. The arguments are as for `queue_summary.text`.
     """
     if not tree.queues and not tree.cohorts:
         yield NO_QUEUE
         yield from _unreachable(tree)
         return
     nodes = build_quota_tree(tree)
-    rows = list(_rows(tree, nodes))
+    rows = list(_rows(tree, nodes, only))
     amounts = [row for row in rows if len(row) > 1]
     hidden = table.hidden_columns(_HEADER, amounts, width, _OPTIONAL)
     header, *cells = (list(compress(row, [name not in hidden for name in _HEADER])) for row in (_HEADER, *amounts))
@@ -51,8 +53,9 @@ def text(tree: QueueTree, largest: Sequence[Largest], width: int | None = None) 
         yield from _largest(largest, width)
     yield ""
     yield f"Computed by the rules of Kueue {tree.rules.version}."
-    yield from _unknown(tree, nodes, largest)
-    yield from _unreachable(tree)
+    yield from _unknown(tree, {name: node for name, node in nodes.items() if only is None or name in only}, largest)
+    if only is None:
+        yield from _unreachable(tree)
 
 
 def _unreachable(tree: QueueTree) -> Iterator[str]:
@@ -124,9 +127,9 @@ def format_nodes(nodes: int | None) -> str:
     return "no limit" if nodes == NO_LIMIT else str(nodes)
 
 
-def _rows(tree: QueueTree, nodes: Mapping[str, Node]) -> Iterator[_Row]:
+def _rows(tree: QueueTree, nodes: Mapping[str, Node], only: Collection[str] | None) -> Iterator[_Row]:
     """Yield the rows of the table: each cohort, then its queues and child cohorts. A row of one cell is a text line."""
-    for depth, member in tree.walk():
+    for depth, member in tree.walk() if only is None else tree.above(only):
         if isinstance(member, Cohort):
             yield from _cohort(tree, member, depth)
         else:
@@ -200,13 +203,16 @@ def _number(nodes: Fraction) -> str:
     return str(nodes) if nodes.denominator == 1 else f"{float(nodes):.1f}"
 
 
-def facts(tree: QueueTree, largest: Iterable[Largest]) -> dict[str, Any]:
+def facts(tree: QueueTree, largest: Iterable[Largest], only: Collection[str] | None = None) -> dict[str, Any]:
     """Return the quotas of the queues and the largest jobs as JSON data, with every flavor and resource.
 
     Quotas have the fields of `Capacity`, with amounts as quantities. Jobs have the fields of `Largest`. A queue in a
     cycle of Cohorts has no quotas.
     """
     nodes = build_quota_tree(tree)
+    members = [member for _, member in (tree.walk() if only is None else tree.above(only))]
+    cohorts = [member for member in members if isinstance(member, Cohort)]
+    queues = [member for member in members if isinstance(member, ClusterQueue)]
     return {
         "kueue": tree.rules.version,
         "cohorts": [
@@ -216,9 +222,11 @@ def facts(tree: QueueTree, largest: Iterable[Largest]) -> dict[str, Any]:
                 "declared": cohort.is_declared,
                 "cyclic": tree.is_cyclic(cohort.name),
             }
-            for cohort in sorted(tree.cohorts.values(), key=lambda cohort: cohort.name)
+            for cohort in sorted(cohorts, key=lambda cohort: cohort.name)
         ],
-        "queues": [_facts(tree, nodes.get(name), queue) for name, queue in sorted(tree.queues.items())],
+        "queues": [
+            _facts(tree, nodes.get(queue.name), queue) for queue in sorted(queues, key=lambda queue: queue.name)
+        ],
         "largestJobs": [asdict(job) for job in largest],
     }
 

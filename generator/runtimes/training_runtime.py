@@ -17,6 +17,7 @@ pkg/webhooks/jobset_webhook.go):
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 
 from generator.config.model.cluster import Cluster
 from generator.config.model.fabrics import Fabric
@@ -25,7 +26,9 @@ from generator.config.model.runtimes import HOME, Runtime, fabric_of
 from generator.facts.devices import DeviceKind
 from generator.facts.env import Case, data_library, job_environment
 from generator.facts.names import CHECKPOINT, FRAMEWORK, HOSTFILE, JOB_LABEL, STEP, SUPPORT
+from generator.facts.nodes import SERVERS
 from generator.manifests import Body, omit_none
+from generator.objects.contract import Contract, FabricContract
 from generator.runtimes.additions import MAIN, NONE, EnvValue, PodField, Volume, extend_job
 from generator.runtimes.hosts import DEFAULT_HOSTS, DEFAULT_PATIENCE, NodeSize, fabric_interfaces, node_size
 from generator.runtimes.image_needs import PATH
@@ -161,6 +164,7 @@ def _training_runtime(parts: PodParts, namespace: str | None) -> Body:
                 FRAMEWORK: runtime.family.framework_label,
                 SUPPORT: "deprecated" if runtime.deprecated else None,  # Trainer's webhook warns users of it
             },
+            "annotations": contract(parts).to_annotations(),
         },
         "spec": {
             "podGroupPolicy": _POD_GROUP_POLICIES.get(runtime.gang),
@@ -184,6 +188,39 @@ def _training_runtime(parts: PodParts, namespace: str | None) -> Body:
             },
         },
     }
+
+
+def contract(parts: PodParts) -> Contract:
+    """Return the facts that `mpigen job new` needs of a runtime and cannot read from its pods."""
+    runtime, pool, fabric = parts.runtime, parts.pool, parts.fabric
+    family = runtime.family
+    return Contract(
+        family=family.name,
+        like=family.original,
+        device=pool.device,
+        device_name=pool.device_name,
+        title=family.title,
+        pool=pool.name,
+        command=family.command,
+        fabric=fabric_contract(fabric, pool, parts.size) if fabric else None,
+    )
+
+
+def fabric_contract(fabric: Fabric, pool: Pool, size: NodeSize) -> FabricContract:
+    """Return the contract of a fabric for pods of a size on the nodes of a pool."""
+    server = fabric.known_server
+    share = Fraction(1)
+    if pool.accelerator:
+        share = min(share, size.slots / pool.offered[pool.accelerator].value)
+    return FabricContract(
+        name=fabric.name,
+        type=fabric.type,
+        nics=float(fabric.per_node * share),
+        gigabits=server.link if server else 0,
+        server=server.name if server and server.name in SERVERS else "",
+        resources=tuple(sorted(fabric.requests)),
+        can_share=fabric.can_share_nics,
+    )
 
 
 def _failure_policy(runtime: Runtime) -> Body | None:

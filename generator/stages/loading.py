@@ -40,3 +40,33 @@ def load_app(platform_file: Path, environment: str = "") -> tuple[Platform, App]
     app = app_in(run_platform_file(platform_file), str(platform_file))
     app.file = str(platform_file)
     return app.platform, app
+
+
+def load_with_app(file: Path) -> tuple[Platform, App | None]:
+    """Return the platform of a file as `load_declared` does, and its app; None for YAML without patches and `extra`.
+
+    Raises:
+        ConfigError: the file is invalid.
+    """
+    if file.suffix != ".py":
+        from generator.config.load import load_platform
+
+        platform = load_platform(file)
+        if not (platform.patches or platform.extra or any(tenant.extra for tenant in platform.tenants)):
+            return platform, None
+    platform, app = load_app(file)
+    from generator.components.runtimes import MpiRuntime  # after the pipeline has chosen the Node.js that cdk8s starts
+    from generator.config.model.fields import copy_unchecked
+
+    runtimes = [construct.runtime for construct in app.node.find_all() if isinstance(construct, MpiRuntime)]
+    declared = copy_unchecked(platform, runtimes=tuple(sorted(runtimes, key=lambda runtime: runtime.name)))
+    return declared, app
+
+
+def load_declared(file: Path) -> Platform:
+    """Return the platform of a file. For an mpigen_platform.py, its runtimes are all runtimes that the app defines.
+
+    Raises:
+        ConfigError: the file is invalid.
+    """
+    return load_with_app(file)[0]

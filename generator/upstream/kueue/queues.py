@@ -7,7 +7,7 @@ v0.18.3. Each method of `Node` names its function.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
@@ -98,6 +98,14 @@ class QueueTree:
     def queues_of(self, cohort: str) -> list[ClusterQueue]:
         """Return the ClusterQueues of a cohort, by name; if `cohort` is empty, the ClusterQueues without a cohort."""
         return [queue for _, queue in sorted(self.queues.items()) if queue.cohort == cohort]
+
+    def above(self, names: Collection[str]) -> Iterator[tuple[int, Cohort | ClusterQueue]]:
+        """Yield the members of `walk` that are ClusterQueues with these names, or Cohorts above them."""
+        queues = [self.queues[name] for name in names if name in self.queues]
+        cohorts = {cohort.name for queue in queues for cohort in self.ancestors(queue.cohort)}
+        for depth, member in self.walk():
+            if member.name in (cohorts if isinstance(member, Cohort) else names):
+                yield depth, member
 
     def walk(self) -> Iterator[tuple[int, Cohort | ClusterQueue]]:
         """Yield (depth, member): the queues without a cohort, then each cohort, its queues and its child cohorts.
