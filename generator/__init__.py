@@ -1,10 +1,11 @@
 """mpigen: one platform.yaml becomes a checked, plain-YAML GitOps tree for MPI training.
 
-The public API has four groups of names. `__init__.pyi` lists the names, for type checkers and for this module, and
+The public API has five groups of names. `__init__.pyi` lists the names, for type checkers and for this module, and
 docs/reference/api.md describes them:
 
 - the flow: `load`, `render`, `judge`, `plan`, `synth` and `validate` return typed values;
 - the platform in Python: `Platform`, `App`, `Component`, `MpiRuntime`;
+- jobs: `catalogue`, `JobRequest`, `new_job`, `check_jobs`, `compile_jobs`, `queues` and `can_i`, for people who train;
 - own checks: `check`, `Breach`, `ERROR`, `WARNING`, `INFO`, and the classes of the objects that a check reads;
 - errors: each is an `MpigenError` with all problems of the input.
 

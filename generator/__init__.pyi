@@ -24,6 +24,15 @@ from generator.components.constructs import Component as Component  # since 0.1.
 from generator.manifests import Manifest as Manifest  # since 0.1.0
 from generator.patches.select import select as select  # since 0.1.0
 
+# Jobs: what a cluster offers to jobs, new jobs, and what becomes of them.
+from generator.training import catalogue as catalogue  # since 0.1.0
+from generator.jobs.request import JobRequest as JobRequest  # since 0.1.0
+from generator.jobs.job import new_job as new_job  # since 0.1.0
+from generator.training import check_jobs as check_jobs  # since 0.1.0
+from generator.training import compile_jobs as compile_jobs  # since 0.1.0
+from generator.training import queues as queues  # since 0.1.0
+from generator.training import can_i as can_i  # since 0.1.0
+
 # Checks: the names that a file of your own checks imports.
 from generator.checks.registry import check as check  # since 0.1.0
 from generator.checks.finding import Breach as Breach  # since 0.1.0
@@ -42,11 +51,16 @@ from generator.errors import InputError as InputError  # since 0.1.0
 from generator.errors import DocumentError as DocumentError  # since 0.1.0
 from generator.errors import OutputError as OutputError  # since 0.1.0
 from generator.errors import EngineError as EngineError  # since 0.1.0
+from generator.errors import SimulationError as SimulationError  # since 0.1.0
 
 # Results: the types of results and of options. `from generator import *` omits them.
 from generator.stages.synthesis import Synthesis as Synthesis  # since 0.1.0
 from generator.stages.synthesis import Rendered as Rendered  # since 0.1.0
 from generator.stages.validation import Validation as Validation  # since 0.1.0
+from generator.jobs.catalogue import Catalogue as Catalogue  # since 0.1.0
+from generator.jobs.job import NewJob as NewJob  # since 0.1.0
+from generator.training import JobVerdict as JobVerdict  # since 0.1.0
+from generator.training import Permission as Permission  # since 0.1.0
 from generator.stages.planning import Planned as Planned  # since 0.1.0
 from generator.effects.effect import Effect as Effect  # since 0.1.0
 from generator.effects.effect import Risk as Risk  # since 0.1.0

@@ -18,11 +18,12 @@ audit      [Manifest] of a cluster ── checks.existing, which uses upstream �
 drift      [Manifest] of a cluster and of a release ── checks.existing ───────────▶ [Finding]
 upgrade    [Manifest] of two versions, and of a cluster ── upgrade, which uses effects ▶ [Entry]
 
-`cli` has a module for each command, calls these steps, and prints by `report`. `jobs` builds the TrainJobs of
-`mpigen job new`, and describes existing TrainJobs for `mpigen job status`. `images` compares a container image with a
-runtime for `mpigen image check`. `questions` has the questions of `mpigen can-i` and `mpigen reach`. All packages read
-`facts`, the tables about Kubernetes and MPI, and `objects`, the views of manifests. `stages` has the parts of the
-steps, with their requests and results.
+`cli` has a module for each command, calls these steps, and prints by `report`. `jobs` reads what a cluster offers to
+jobs, builds the TrainJobs of `mpigen job new`, and reports the state of existing ones. `training` has functions for
+people who train, in notebooks and scripts. `images` compares a container image with a runtime for `mpigen image check`.
+`questions` has the questions of `mpigen can-i` and `mpigen reach`. All packages read `facts`, the tables about
+Kubernetes and MPI, and `objects`, the views of manifests. `stages` has the parts of the steps, with their requests and
+results.
 
 The first import of `config` (pydantic) and of `components` (Node.js) is slow, so a step imports its packages when it
 runs.

@@ -125,7 +125,7 @@ def test_one_finding_reports_a_name_that_is_too_long(verdicts: Verdicts) -> None
 
 def test_a_new_job_of_the_platform_is_admitted(mpigen: Run) -> None:
     platform = EXAMPLES["openshift-h100"]
-    made = mpigen("job", "new", platform, "--runtime", "openmpi-h100", "--tenant", "team-cv")
+    made = mpigen("job", "new", "--release", platform, "--runtime", "openmpi-h100", "--tenant", "team-cv")
     ran = mpigen("check-job", "-", "--release", platform, stdin=made.stdout)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "the policy `openshift-h100-own-jobs` accepts the TrainJob, because the policy reads the user" in ran.stdout

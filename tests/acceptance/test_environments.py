@@ -41,9 +41,9 @@ spec: {runtimeRef: {name: openmpi}, trainer: {numNodes: 2, command: [mpirun, hos
 """
 COMMANDS = {
     "plan": ("plan", "platform.yaml"),
-    "queues": ("queues", "platform.yaml"),
-    "runtimes": ("runtimes", "list", "platform.yaml"),
-    "runtimes show": ("runtimes", "show", "openmpi", "platform.yaml"),
+    "queues": ("queues", "--release", "platform.yaml"),
+    "runtimes": ("runtimes", "list", "--release", "platform.yaml"),
+    "runtimes show": ("runtimes", "show", "openmpi", "--release", "platform.yaml"),
     "fabrics": ("fabrics", "platform.yaml"),
     "can-i": ("can-i", "group:sim", "create", "trainjobs", "-n", "team-sim", "platform.yaml"),
     "reach": ("reach", "--matrix", "platform.yaml"),
@@ -52,7 +52,7 @@ COMMANDS = {
     "check-job": ("check-job", "job.yaml", "--release", "platform.yaml"),
     "compile": ("compile", "job.yaml", "--release", "platform.yaml"),
     "audit": ("audit", "job.yaml", "--release", "platform.yaml"),
-    "job new": ("job", "new", "platform.yaml", "--runtime", "openmpi", "--", "mpirun", "hostname"),
+    "job new": ("job", "new", "--release", "platform.yaml", "--runtime", "openmpi", "--", "mpirun", "hostname"),
 }
 """Command → its arguments with a platform file."""
 
@@ -146,7 +146,7 @@ def test_every_command_reads_one_environment(mpigen: Run, command: str) -> None:
 
 def test_an_environment_of_a_release_on_disk_is_rejected(folder: Path, mpigen: Run) -> None:
     assert mpigen("synth", "platform.yaml").returncode == 0
-    ran = mpigen("queues", "output/sim-prod", "--environment", "prod")
+    ran = mpigen("queues", "--release", "output/sim-prod", "--environment", "prod")
     assert (ran.returncode, "no platform file is read" in ran.stderr) == (2, True), folder
 
 

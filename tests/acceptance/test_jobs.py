@@ -23,7 +23,19 @@ def test_job_help_has_an_example(command: list[str], mpigen: Run) -> None:
 
 def test_job_new_prints_a_short_manifest(mpigen: Run) -> None:
     ran = mpigen(
-        "job", "new", CPU, "--runtime", "openmpi", "--nodes", "3", "--", "mpirun", "./a.out", "--format", "json"
+        "job",
+        "new",
+        "--release",
+        CPU,
+        "--runtime",
+        "openmpi",
+        "--nodes",
+        "3",
+        "--",
+        "mpirun",
+        "./a.out",
+        "--format",
+        "json",
     )
     assert (ran.returncode, ran.stderr) == (0, "")
     assert ran.stdout == (
@@ -41,7 +53,7 @@ def test_job_new_prints_a_short_manifest(mpigen: Run) -> None:
 
 def test_job_new_options_appear_in_the_manifest(mpigen: Run) -> None:
     line = "--runtime openmpi-h100 --tenant team-cv --name run-7 --nodes 4 --queue default -- mpirun python train.py"
-    ran = mpigen("job", "new", H100, *shlex.split(line))
+    ran = mpigen("job", "new", "--release", H100, *shlex.split(line))
     assert yaml.safe_load(ran.stdout) == {
         "apiVersion": "trainer.kubeflow.org/v1alpha1",
         "kind": "TrainJob",
@@ -58,7 +70,7 @@ def test_options_of_the_program_appear_in_the_manifest(mpigen: Run) -> None:
         "--runtime openmpi-h100 --tenant team-cv --nodes 2 --processes 4 --timeout 1h30m --env MODE=fast "
         "--secret-env KEY=training-data:AWS_ACCESS_KEY_ID --volume datasets:/data:ro -- mpirun python train.py"
     )
-    ran = mpigen("job", "new", H100, *shlex.split(line))
+    ran = mpigen("job", "new", "--release", H100, *shlex.split(line))
     assert (ran.returncode, "error" in ran.stderr) == (0, False), ran.stderr
     spec = yaml.safe_load(ran.stdout)["spec"]
     assert spec["activeDeadlineSeconds"] == 5400
@@ -76,7 +88,7 @@ def test_options_of_the_program_appear_in_the_manifest(mpigen: Run) -> None:
 
 def test_a_sweep_prints_all_its_jobs_and_the_number_that_runs_at_once(mpigen: Run) -> None:
     sweep = ("--name", "sweep", "--matrix", "lr=0.1,0.01", "--matrix", "dim=64,128")
-    line = ("job", "new", CPU, "--runtime", "openmpi", "--nodes", "3", *sweep)
+    line = ("job", "new", "--release", CPU, "--runtime", "openmpi", "--nodes", "3", *sweep)
     ran = mpigen(*line, "--", "mpirun", "./train", "--lr", "{lr}")
     jobs = list(yaml.safe_load_all(ran.stdout))
     assert [job["metadata"]["name"] for job in jobs] == ["sweep-1", "sweep-2", "sweep-3", "sweep-4"]
@@ -89,7 +101,7 @@ def test_a_sweep_prints_all_its_jobs_and_the_number_that_runs_at_once(mpigen: Ru
 
 def test_the_program_of_a_job_is_a_config_map_before_it(mpigen: Run, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("print('hello')\n")
-    line = ("job", "new", CPU, "--runtime", "openmpi", "--code", str(tmp_path), "--matrix", "lr=1,2")
+    line = ("job", "new", "--release", CPU, "--runtime", "openmpi", "--code", str(tmp_path), "--matrix", "lr=1,2")
     ran = mpigen(*line, "--owner", "ada", "--", "mpirun", "python3", "/code/train.py")
     assert ran.returncode == 0, ran.stderr
     code, *jobs = yaml.safe_load_all(ran.stdout)
@@ -106,13 +118,15 @@ def test_the_program_of_a_job_is_a_config_map_before_it(mpigen: Run, tmp_path: P
 
 def test_a_folder_without_files_or_a_missing_one_is_rejected(mpigen: Run, tmp_path: Path) -> None:
     for path, said in ((tmp_path, "has no file; name a folder with the program"), (tmp_path / "absent", "absent")):
-        ran = mpigen("job", "new", CPU, "--runtime", "openmpi", "--owner", "ada", "--code", str(path))
+        ran = mpigen("job", "new", "--release", CPU, "--runtime", "openmpi", "--owner", "ada", "--code", str(path))
         assert (ran.returncode, ran.stdout) == (2, "")
         assert said in " ".join(ran.stderr.split())
 
 
 def test_a_key_of_a_secret_that_no_one_declared_is_refused(mpigen: Run) -> None:
-    ran = mpigen("job", "new", CPU, "--runtime", "openmpi", "--secret-env", "KEY=stolen:key", "--", "mpirun", "./a")
+    ran = mpigen(
+        "job", "new", "--release", CPU, "--runtime", "openmpi", "--secret-env", "KEY=stolen:key", "--", "mpirun", "./a"
+    )
     assert (ran.returncode, ran.stdout) == (1, "")
     assert "TrainJobs in team-sim cannot use the Secret stolen" in ran.stderr
 
@@ -133,26 +147,28 @@ def test_a_key_of_a_secret_that_no_one_declared_is_refused(mpigen: Run) -> None:
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
 def test_an_option_in_a_wrong_form_is_rejected(option: tuple[str, ...], said: str, mpigen: Run) -> None:
-    ran = mpigen("job", "new", CPU, "--runtime", "openmpi", *option)
+    ran = mpigen("job", "new", "--release", CPU, "--runtime", "openmpi", *option)
     assert (ran.returncode, ran.stdout) == (2, "")
     assert said in " ".join(ran.stderr.split())
 
 
 def test_notes_go_to_standard_error(mpigen: Run) -> None:
-    ran = mpigen("job", "new", CPU, "--runtime", "openmpi")
+    ran = mpigen("job", "new", "--release", CPU, "--runtime", "openmpi")
     assert (ran.returncode, ran.stderr) == (0, "note: the command is an example: pass your own after `--`\n")
     assert yaml.safe_load(ran.stdout)["spec"]["trainer"]["command"] == ["mpirun", "./my-program"]
 
 
 @pytest.mark.parametrize("more", [[], ["--smoke"]], ids=["job", "smoke"])
 def test_printed_jobs_pass_validation(more: list[str], mpigen: Run) -> None:
-    job = mpigen("job", "new", CPU, "--runtime", "openmpi", *more)
+    job = mpigen("job", "new", "--release", CPU, "--runtime", "openmpi", *more)
     checked = mpigen("validate", "-", stdin=job.stdout)
     assert checked.stdout == "1 object in 1 file: embedded: 0 findings\n"
 
 
 def test_a_smoke_test_has_one_launcher_and_two_workers(mpigen: Run) -> None:
-    job = yaml.safe_load(mpigen("job", "new", H100, "--runtime=openmpi-h100", "--tenant=team-cv", "--smoke").stdout)
+    job = yaml.safe_load(
+        mpigen("job", "new", "--release", H100, "--runtime=openmpi-h100", "--tenant=team-cv", "--smoke").stdout
+    )
     assert job["metadata"]["name"] == "openmpi-h100-smoke"
     assert job["spec"]["trainer"]["numNodes"] == 3
     assert job["spec"]["trainer"]["command"][:3] == ["mpirun", "python3", "-c"]
@@ -160,7 +176,7 @@ def test_a_smoke_test_has_one_launcher_and_two_workers(mpigen: Run) -> None:
 
 
 def test_output_writes_a_new_file_and_overwrites_none(tmp_path: Path, mpigen: Run) -> None:
-    arguments = ["job", "new", CPU, "--runtime", "openmpi", "--output", "job.yaml", "--", "mpirun", "x"]
+    arguments = ["job", "new", "--release", CPU, "--runtime", "openmpi", "--output", "job.yaml", "--", "mpirun", "x"]
     ran = mpigen(*arguments)
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
     written = (tmp_path / "job.yaml").read_text()
@@ -178,7 +194,7 @@ def test_output_writes_a_new_file_and_overwrites_none(tmp_path: Path, mpigen: Ru
     [
         (
             "--runtime openmp",
-            "error: --runtime: the platform has no runtime `openmp`; did you mean `openmpi`?\n",
+            "error: --runtime: the cluster has no runtime `openmp`; did you mean `openmpi`?\n",
         ),
         (
             "--runtime openmpi --nodes 4",
@@ -189,13 +205,13 @@ def test_output_writes_a_new_file_and_overwrites_none(tmp_path: Path, mpigen: Ru
         ),
         (
             "--runtime openmpi --tenant sim --nodes 9",
-            "error: --tenant: the platform has no tenant `sim`; write team-sim\n",
+            "error: --tenant: the cluster has no tenant `sim`; write team-sim\n",
         ),
     ],
     ids=["runtime", "nodes", "tenant"],
 )
 def test_jobs_that_cannot_run_are_rejected(line: str, told: str, mpigen: Run) -> None:
-    ran = mpigen("job", "new", CPU, *shlex.split(line))
+    ran = mpigen("job", "new", "--release", CPU, *shlex.split(line))
     assert (ran.returncode, ran.stdout, ran.stderr) == (2, "", told)
 
 
@@ -212,7 +228,7 @@ def test_jobs_that_cannot_run_are_rejected(line: str, told: str, mpigen: Run) ->
 def test_job_new_prints_findings_instead_of_a_job_that_check_job_rejects(
     line: str, place: str, check: str, mpigen: Run
 ) -> None:
-    ran = mpigen("job", "new", CPU, "--runtime", "openmpi", *shlex.split(line))
+    ran = mpigen("job", "new", "--release", CPU, "--runtime", "openmpi", *shlex.split(line))
     assert (ran.returncode, ran.stdout) == (1, "")
     assert ran.stderr.startswith(place)
     assert f": {check}: TrainJob team-sim/openmpi" in ran.stderr
@@ -221,22 +237,26 @@ def test_job_new_prints_findings_instead_of_a_job_that_check_job_rejects(
 def test_a_team_can_name_its_own_queue_if_no_policy_rejects_the_queue(tmp_path: Path, mpigen: Run) -> None:
     policies = "policies: {admission: {rules: {queue: audit}}}"
     (tmp_path / "platform.yaml").write_text(f"{CPU.read_text()}{policies}\n")
-    ran = mpigen("job", "new", "platform.yaml", "--runtime", "openmpi", "--queue", "night", "--", "mpirun", "x")
+    ran = mpigen(
+        "job", "new", "--release", "platform.yaml", "--runtime", "openmpi", "--queue", "night", "--", "mpirun", "x"
+    )
     assert (ran.returncode, ran.stderr) == (0, "")
 
 
 def test_job_new_prints_warnings_and_writes_no_rejected_job(tmp_path: Path, mpigen: Run) -> None:
-    warned = mpigen("job", "new", CPU, "--runtime", "openmpi", "--", "torchrun", "x")
+    warned = mpigen("job", "new", "--release", CPU, "--runtime", "openmpi", "--", "torchrun", "x")
     assert (warned.returncode, yaml.safe_load(warned.stdout)["kind"]) == (0, "TrainJob")
     assert "warning: mpi/no-launcher" in warned.stderr
-    rejected = mpigen("job", "new", CPU, "--runtime", "openmpi", "-o", "job.yaml", "--", "mpirun", "-np", "99", "x")
+    rejected = mpigen(
+        "job", "new", "--release", CPU, "--runtime", "openmpi", "-o", "job.yaml", "--", "mpirun", "-np", "99", "x"
+    )
     assert (rejected.returncode, rejected.stderr[:13]) == (1, "job.yaml:9:30")
     assert not (tmp_path / "job.yaml").exists()
 
 
 def test_findings_have_the_lines_of_the_output_with_a_network_policy(tmp_path: Path, mpigen: Run) -> None:
     (tmp_path / "platform.yaml").write_text(f"{CPU.read_text()}isolation: {{unit: job}}\n")
-    ran = mpigen("job", "new", "platform.yaml", "--runtime", "openmpi", "--", "torchrun", "x")
+    ran = mpigen("job", "new", "--release", "platform.yaml", "--runtime", "openmpi", "--", "torchrun", "x")
     number = int(ran.stderr.split(":")[1])
     assert ran.stdout.splitlines()[number - 1] == "    command: [torchrun, x]"
     assert yaml.safe_load(ran.stdout.partition("---")[2].partition("---")[0])["kind"] == "NetworkPolicy"
@@ -244,20 +264,20 @@ def test_findings_have_the_lines_of_the_output_with_a_network_policy(tmp_path: P
 
 def test_job_new_accepts_a_finding_that_the_settings_ignore(tmp_path: Path, mpigen: Run) -> None:
     (tmp_path / "mpigen.toml").write_text('ignore = ["mpi/slots"]\n')
-    ran = mpigen("job", "new", CPU, "--runtime", "openmpi", "--", "mpirun", "-np", "99", "x")
+    ran = mpigen("job", "new", "--release", CPU, "--runtime", "openmpi", "--", "mpirun", "-np", "99", "x")
     assert (ran.returncode, ran.stderr) == (0, "")
 
 
 def test_an_invalid_platform_is_reported_with_its_location(tmp_path: Path, mpigen: Run) -> None:
     (tmp_path / "platform.yaml").write_text(CPU.read_text().replace("pool: cpu", "pool: cpus"))
-    ran = mpigen("job", "new", "platform.yaml", "--runtime", "openmpi")
+    ran = mpigen("job", "new", "--release", "platform.yaml", "--runtime", "openmpi")
     assert ran.returncode == 2
     assert ran.stderr.startswith("error: platform.yaml:10:41: runtimes[0].pool: ")
 
 
 def test_options_after_the_separator_belong_to_the_job_command(mpigen: Run) -> None:
     """`--format json` in the job's command must not change the format of errors."""
-    ran = mpigen("job", "new", CPU, "--runtime", "nope", "--", "train", "--format", "json")
+    ran = mpigen("job", "new", "--release", CPU, "--runtime", "nope", "--", "train", "--format", "json")
     assert (ran.returncode, ran.stdout, ran.stderr[:7]) == (2, "", "error: ")
 
 
@@ -265,22 +285,24 @@ def test_job_new_does_not_start_node(tmp_path: Path, mpigen: Run) -> None:
     trap = tmp_path / "node"
     trap.write_text("#!/bin/sh\nexit 1\n")
     trap.chmod(0o755)
-    assert mpigen("job", "new", CPU, "--runtime", "openmpi", JSII_NODE=str(trap)).returncode == 0
+    assert mpigen("job", "new", "--release", CPU, "--runtime", "openmpi", JSII_NODE=str(trap)).returncode == 0
 
 
 def test_job_new_accepts_a_runtime_of_a_platform_py(mpigen: Run) -> None:
-    ran = mpigen("job", "new", EXAMPLES["custom-python"], "--runtime", "openmpi-scratch", "--", "mpirun", "x")
+    ran = mpigen(
+        "job", "new", "--release", EXAMPLES["custom-python"], "--runtime", "openmpi-scratch", "--", "mpirun", "x"
+    )
     assert (ran.returncode, ran.stderr) == (0, "")
     assert yaml.safe_load(ran.stdout)["spec"]["runtimeRef"] == {"name": "openmpi-scratch"}
 
 
 def test_a_fabric_benchmark_uses_two_hosts(mpigen: Run) -> None:
-    ran = mpigen("job", "new", H100, "--fabric", "ib", "--smoke", "--tenant", "team-cv")
+    ran = mpigen("job", "new", "--release", H100, "--fabric", "ib", "--smoke", "--tenant", "team-cv")
     body = yaml.safe_load(ran.stdout)
     assert (body["metadata"]["name"], body["spec"]["trainer"]["numNodes"]) == ("openmpi-h100-bench", 2)
 
 
 @pytest.mark.parametrize("line", ["", "--link 100 --runtime openmpi", "--link 100 --fabric ib"])
 def test_incompatible_options_are_wrong_usage(line: str, mpigen: Run) -> None:
-    ran = mpigen("job", "new", CPU, *line.split())
+    ran = mpigen("job", "new", "--release", CPU, *line.split())
     assert (ran.returncode, "Error:" in ran.stderr) == (2, True)

@@ -24,10 +24,10 @@ READERS = {
     "synth": ("synth", "mpigen_platform.py"),
     "plan": ("plan", "mpigen_platform.py"),
     "upgrade": ("upgrade", "mpigen_platform.py", "--to", "kueue=0.20"),
-    "queues": ("queues", "mpigen_platform.py"),
-    "runtimes": ("runtimes", "mpigen_platform.py"),
-    "runtimes list": ("runtimes", "list", "mpigen_platform.py"),
-    "runtimes show": ("runtimes", "show", "openmpi", "mpigen_platform.py"),
+    "queues": ("queues", "--release", "mpigen_platform.py"),
+    "runtimes": ("runtimes", "--release", "mpigen_platform.py"),
+    "runtimes list": ("runtimes", "list", "--release", "mpigen_platform.py"),
+    "runtimes show": ("runtimes", "show", "openmpi", "--release", "mpigen_platform.py"),
     "fabrics": ("fabrics", "mpigen_platform.py"),
     "can-i": ("can-i", "user:ada", "get", "pods", "mpigen_platform.py"),
     "reach": ("reach", "--matrix", "mpigen_platform.py"),
@@ -38,7 +38,7 @@ READERS = {
     "compile": ("compile", "job.yaml", "--release", "mpigen_platform.py"),
     "audit": ("audit", "job.yaml", "--release", "mpigen_platform.py"),
     "image check": ("image", "check", ".", "--runtime", "openmpi", "--platform", "mpigen_platform.py"),
-    "job new": ("job", "new", "mpigen_platform.py", "--runtime", "openmpi"),
+    "job new": ("job", "new", "--release", "mpigen_platform.py", "--runtime", "openmpi"),
 }
 """Command → its arguments with a platform in Python."""
 WITH_OWN_CHECKS = {
@@ -56,6 +56,8 @@ WITH_OWN_CHECKS = {
 RUNS_NO_PYTHON = {
     *(
         "init",
+        "job again",
+        "job status",
         "promote",
         "verify",
         "pack",
@@ -122,7 +124,7 @@ def test_own_checks_are_refused(mpigen: Run, tmp_path: Path, command: str) -> No
 
 def test_job_new_refuses_own_checks_before_it_writes_the_job(mpigen: Run, tmp_path: Path) -> None:
     (tmp_path / "mpigen.toml").write_text('checks = ["own.py"]\n')
-    arguments = ("job", "new", EXAMPLES["cpu-kubernetes"], "--runtime", "openmpi", "--output", "new.yaml")
+    arguments = ("job", "new", "--release", EXAMPLES["cpu-kubernetes"], "--runtime", "openmpi", "--output", "new.yaml")
     done = mpigen(*arguments, "--no-python", "--", "mpirun", "./a")
     assert (done.returncode, done.stdout, (tmp_path / "new.yaml").exists()) == (2, "", False)
     assert MARK not in done.stderr
@@ -134,6 +136,6 @@ def test_yaml_needs_no_python(mpigen: Run) -> None:
 
 
 def test_a_misspelt_variable_is_refused(mpigen: Run) -> None:
-    done = mpigen("queues", "mpigen_platform.py", MPIGEN_NO_PYTHON="maybe")
+    done = mpigen("queues", "--release", "mpigen_platform.py", MPIGEN_NO_PYTHON="maybe")
     assert (done.returncode, MARK in done.stderr) == (2, False)
     assert "'maybe' is not a valid boolean" in done.stderr

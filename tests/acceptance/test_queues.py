@@ -60,7 +60,7 @@ def test_queues_help_has_an_example(mpigen: Run) -> None:
 
 
 def test_queues_renders_a_platform_and_computes_its_quotas(mpigen: Run) -> None:
-    ran = mpigen("queues", "--details", EXAMPLES["cpu-kubernetes"])
+    ran = mpigen("queues", "--details", "--release", EXAMPLES["cpu-kubernetes"])
     assert (ran.returncode, ran.stderr) == (0, "")
     assert ran.stdout == (
         "QUEUE       FLAVOR  RESOURCE  NOMINAL  MAY BORROW  LENDS  OWNED  RECLAIMABLE  IDLE   NODES\n"
@@ -78,7 +78,7 @@ def test_queues_renders_a_platform_and_computes_its_quotas(mpigen: Run) -> None:
 
 
 def test_a_queue_has_one_row_in_nodes_and_devices(mpigen: Run) -> None:
-    ran = mpigen("queues", EXAMPLES["openshift-h100"])
+    ran = mpigen("queues", "--release", EXAMPLES["openshift-h100"])
     assert ran.stdout == (
         "QUEUE           QUOTA\n"
         "openshift-h100  -\n"
@@ -99,7 +99,7 @@ def test_a_queue_has_one_row_in_nodes_and_devices(mpigen: Run) -> None:
 
 
 def test_queues_of_manifests_are_printed_in_devices_and_nodes(mpigen: Run) -> None:
-    ran = mpigen("queues", "--details", "-", stdin=QUEUES.replace("NAMED", "all") + FLAVOR)
+    ran = mpigen("queues", "--details", "--release", "-", stdin=QUEUES.replace("NAMED", "all") + FLAVOR)
     assert (ran.returncode, ran.stderr) == (0, "")
     assert ran.stdout == (
         "QUEUE   FLAVOR  RESOURCE   NOMINAL  MAY BORROW  LENDS  OWNED  RECLAIMABLE  IDLE  NODES\n"
@@ -115,14 +115,16 @@ def test_multikueue_queues_have_nodes_in_other_clusters(mpigen: Run) -> None:
     check = "---\napiVersion: kueue.x-k8s.io/v1beta2\nkind: AdmissionCheck\nmetadata: {name: others}\n"
     check += "spec: {controllerName: kueue.x-k8s.io/multikueue}\n"
     text = QUEUES.replace("  namespaceSelector", away).replace("nominalQuota: 12", "nominalQuota: 96") + FLAVOR + check
-    ran = mpigen("queues", "--details", "-", stdin=text)
+    ran = mpigen("queues", "--details", "--release", "-", stdin=text)
     assert ran.stdout.splitlines()[2].endswith("  12 elsewhere")
-    assert "gpus 12 nodes elsewhere (96 a.com/gpu)" in mpigen("queues", "-", stdin=text).stdout
-    assert json.loads(mpigen("queues", "-", "--format", "json", stdin=text).stdout)["summary"]["queues"][0]["elsewhere"]
+    assert "gpus 12 nodes elsewhere (96 a.com/gpu)" in mpigen("queues", "--release", "-", stdin=text).stdout
+    assert json.loads(mpigen("queues", "--release", "-", "--format", "json", stdin=text).stdout)["summary"]["queues"][
+        0
+    ]["elsewhere"]
 
 
 def test_many_teams_fit_on_a_screen(mpigen: Run) -> None:
-    ran = mpigen("queues", "--details", ROOT / "output" / "university")
+    ran = mpigen("queues", "--details", "--release", ROOT / "output" / "university")
     assert (ran.returncode, ran.stderr) == (0, "")
     tree, _, jobs = ran.stdout.partition("\n\n")
     assert max(map(len, tree.splitlines())) < 120
@@ -155,15 +157,15 @@ def test_missing_flavors_queues_and_cohort_cycles_are_reported(
     text: str, told: str, mpigen: Run, tmp_path: Path
 ) -> None:
     (tmp_path / "queues.yaml").write_text(text)
-    ran = mpigen("queues", "--details", "queues.yaml")
+    ran = mpigen("queues", "--details", "--release", "queues.yaml")
     assert (ran.returncode, ran.stderr) == (0, "")
     assert told in ran.stdout
     short = told.partition(" Other queues")[0].removeprefix("here (").removeprefix("ClusterQueue ").strip("`\n).")
-    assert short.replace("here` ", "") in mpigen("queues", "queues.yaml").stdout
+    assert short.replace("here` ", "") in mpigen("queues", "--release", "queues.yaml").stdout
 
 
 def test_json_output_has_every_amount(mpigen: Run) -> None:
-    ran = mpigen("queues", "-", "--format", "json", stdin=QUEUES.replace("NAMED", "all") + FLAVOR)
+    ran = mpigen("queues", "--release", "-", "--format", "json", stdin=QUEUES.replace("NAMED", "all") + FLAVOR)
     summary = json.loads(ran.stdout)["summary"]
     assert summary["cohorts"] == [{"name": "all", "parent": "", "declared": False, "cyclic": False}]
     (queue,) = summary["queues"]
@@ -190,7 +192,7 @@ def test_json_output_has_every_amount(mpigen: Run) -> None:
 )
 def test_invalid_amounts_and_yaml_are_reported(text: str, code: int, told: str, mpigen: Run, tmp_path: Path) -> None:
     (tmp_path / "queues.yaml").write_text(text)
-    ran = mpigen("queues", "queues.yaml")
+    ran = mpigen("queues", "--release", "queues.yaml")
     assert ran.returncode == code
     assert told in ran.stderr
     assert "Traceback" not in ran.stderr
@@ -198,12 +200,12 @@ def test_invalid_amounts_and_yaml_are_reported(text: str, code: int, told: str, 
 
 def test_files_without_queues_print_a_note(mpigen: Run, tmp_path: Path) -> None:
     (tmp_path / "map.yaml").write_text("kind: ConfigMap\napiVersion: v1\nmetadata: {name: a}\n")
-    ran = mpigen("queues", "map.yaml")
+    ran = mpigen("queues", "--release", "map.yaml")
     assert (ran.returncode, ran.stderr) == (0, "")
     assert ran.stdout == "these files hold no ClusterQueue, so no namespace has quota\n"
-    as_data = mpigen("queues", "map.yaml", "--format", "json")
+    as_data = mpigen("queues", "--release", "map.yaml", "--format", "json")
     assert (as_data.returncode, json.loads(as_data.stdout)["summary"]["queues"]) == (0, [])
-    astray = mpigen("queues", "-", stdin=QUEUES.split("---\n")[1])
+    astray = mpigen("queues", "--release", "-", stdin=QUEUES.split("---\n")[1])
     assert astray.stdout.endswith(
         "\nLocalQueue `team/default` references a ClusterQueue that these files do not define.\n"
     )
@@ -211,7 +213,7 @@ def test_files_without_queues_print_a_note(mpigen: Run, tmp_path: Path) -> None:
 
 def test_an_empty_folder_is_an_input_error(mpigen: Run, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    ran = mpigen("queues", "empty")
+    ran = mpigen("queues", "--release", "empty")
     assert (ran.returncode, ran.stdout) == (2, "")
     assert ran.stderr == "error: no manifests below empty; name files, or folders of YAML or JSON files\n"
 
@@ -226,10 +228,29 @@ def test_deep_cohort_trees_and_cycles_are_accepted(tmp_path: Path, mpigen: Run) 
     (tmp_path / "platform.yaml").write_text(json.dumps(platform))
     assert mpigen("synth", "platform.yaml").returncode == 0
     assert mpigen("validate", "output").returncode == 0
-    assert mpigen("queues", "output").stdout.count(" g") >= deep
+    assert mpigen("queues", "--release", "output").stdout.count(" g") >= deep
     groups[0]["parent"] = f"g{deep - 1}"
     (tmp_path / "platform.yaml").write_text(json.dumps(platform))
     ran = mpigen("synth", "platform.yaml")
     assert (ran.returncode, ran.stderr.count("form a cycle: g")) == (2, 1000)
     assert f"and {deep - 1000} more problems" in ran.stderr
     assert max(map(len, ran.stderr.splitlines())) < 400
+
+
+def test_a_tenant_sees_its_queue_and_the_cohorts_above(mpigen: Run) -> None:
+    release = ROOT / "output" / "university"
+    ran = mpigen("queues", "--release", release, "--tenant", "chem")
+    rows = [line.split()[0] for line in ran.stdout.split("\n\n")[0].splitlines()]
+    assert (ran.returncode, rows) == (0, ["QUEUE", "university", "science", "environment", "chem"])
+    summary = json.loads(mpigen("queues", "--release", release, "--tenant", "chem", "--format", "json").stdout)[
+        "summary"
+    ]
+    assert [queue["name"] for queue in summary["queues"]] == ["chem"]
+    assert {job["queue"] for job in summary["largestJobs"]} == {"chem"}
+    every = json.loads(mpigen("queues", "--release", release, "--format", "json").stdout)["summary"]
+    assert summary["queues"][0] in every["queues"]
+    wrong = mpigen("queues", "--release", release, "--tenant", "chen")
+    assert (wrong.returncode, wrong.stderr) == (
+        2,
+        "error: --tenant: the cluster has no tenant `chen`; did you mean `chem`?\n",
+    )

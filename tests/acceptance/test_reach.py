@@ -138,7 +138,7 @@ def test_the_policy_of_a_job_connects_the_ranks_of_this_job_alone(mpigen: Run, t
     platform = tmp_path / "platform.yaml"
     platform.write_text(text)
     for name in ("one", "two"):
-        new = mpigen("job", "new", platform, "--runtime", "openmpi", "--name", name)
+        new = mpigen("job", "new", "--release", platform, "--runtime", "openmpi", "--name", name)
         assert new.returncode == 0, new.stderr
         (tmp_path / f"{name}.yaml").write_text(new.stdout)
     files = [tmp_path / "one.yaml", tmp_path / "two.yaml", platform]

@@ -31,7 +31,7 @@ def test_the_catalogue_is_printed_as_a_table(mpigen: Run) -> None:
 
 
 def test_the_runtimes_of_a_platform_are_printed_as_a_table(mpigen: Run) -> None:
-    ran = mpigen("runtimes", EXAMPLES["openshift-h100"])
+    ran = mpigen("runtimes", "--release", EXAMPLES["openshift-h100"])
     assert ran.stdout == (
         "NAME          FAMILY   POOL  DEVICE  NUMNODES  RANKS"
         "  EACH POD REQUESTS                                            LAUNCHER  TENANTS  NOTE\n"
@@ -45,15 +45,14 @@ def test_the_runtimes_of_a_platform_are_printed_as_a_table(mpigen: Run) -> None:
 def test_catalogue_and_platform_runtimes_have_json_output(mpigen: Run) -> None:
     families = json.loads(mpigen("runtimes", "--format", "json").stdout)["summary"]["families"]
     assert [family["name"] for family in families] == list(FAMILIES)
-    summary = json.loads(mpigen("runtimes", EXAMPLES["openshift-h100"], "--format=json").stdout)["summary"]
-    assert summary["platform"] == "openshift-h100"
+    summary = json.loads(mpigen("runtimes", "--release", EXAMPLES["openshift-h100"], "--format=json").stdout)["summary"]
     (gpu,) = [each for each in summary["runtimes"] if each["name"] == "openmpi-h100"]
     assert gpu["resources"] == {"cpu": "172", "memory": "1843Gi", "nvidia.com/gpu": "8", "openshift.io/ib": "8"}
     assert gpu["hosts"]["team-weather"] == {"owned": 0, "reclaimable": 2, "idle": 2}
 
 
 def test_runtimes_of_a_platform_py_are_listed(mpigen: Run) -> None:
-    ran = mpigen("runtimes", EXAMPLES["custom-python"])
+    ran = mpigen("runtimes", "--release", EXAMPLES["custom-python"])
     assert [row.split()[0] for row in ran.stdout.splitlines()] == ["NAME", "openmpi", "openmpi-scratch"]
     assert ran.stderr == ""
 
@@ -66,7 +65,7 @@ def test_a_shell_completes_subcommands(mpigen: Run) -> None:
 def test_a_deprecated_runtime_is_marked(tmp_path: Path, mpigen: Run) -> None:
     text = EXAMPLES["cpu-kubernetes"].read_text().replace("pool: cpu}", "pool: cpu, deprecated: true}")
     (tmp_path / "platform.yaml").write_text(text)
-    assert mpigen("runtimes", "platform.yaml").stdout.splitlines()[1].endswith("  deprecated")
+    assert mpigen("runtimes", "--release", "platform.yaml").stdout.splitlines()[1].endswith("  deprecated")
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -80,19 +79,19 @@ def test_a_family_fits_on_one_screen(family: str, mpigen: Run) -> None:
 
 
 def test_a_declared_runtime_is_printed_with_its_numbers_before_its_contract(mpigen: Run) -> None:
-    ran = mpigen("runtimes", "show", "openmpi-h100", EXAMPLES["openshift-h100"])
+    ran = mpigen("runtimes", "show", "openmpi-h100", "--release", EXAMPLES["openshift-h100"])
     numbers, contract = ran.stdout.split("\n\n")
     assert numbers.splitlines()[:2] == ["runtime  openmpi-h100", "pool     h100 (nvidia)"]
     assert "team-cv: 0 hosts without preemption, 6 with it, 14 while other queues are idle" in " ".join(numbers.split())
     assert contract.startswith("family     openmpi: Open MPI\n")
     summary = json.loads(
-        mpigen("runtimes", "show", "openmpi-h100", EXAMPLES["openshift-h100"], "--format", "json").stdout
+        mpigen("runtimes", "show", "openmpi-h100", "--release", EXAMPLES["openshift-h100"], "--format", "json").stdout
     )["summary"]
     assert (summary["runtime"]["pool"], summary["family"]["name"]) == ("h100", "openmpi")
 
 
 def test_runtimes_show_accepts_a_family_with_a_platform(mpigen: Run) -> None:
-    ran = mpigen("runtimes", "show", "megatron", EXAMPLES["openshift-h100"])
+    ran = mpigen("runtimes", "show", "megatron", "--release", EXAMPLES["openshift-h100"])
     assert ran.stdout == mpigen("runtimes", "show", "megatron").stdout
 
 
@@ -103,16 +102,16 @@ def test_runtimes_show_accepts_a_family_with_a_platform(mpigen: Run) -> None:
             ["runtimes", "show", "openmpy"],
             (
                 "error: there is no family `openmpy`; did you mean `openmpi`?; "
-                "to show a runtime of a platform, add its platform file to the command\n"
+                "to show a runtime of a cluster, add --release with its release\n"
             ),
         ),
         (
-            ["runtimes", "show", "openmpi-h10", EXAMPLES["openshift-h100"]],
+            ["runtimes", "show", "openmpi-h10", "--release", EXAMPLES["openshift-h100"]],
             "error: there is no runtime and no family `openmpi-h10`; did you mean `openmpi-h100`?\n",
         ),
         (
-            ["runtimes", "nope.yaml"],
-            "error: nope.yaml: cannot be read: No such file or directory; name a platform.yaml or mpigen_platform.py\n",
+            ["runtimes", "--release", "nope.yaml"],
+            "error: nope.yaml: there is no such file or folder\n",
         ),
     ],
     ids=["family", "runtime", "file"],
@@ -127,7 +126,7 @@ def test_listing_runtimes_does_not_start_node(tmp_path: Path, mpigen: Run) -> No
     trap.write_text("#!/bin/sh\nexit 1\n")
     trap.chmod(0o755)
     file = EXAMPLES["university"]
-    for arguments in (["runtimes"], ["runtimes", file], ["runtimes", "show", "mpich", file]):
+    for arguments in (["runtimes"], ["runtimes", "--release", file], ["runtimes", "show", "mpich", "--release", file]):
         assert mpigen(*arguments, JSII_NODE=str(trap)).returncode == 0
 
 

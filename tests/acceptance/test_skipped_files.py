@@ -54,7 +54,7 @@ FILES = {
 }
 COMMANDS = {
     "can-i": ["group:nlp", "create", "trainjobs", "-n", "team-a", "all"],
-    "queues": ["all"],
+    "queues": ["--release", "all"],
     "reach": ["team-a", "dns", "all"],
     "expect": ["all", "--expect", "expect.yaml"],
     "check-job": ["job.yaml", "--release", "all"],

@@ -130,7 +130,7 @@ def exit_code(copy: Copy) -> None:
     assert "4 the manifests cannot be simulated" in " ".join(copy.mpigen("--help").split())
     queue = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ClusterQueue", "metadata": {"name": "team-a"}}
     file = copy.write("queues.yaml", queue, {**queue, "spec": {"cohortName": "other"}})
-    copy.mpigen("queues", file, code=4)
+    copy.mpigen("queues", "--release", file, code=4)
 
 
 def ssh_port(copy: Copy) -> None:

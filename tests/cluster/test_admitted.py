@@ -9,14 +9,13 @@ import pytest
 from generator import App, Platform
 from generator.config.model.runtimes import Runtime
 from generator.config.model.tenants import Tenant
-from generator.jobs.job import new_job
-from generator.jobs.reach import reach
-from generator.jobs.request import Request
+from generator.jobs.request import JobRequest
 from generator.pipeline import render
 from tests.cluster.client import Body, Client, wait_until
 from tests.cluster.control_plane import Cluster
 from tests.cluster.nodes import add_nodes
 from tests.cluster.training import JOB, wait_for_queue
+from tests.offers import job_of, reach_of
 from tests.random_platforms import random_platform
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
@@ -40,7 +39,7 @@ def _largest(platform: Platform) -> tuple[Platform, Tenant, Runtime, int] | None
     """Return the largest job of the first team with its own hosts."""
     for tenant in platform.tenants:
         for runtime in platform.runtimes:
-            far = reach(platform, tenant, runtime)
+            far = reach_of(platform, tenant, runtime)
             if far.idle and (far.reclaimable or 0) >= 2:
                 return platform, tenant, runtime, far.idle
     return None
@@ -51,7 +50,7 @@ def _submit(admin: Client, platform: Platform, tenant: Tenant, runtime: Runtime,
     add_nodes(admin, platform)
     for found in render(platform, App(platform)):
         admin.apply(found.body, "tests")
-    job = new_job(platform, Request(runtime.name, tenant.name, "largest", nodes)).body
+    job = job_of(platform, JobRequest(runtime.name, tenant.name, "largest", nodes)).body
     (edit,) = tenant.access.edit
     wait_for_queue(admin, tenant.name)
     admin.as_group(edit.removeprefix("group:")).create(job)

@@ -15,14 +15,17 @@ from generator import Platform
 from generator.documents.emit import BriefEmitter
 from generator.facts.defects import known
 from generator.facts.names import PARAMETER, PART_OF, TENANT_LABEL
+from generator.jobs.catalogue import Catalogue
 from generator.jobs.job import LONGEST_NAME, new_job
-from generator.jobs.reach import JobError, reach
-from generator.jobs.request import Mount, Request
+from generator.jobs.reach import JobError
+from generator.jobs.request import JobRequest, Mount
+from generator.manifests import Manifest
 from tests.cluster.client import Body, Client, RefusedError, wait_for, wait_until
 from tests.cluster.control_plane import FINISH, Cluster
 from tests.cluster.training import ROLE, Training, conditions, trainings
 from tests.cluster.trees import Deployed
 from tests.conftest import EXAMPLES, Run
+from tests.offers import job_of, reach_of
 
 pytestmark = pytest.mark.cluster
 LONGEST = "ordered-".ljust(LONGEST_NAME, "x")
@@ -54,11 +57,40 @@ OPTIONS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 def test_every_tenant_can_submit_printed_jobs(deployed: Deployed, admin: Client, options: dict[str, Any]) -> None:
     for training in trainings(deployed.platform):
-        wanted = Request(training.runtime.name, training.tenant.name, nodes=2, **options)
-        printed = BriefEmitter().emit(new_job(deployed.platform, wanted).bodies)
+        wanted = JobRequest(training.runtime.name, training.tenant.name, nodes=2, **options)
+        printed = BriefEmitter().emit(job_of(deployed.platform, wanted).bodies)
         for body in yaml.safe_load_all(printed):
             warnings = _people(training, admin).create(body, dry_run=True).warnings
             assert bool(warnings) == training.runtime.deprecated, warnings
+
+
+READABLE = (
+    ("trainer.kubeflow.org/v1alpha1", "ClusterTrainingRuntime", False),
+    ("trainer.kubeflow.org/v1alpha1", "TrainingRuntime", True),
+    ("kueue.x-k8s.io/v1beta2", "WorkloadPriorityClass", False),
+    ("kueue.x-k8s.io/v1beta2", "LocalQueue", True),
+    ("v1", "LimitRange", True),
+    ("v1", "ResourceQuota", True),
+)
+"""The kinds that docs/first-job.md reads, each with True if it is namespaced."""
+
+
+def test_a_member_writes_the_same_job_from_readable_objects(
+    deployed: Deployed, admin: Client, ours: list[Training]
+) -> None:
+    for training in ours:
+        member, namespace = _people(training, admin), training.tenant.name
+        bodies = [
+            {**body, "apiVersion": version, "kind": kind}
+            for version, kind, is_namespaced in READABLE
+            for body in member.items(version, kind, namespace if is_namespaced else "")
+        ]
+        bodies.append(member.read({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}))
+        part = Catalogue([Manifest(body, "") for body in bodies], is_complete=False)
+        request = JobRequest(training.runtime.name, training.tenant.name, nodes=2, command=("mpirun", "hostname"))
+        written = new_job(part, request)
+        assert written.bodies == job_of(deployed.platform, request).bodies
+        member.create(written.body, dry_run=True)
 
 
 def test_a_job_from_the_command_line_completes(
@@ -70,7 +102,9 @@ def test_a_job_from_the_command_line_completes(
     arguments += ["--env", "MODE=fast", "--env", "EMPTY=", "--volume", "configmap/kube-root-ca.crt:/mnt/ca"]
     arguments += ["--timeout", "2h", "--processes", "1"]
     arguments += ["--code", str(tmp_path), "--owner", _person(training)]
-    ran = mpigen("job", "new", EXAMPLES[deployed.platform.platform], *arguments, "--", "mpirun", "hostname")
+    ran = mpigen(
+        "job", "new", "--release", EXAMPLES[deployed.platform.platform], *arguments, "--", "mpirun", "hostname"
+    )
     assert ran.returncode == 0, ran.stderr
     code, body = yaml.safe_load_all(ran.stdout)
     _people(training, admin).create(code)
@@ -91,8 +125,8 @@ def test_a_job_from_the_command_line_completes(
 def test_a_job_with_a_rejected_name_gets_an_event_and_no_pods(
     deployed: Deployed, admin: Client, ours: list[Training]
 ) -> None:
-    wanted = Request(ours[0].runtime.name, ours[0].tenant.name, LONGEST)
-    body = new_job(deployed.platform, wanted).body
+    wanted = JobRequest(ours[0].runtime.name, ours[0].tenant.name, LONGEST)
+    body = job_of(deployed.platform, wanted).body
     body["metadata"]["name"] += "x"
     _people(ours[0], admin).create(body)
     said = wait_for("Trainer's complaint", partial(_complaint, body, admin))
@@ -108,9 +142,9 @@ def test_the_largest_allowed_job_runs_and_a_larger_one_never_does(
     if not tried:
         pytest.skip(f"mpigen rejects `topology` of pools for Kueue {kueue}, which places launchers wrongly")
     for training in tried:
-        most = reach(deployed.platform, training.tenant, training.runtime).idle or 0
-        wanted = Request(training.runtime.name, training.tenant.name, f"ordered-{training.pool.name}", most)
-        body = new_job(deployed.platform, wanted).body
+        most = reach_of(deployed.platform, training.tenant, training.runtime).idle or 0
+        wanted = JobRequest(training.runtime.name, training.tenant.name, f"ordered-{training.pool.name}", most)
+        body = job_of(deployed.platform, wanted).body
         _people(training, admin).create(body)
         pod_count = most + training.pod_count - training.nodes
         wait_for(f"{most} hosts of {training.runtime.name} run", partial(_running, body, pod_count, admin), 120)
@@ -173,11 +207,11 @@ def _is_refused_with(said: str, job: Body, admin: Client) -> bool:
     return said in found and bool(said) == bool(found)
 
 
-def _one_more(platform: Platform, wanted: Request, body: Body) -> Body:
+def _one_more(platform: Platform, wanted: JobRequest, body: Body) -> Body:
     """Return the job with one more host, which `job new` would not print."""
     more = wanted.nodes + 1
     with pytest.raises(JobError, match="Kueue never admits"):
-        new_job(platform, Request(wanted.runtime, wanted.tenant, wanted.name, more))
+        job_of(platform, JobRequest(wanted.runtime, wanted.tenant, wanted.name, more))
     trainer = {**body["spec"]["trainer"], "numNodes": more}
     name = f"{body['metadata']['name']}-more"
     return {**body, "metadata": {**body["metadata"], "name": name}, "spec": {**body["spec"], "trainer": trainer}}

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from generator import check_jobs
 from generator.checks.trainjob import empty_value
 from generator.config.model.pools import Pool
 from generator.config.model.runtimes import Runtime
 from generator.objects.training import TrainJob
+from generator.stages.catalogues import catalogue_of
 from tests.cluster import runs
 from tests.cluster.client import Body, Client
 from tests.cluster.control_plane import Cluster
 from tests.cluster.notebook_account import notebook_account
 from tests.cluster.training import JOB, ranks_of_a_node
 from tests.cluster.trees import Deployed
+from tests.conftest import ROOT
 
 pytestmark = [pytest.mark.cluster, pytest.mark.filterwarnings("ignore")]  # its warnings are not ours
 ONE = pytest.mark.parametrize("deployed", ["openshift-h100"], indirect=True)
@@ -119,6 +125,38 @@ def test_a_user_trains_with_the_sdk(deployed: Deployed, client: Callable[[str], 
     me.get_job_events(name)  # it raises if they may not be read; of those without a firstTimestamp it shows none
     me.delete_job(name)
     assert name not in {job.name for job in me.list_jobs()}
+
+
+@ONE
+def test_a_job_of_the_sdk_is_checked_before_it_is_created(
+    deployed: Deployed, client: Callable[[str], Any], sdk: Any, admin: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    me, tenant = client("edit"), deployed.platform.tenants[0].name
+    cluster, create = catalogue_of(deployed.platform), me.backend.custom_api.create_namespaced_custom_object
+    verdicts: list[str] = []
+
+    def checked(*arguments: Any) -> Any:
+        verdicts.extend(verdict.verdict for verdict in check_jobs(arguments[-1], cluster, namespace=tenant))
+        return create(*arguments)
+
+    monkeypatch.setattr(me.backend.custom_api, "create_namespaced_custom_object", checked)
+    name = me.train(runtime="openmpi-h100", trainer=sdk.CustomTrainer(func=hello, num_nodes=2))
+    done = me.wait_for_job_status(
+        name, timeout=90, polling_interval=1, callbacks=[lambda _: runs.finish(admin, pods(admin, tenant, name))]
+    )
+    assert (done.status, verdicts) == ("Complete", ["admitted"])
+    me.delete_job(name)
+
+
+def test_the_page_about_python_checks_a_model_of_the_sdk(sdk: Any, tmp_path: Path) -> None:  # noqa: ARG001 - installed
+    """The SDK is not among the packages of the other pages."""
+    page = (ROOT / "docs" / "tasks" / "jobs-in-python.md").read_text("utf-8")
+    (script,) = re.findall(r'```python title="check_model.py"\n(.*?)```', page, re.DOTALL)
+    (tmp_path / "output").symlink_to(ROOT / "output")
+    ran = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert ran.stdout.startswith("never\n")
+    assert "numNodes: 3" in ran.stdout or "admits at most 3" in ran.stdout
 
 
 def pods(admin: Client, namespace: str, job: str) -> list[Body]:

@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from generator.config.load import load_platform
+from generator.facts.nodes import SOUND_SHARE
 from generator.facts.table import read_table
-from generator.jobs.fabrics import SOUND_SHARE
 from generator.policies.access import PLATFORM_ROLES, ROLES
 from generator.runtimes.hosts import SHARE_OF_NODE
 from tests.conftest import ROOT

@@ -67,15 +67,32 @@ def _platform(chance: Random, *, is_rendered: bool) -> Case:
 
 
 def _platform_commands(chance: Random) -> list[list[str]]:
-    job = ["job", "new", _FILE, "--runtime", chance.choice(("openmpi", "openmpi-gpu", "openmpi-cpu", "deepspeed"))]
-    return [["runtimes", _FILE], ["fabrics", _FILE], job, [*job, "--smoke"], ["runtimes", "show", "openmpi", _FILE]]
+    job = [
+        "job",
+        "new",
+        "--release",
+        _FILE,
+        "--runtime",
+        chance.choice(("openmpi", "openmpi-gpu", "openmpi-cpu", "deepspeed")),
+    ]
+    return [
+        ["runtimes", "--release", _FILE],
+        ["fabrics", _FILE],
+        job,
+        [*job, "--smoke"],
+        ["runtimes", "show", "openmpi", "--release", _FILE],
+    ]
 
 
 def _hostile_platform(number: int, *, is_rendered: bool) -> Case | None:
     texts = list(hostile.platforms().items())
-    commands = [["runtimes", _FILE], ["job", "new", _FILE, "--runtime", "openmpi"], ["validate", _FILE]]
+    commands = [
+        ["runtimes", "--release", _FILE],
+        ["job", "new", "--release", _FILE, "--runtime", "openmpi"],
+        ["validate", _FILE],
+    ]
     if is_rendered:
-        texts, commands = texts[: hostile.READABLE], [["synth", _FILE], ["queues", _FILE]]
+        texts, commands = texts[: hostile.READABLE], [["synth", _FILE], ["queues", "--release", _FILE]]
     index, command = divmod(number, len(commands))
     if index >= len(texts):
         return None
@@ -113,7 +130,7 @@ def _manifest(chance: Random) -> Case:
         case 0 | 1 | 2:
             return Case({**folder, **_folder(chance, corpus, "old")}, ["validate", "new", "--since", "old"])
         case 3 | 4 | 5:
-            return Case(folder, ["queues", "new"])
+            return Case(folder, ["queues", "--release", "new"])
         case 6:
             return Case(folder, ["can-i", "new"])
         case 7:
@@ -160,7 +177,12 @@ def _folder(chance: Random, corpus: Corpus, name: str) -> dict[str, bytes]:
 
 def _hostile_manifest(number: int) -> Case | None:
     texts = list(hostile.manifests().items())
-    commands = [["validate", "new"], ["queues", "new"], ["can-i", "new"], ["policy", "test", "new", "--cases", "new"]]
+    commands = [
+        ["validate", "new"],
+        ["queues", "--release", "new"],
+        ["can-i", "new"],
+        ["policy", "test", "new", "--cases", "new"],
+    ]
     commands += [["validate", "new", "--since", "old"]]
     index, command = divmod(number, len(commands))
     if index >= len(texts):

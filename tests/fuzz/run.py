@@ -171,7 +171,7 @@ def _prepare() -> None:
             Path(folder, name, "a.yaml").write_text("apiVersion: v1\nkind: Namespace\nmetadata: {name: x}\n")
         with CliRunner().isolation():
             run(["validate", f"{folder}/new", "--since", f"{folder}/old"])
-            run(["queues", folder])
+            run(["queues", "--release", folder])
             for minor in minors("kubernetes"):  # most expressions of the policies are the same in all platforms
                 run(["validate", "--target", f"kubernetes={minor}", *map(str, _ADMISSION)])
 

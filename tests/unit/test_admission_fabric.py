@@ -13,13 +13,13 @@ from generator.config.model.runtimes import fabric_of
 from generator.config.policy_cases import load_cases
 from generator.facts.env import transport_variables
 from generator.facts.families import FAMILIES, FamilyName
-from generator.jobs.job import new_job
-from generator.jobs.request import Request
+from generator.jobs.request import JobRequest
 from generator.manifests import Manifest
 from generator.schemas.catalog import Catalog
 from generator.upstream.kubernetes.admission_policies.cases import run_case
 from generator.upstream.kubernetes.admission_policies.policy import PolicyCluster
 from tests.conftest import EXAMPLES, small_platform
+from tests.offers import job_of
 
 _FABRICS: dict[str, dict[str, Any]] = {
     "infiniband": {"operator": "none", "perNode": 8},
@@ -115,8 +115,8 @@ def test_benchmark_jobs_pass_the_fabric_rule(name: str) -> None:
         for fabric in platform.fabrics:
             runtimes = [each for each in platform.runtimes if fabric_of(each, platform.pool(each.pool)) == fabric]
             for runtime in runtimes:
-                wanted = Request(runtime.name, tenant.name, is_smoke=True, fabric=fabric.name, owner="ada")
-                body = {**new_job(platform, wanted).body}
+                wanted = JobRequest(runtime.name, tenant.name, is_smoke=True, fabric=fabric.name, owner="ada")
+                body = {**job_of(platform, wanted).body}
                 body["metadata"] |= {"labels": {"kueue.x-k8s.io/queue-name": "default"}}
                 cases = {"as": "ada", "cases": [{"name": "it", "create": body, "expect": "accepted"}]}
                 (case,) = load_cases(Path("cases.yaml"), json.dumps(cases).encode())

@@ -13,19 +13,20 @@ import pytest
 
 from generator import Fabric, Platform, Runtime
 from generator.checks.run import check_text
-from generator.cli.inputs import load_declared
 from generator.config.model.runtimes import fabric_of
 from generator.documents.emit import BriefEmitter
 from generator.facts.devices import DeviceKind
 from generator.facts.families import FAMILIES, FamilyName
-from generator.jobs.job import Job, new_job
+from generator.jobs.job import NewJob
 from generator.jobs.reach import JobError
-from generator.jobs.request import Request
+from generator.jobs.request import JobRequest
 from generator.jobs.smoke import Benchmark, benchmark_command, benchmark_notes, benchmark_problems
 from generator.runtimes.pod_scripts import script
 from generator.schemas.catalog import Catalog
 from generator.schemas.embedded import Engine
+from generator.stages.loading import load_declared
 from tests.conftest import EXAMPLES, small_platform
+from tests.offers import benchmark_of, job_of
 from tests.unit.test_runtimes import CATALOGUE, POOLS
 
 INFINIBAND: dict[str, Any] = {"name": "ib", "server": "hgx-h100"}
@@ -62,14 +63,14 @@ def platform(**changes: Any) -> Platform:
     return Platform.model_validate(data)
 
 
-def job(*, changes: dict[str, Any] | None = None, **wanted: Any) -> Job:
-    return new_job(platform(**(changes or {})), Request("", "team-a", is_smoke=True, fabric="ib", **wanted))
+def job(*, changes: dict[str, Any] | None = None, **wanted: Any) -> NewJob:
+    return job_of(platform(**(changes or {})), JobRequest("", "team-a", is_smoke=True, fabric="ib", **wanted))
 
 
 def measured(family: str, device: DeviceKind, **fabric: Any) -> Benchmark:
     runtime = Runtime(name="r", use=family, pool=POOLS[device].name, image="quay.io/acme/mpi:1")
     found = Fabric.model_validate({**INFINIBAND, **fabric})
-    return Benchmark(runtime, POOLS[device], found, 400, 2)
+    return benchmark_of(runtime, POOLS[device], found, 400, 2)
 
 
 @pytest.mark.parametrize(("family", "device"), CATALOGUE, ids=lambda value: value)
@@ -95,15 +96,17 @@ def test_benchmarks_of_every_fabric_of_the_examples_pass_the_checks() -> None:
         for runtime in theirs.runtimes:
             fabric = fabric_of(runtime, theirs.pool(runtime.pool))
             if fabric is not None:
-                asked = [Request(runtime.name, each.name, is_smoke=True, fabric=fabric.name) for each in theirs.tenants]
-                texts += [new_job(theirs, replace(each, nodes=2, link=400)).body for each in asked]
+                asked = [
+                    JobRequest(runtime.name, each.name, is_smoke=True, fabric=fabric.name) for each in theirs.tenants
+                ]
+                texts += [job_of(theirs, replace(each, nodes=2, link=400)).body for each in asked]
     checked = check_text(BriefEmitter().emit(texts).encode(), "jobs.yaml", Engine(Catalog.bundled()))
     assert texts
     assert (checked.findings, checked.objects) == ([], len(texts))
 
 
 def test_a_fabric_selects_the_runtime_of_other_jobs() -> None:
-    found = new_job(platform(), Request("", "team-a", fabric="ib", command=("mpirun", "./a.out")))
+    found = job_of(platform(), JobRequest("", "team-a", fabric="ib", command=("mpirun", "./a.out")))
     assert (found.body["spec"]["runtimeRef"], found.notes) == ({"name": "openmpi-gpu"}, ())
 
 
@@ -125,7 +128,8 @@ def test_small_messages_on_efa_and_tcp_have_no_expected_latency() -> None:
     for fabric in ({"name": "efa", "server": "p5.48xlarge"}, {"name": "eth", "type": "ethernet"}):
         more = {"nics": {"ports": ["eth1"]}, "addresses": {"range": "10.0.0.0/16"}} if fabric["name"] == "eth" else {}
         found = Fabric.model_validate({**fabric, **more})
-        asked = Benchmark(measured("openmpi", "cpu").runtime, POOLS["cpu"], found, 100, 2)
+        runtime = Runtime(name="r", pool="cpu", image="quay.io/acme/mpi:1")
+        asked = benchmark_of(runtime, POOLS["cpu"], found, 100, 2)
         assert "    'microseconds': None,\n" in benchmark_command(asked)[3]
         assert "us for a small message" not in "\n".join(benchmark_notes(asked))
 
@@ -159,24 +163,21 @@ def test_every_mpi_has_a_suggested_benchmark(family: FamilyName, other: str) -> 
 @pytest.mark.parametrize(
     ("changes", "wanted", "told"),
     [
-        ({}, {"fabric": "ibs"}, "--fabric: the platform has no fabric `ibs`; did you mean `ib`?"),
+        ({}, {"fabric": "ibs"}, "--fabric: no runtime uses the fabric `ibs`; did you mean `ib`?"),
         (
             {},
             {"runtime": "openmpi-cpu"},
-            "--runtime: ranks of runtime `openmpi-cpu` do not use the fabric `ib`; name a runtime on this fabric",
+            "--runtime: ranks of runtime `openmpi-cpu` do not use the fabric `ib`; name one of: openmpi-gpu",
         ),
         (
             {"fabric": "none"},
             {},
-            "--fabric: no runtime is on the fabric `ib`; declare a runtime on a pool with this fabric",
+            "--fabric: no runtime uses the fabric `ib`; declare a runtime on a pool with this fabric",
         ),
         (
             {"fabric": "none"},
             {"runtime": "openmpi-gpu"},
-            (
-                "--runtime: ranks of runtime `openmpi-gpu` do not use the fabric `ib`; "
-                "declare a runtime on a pool with this fabric"
-            ),
+            "--fabric: no runtime uses the fabric `ib`; declare a runtime on a pool with this fabric",
         ),
         (
             {"launcher": "separate"},
@@ -189,7 +190,7 @@ def test_every_mpi_has_a_suggested_benchmark(family: FamilyName, other: str) -> 
 def test_impossible_measurements_are_rejected(changes: dict[str, Any], wanted: dict[str, Any], told: str) -> None:
     asked = {"runtime": "", "tenant": "team-a", "is_smoke": True, "fabric": "ib", **wanted}
     with pytest.raises(JobError) as refused:
-        new_job(platform(**changes), Request(**asked))
+        job_of(platform(**changes), JobRequest(**asked))
     assert list(map(str, refused.value.problems)) == [told]
 
 
@@ -203,7 +204,7 @@ def test_several_runtimes_on_a_fabric_require_a_choice() -> None:
     data = platform().model_dump(mode="json", by_alias=True, exclude_defaults=True)
     data["runtimes"].append({"name": "torch", "use": "pytorch-mpi", "pool": "gpu", "image": "quay.io/acme/torch:1"})
     with pytest.raises(JobError, match="several runtimes are on the fabric `ib`; name one of: openmpi-gpu, torch"):
-        new_job(Platform.model_validate(data), Request("", "team-a", is_smoke=True, fabric="ib"))
+        job_of(Platform.model_validate(data), JobRequest("", "team-a", is_smoke=True, fabric="ib"))
 
 
 def test_images_without_programs_and_unknown_link_speeds_are_rejected() -> None:
@@ -211,7 +212,7 @@ def test_images_without_programs_and_unknown_link_speeds_are_rejected() -> None:
     data["fabrics"] = [{"name": "ib", "type": "infiniband", "nics": {"vendor": "15b3"}}]
     data["pools"][1] |= {"fabric": "ib", "labels": {"example.com/pool": "cpu"}}
     with pytest.raises(JobError) as refused:
-        new_job(Platform.model_validate(data), Request("", "team-a", is_smoke=True, fabric="ib"))
+        job_of(Platform.model_validate(data), JobRequest("", "team-a", is_smoke=True, fabric="ib"))
     assert [each.path for each in refused.value.problems] == ["--link", "--runtime"]
     assert "has no program that calls MPI, so the job cannot measure the fabric" in str(refused.value)
 
@@ -222,7 +223,7 @@ def test_a_cpu_reduction_cannot_measure_a_fabric() -> None:
     data["pools"][1] |= {"fabric": "ib", "labels": {"example.com/pool": "cpu"}}
     data["runtimes"][1] |= {"use": "horovod-pytorch", "image": "quay.io/acme/horovod:1"}
     with pytest.raises(JobError, match=r"^--runtime: ranks of `openmpi-cpu` sum on CPUs, which takes longer"):
-        new_job(Platform.model_validate(data), Request("", "team-a", is_smoke=True, fabric="ib", link=100))
+        job_of(Platform.model_validate(data), JobRequest("", "team-a", is_smoke=True, fabric="ib", link=100))
 
 
 def run(program: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -14,14 +14,14 @@ from generator.checks.submission import Destination
 from generator.cli.main import run
 from generator.documents.emit import Emitter
 from generator.documents.messages import format_path
-from generator.jobs.job import new_job
-from generator.jobs.request import Request
+from generator.jobs.request import JobRequest
 from generator.manifests import Body, Manifest
 from generator.pipeline import check_jobs, load, render
 from generator.schemas.catalog import Catalog
 from generator.schemas.embedded import Engine
 from generator.upstream.kubernetes.access import parse_requester
 from tests.conftest import EXAMPLES
+from tests.offers import job_of
 
 PLATFORM = EXAMPLES["cpu-kubernetes"]
 JOB: Body = {
@@ -165,7 +165,7 @@ def test_jobs_on_all_runtimes_of_an_example_are_admitted_without_errors(name: st
         tenant = next(tenant for tenant in platform.tenants if tenant.name in (runtime.tenants or (tenant.name,)))
         group = next(subject for subject in tenant.access.edit if subject.startswith("group:"))
         user = parse_requester("user:ada", [group.removeprefix("group:")])
-        new = new_job(platform, Request(runtime.name, tenant.name)).body
+        new = job_of(platform, JobRequest(runtime.name, tenant.name)).body
         done = check_jobs({"job.yaml": text(new)}, Destination(world, {}, user, is_complete=True))
         assert [each for each in done.findings if each.severity == "error"] == []
         assert done.verdict(done.submissions[0], done.findings) == "admitted"

@@ -11,6 +11,8 @@ from generator.facts.devices import OTHER, devices
 from generator.facts.families import FAMILIES, Family
 from generator.jobs import contract
 from generator.runtimes.training_runtime import training_runtimes
+from tests.conftest import small_platform
+from tests.offers import offered
 from tests.unit.test_runtimes import POOLS, build, containers, variables
 
 KINDS = {"cpu", OTHER, *(device.kind for device in devices())}
@@ -65,7 +67,7 @@ def test_described_options_are_fields_of_the_platform_file(family: Family) -> No
 
 def test_described_numbers_equal_the_manifest(platform: Platform) -> None:
     for runtime in platform.runtimes:
-        facts = contract.runtime_facts(platform, runtime)
+        facts = contract.runtime_facts(*offered(platform, runtime))
         (body,) = training_runtimes(runtime, platform.pool(runtime.pool), platform.cluster)
         node, launcher = containers(body)
         assert facts["ranksPerNode"] == body["spec"]["mlPolicy"]["mpi"]["numProcPerNode"]
@@ -76,14 +78,17 @@ def test_described_numbers_equal_the_manifest(platform: Platform) -> None:
 
 
 def test_a_runtime_lists_the_hosts_per_tenant(platform: Platform) -> None:
-    hosts = {runtime.name: contract.runtime_facts(platform, runtime)["hosts"] for runtime in platform.runtimes}
+    hosts = {
+        runtime.name: contract.runtime_facts(*offered(platform, runtime))["hosts"] for runtime in platform.runtimes
+    }
     assert hosts == {
         "openmpi-cpu": {"team-a": {"owned": 4, "reclaimable": 4, "idle": 4}},
         "openmpi-gpu": {"team-a": {"owned": 3, "reclaimable": 3, "idle": 3}},
     }
 
 
-def test_a_runtime_lists_no_hosts_for_excluded_tenants(platform: Platform) -> None:
-    (cpu,) = [each for each in platform.runtimes if each.name == "openmpi-cpu"]
-    theirs = cpu.model_copy(update={"tenants": ("team-b",)})
-    assert contract.runtime_facts(platform, theirs)["hosts"] == {}
+def test_a_runtime_lists_no_hosts_for_excluded_tenants() -> None:
+    data = small_platform()
+    data["runtimes"][1]["tenants"] = ["team-b"]
+    theirs = Platform.model_validate(data)
+    assert contract.runtime_facts(*offered(theirs, theirs.runtimes[0]))["hosts"] == {}

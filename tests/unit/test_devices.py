@@ -12,13 +12,13 @@ import pytest
 from generator import DeviceType, MpiFamily, Platform, Pool, Runtime
 from generator.facts.devices import DeviceKind, devices
 from generator.jobs import contract
-from generator.jobs.job import new_job
-from generator.jobs.request import Request
+from generator.jobs.request import JobRequest
 from generator.jobs.smoke import started_by
 from generator.manifests import Body
 from generator.runtimes.hosts import node_size
 from generator.runtimes.training_runtime import training_runtimes
 from tests.conftest import small_platform
+from tests.offers import job_of, offered, offered_alone
 from tests.unit.test_runtimes import containers, variables
 
 NPU: dict[str, Any] = {"name": "npu", "resource": "acme.example.com/npu", "environment": {"ACME": "of the device"}}
@@ -79,7 +79,10 @@ def test_a_device_like_another_gets_the_same_pods_under_its_own_resource(like: D
     runtime = Runtime(name="r", use="pytorch-mpi", pool="p", image="i")
     sizes = [node_size(runtime, pool) for pool in (of_own, of_known)]
     assert sizes[0].slots == sizes[1].slots
-    assert started_by(runtime, of_own) == started_by(runtime, of_known)
+    ours, theirs = (offered_alone(runtime, pool).contract for pool in (of_own, of_known))
+    assert ours is not None
+    assert theirs is not None
+    assert started_by(ours) == started_by(theirs)
 
 
 def test_a_pool_without_its_platform_has_no_device_of_the_platform() -> None:
@@ -101,18 +104,20 @@ def test_yaml_and_python_give_the_same_platform() -> None:
 
 def test_a_smoke_test_notes_that_it_uses_no_unknown_device() -> None:
     declared = platform(NPU, TORCH, use="acme-torch")
-    job = new_job(declared, Request("own", "team-a", is_smoke=True))
+    job = job_of(declared, JobRequest("own", "team-a", is_smoke=True))
     assert job.body["spec"]["trainer"]["command"][-2:] == ["gloo", "cpu"]
     title = declared.runtimes[0].family.title
     assert f"the ranks sum on CPUs, because mpigen does not know how {title} uses `npu`" in job.notes
     assert not [
-        note for note in new_job(platform(NPU), Request("own", "team-a", is_smoke=True)).notes if "sum on CPUs" in note
+        note
+        for note in job_of(platform(NPU), JobRequest("own", "team-a", is_smoke=True)).notes
+        if "sum on CPUs" in note
     ]
 
 
 def test_facts_name_the_device_type() -> None:
     declared = platform(NPU, TORCH, use="acme-torch")
-    assert contract.runtime_facts(declared, declared.runtimes[0])["device"] == "npu"
+    assert contract.runtime_facts(*offered(declared, declared.runtimes[0]))["device"] == "npu"
     assert contract.device_facts(declared.devices[0]) == {
         "name": "npu",
         "title": "npu",

@@ -31,13 +31,13 @@ ODD = {
 }
 COMMANDS = {
     "synth": ("synth",),
-    "runtimes": ("runtimes",),
-    "runtimes show": ("runtimes", "show", "openmpi"),
+    "runtimes": ("runtimes", "--release"),
+    "runtimes show": ("runtimes", "show", "openmpi", "--release"),
     "fabrics": ("fabrics",),
-    "job new": ("job", "new", "--runtime", "openmpi"),
+    "job new": ("job", "new", "--runtime", "openmpi", "--release"),
     "validate": ("validate",),
     "validate --since": ("validate", "sound.yaml", "--since"),
-    "queues": ("queues",),
+    "queues": ("queues", "--release"),
     "can-i": ("can-i",),
     "policy test": ("policy", "test"),
     "policy test --cases": ("policy", "test", "policies.yaml", "--cases"),
@@ -89,7 +89,7 @@ def test_every_command_rejects_files_that_are_not_regular_or_too_large(
     assert "mpigen has a bug" not in output
 
 
-@pytest.mark.parametrize("command", ["validate", "queues", "can-i", "policy test"])
+@pytest.mark.parametrize("command", ["validate", "queues --release", "can-i", "policy test"])
 def test_endless_standard_input_is_rejected(command: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     code, output = printed(*command.split(), "-", stdin=b"#" * (MAX_STDIN + 1))
@@ -138,16 +138,16 @@ def test_files_are_searched_up_to_a_limit(tmp_path: Path) -> None:
         manifest_files([tmp_path], limit=3)
 
 
-@pytest.mark.parametrize("command", ["validate", "queues", "can-i"])
+@pytest.mark.parametrize("command", ["validate", "queues --release", "can-i"])
 def test_symlink_cycles_are_not_followed(command: str, tmp_path: Path) -> None:
     inner = tmp_path / "inner"
     inner.mkdir()
     (inner / "up").symlink_to("..")
     (inner / "sound.yaml").write_text("apiVersion: v1\nkind: Namespace\nmetadata: {name: x}\n")
-    assert printed(command, str(tmp_path))[0] == 0
+    assert printed(*command.split(), str(tmp_path))[0] == 0
 
 
-@pytest.mark.parametrize("command", ["validate", "queues", "can-i"])
+@pytest.mark.parametrize("command", ["validate", "queues --release", "can-i"])
 @pytest.mark.parametrize(
     ("target", "is_read"),
     [
@@ -173,7 +173,7 @@ def test_a_link_out_of_the_repository_is_not_read(command: str, target: str, is_
     (folder / "chain").symlink_to(secret)
     (folder / "link.yaml").symlink_to(secret if target == "SECRET" else target)
     for path in (folder, folder / "link.yaml"):
-        code, output = printed(command, str(path))
+        code, output = printed(*command.split(), str(path))
         assert "hunter2" not in output
         assert (code == 0, "is a symbolic link to a file outside of" in output) == (is_read, not is_read), output
 

@@ -9,7 +9,6 @@ import yaml
 
 from generator import App, Platform, pipeline
 from generator.errors import ConfigError
-from generator.jobs.reach import reach
 from generator.kueue.configuration import KEY
 from generator.manifests import Manifest
 from generator.upstream.kueue.configuration import read_settings
@@ -17,6 +16,7 @@ from generator.upstream.kueue.job_limits import Largest
 from generator.upstream.kueue.largest import largest_jobs
 from generator.upstream.kueue.queues import read_queue_tree
 from tests.conftest import small_platform
+from tests.offers import reach_of
 
 _NODES = {"cpu": 384, "memory": "4Ti", "nvidia.com/gpu": 32}
 
@@ -57,7 +57,7 @@ def test_queues_cover_claimed_devices() -> None:
 def test_claims_do_not_reduce_jobs_of_whole_nodes() -> None:
     platform = _platform()
     runtime = next(each for each in platform.runtimes if each.name == "openmpi-gpu")
-    assert reach(platform, platform.tenants[0], runtime).idle == _largest(_tree(platform)).idle == 4
+    assert reach_of(platform, platform.tenants[0], runtime).idle == _largest(_tree(platform)).idle == 4
 
 
 def test_the_quota_of_claimed_devices_limits_a_job() -> None:
@@ -65,7 +65,7 @@ def test_the_quota_of_claimed_devices_limits_a_job() -> None:
     found = _largest(_tree(platform))
     assert (found.idle, "6 dra.net/fast" in found.reason) == (2, True), found.reason
     runtime = next(each for each in platform.runtimes if each.name == "openmpi-gpu")
-    assert reach(platform, platform.tenants[0], runtime).idle == 2
+    assert reach_of(platform, platform.tenants[0], runtime).idle == 2
 
 
 def test_a_job_with_unmapped_claims_is_never_admitted() -> None:

@@ -8,10 +8,11 @@ import pytest
 
 from generator import App, Platform, pipeline
 from generator.errors import ConfigError
-from generator.jobs.reach import Reach, reach
+from generator.jobs.reach import Reach
 from generator.upstream.kueue.largest import largest_jobs
 from generator.upstream.kueue.queues import read_queue_tree
 from tests.conftest import small_platform
+from tests.offers import reach_of
 
 _NODES = {"cpu": 384, "memory": "4Ti", "nvidia.com/gpu": 32}
 _WHOLE = {"type": "infiniband", "operator": "none", "perNode": 8}
@@ -39,7 +40,7 @@ def _quotas(platform: Platform) -> dict[str, str]:
 def _reach(platform: Platform) -> Reach:
     """Return the largest job of the runtime on the fabric, and compare it with the rendered queues."""
     runtime = next(each for each in platform.runtimes if each.pool == "gpu")
-    found = reach(platform, platform.tenants[0], runtime)
+    found = reach_of(platform, platform.tenants[0], runtime)
     tree = pipeline.render(platform, App(platform))
     said = {each.runtime: each.idle for each in largest_jobs(read_queue_tree(tree), tree)}
     assert said[runtime.name] == found.idle

@@ -5,6 +5,7 @@ tests/fixtures/broken/families*.txt have the messages of all mistakes.
 
 from __future__ import annotations
 
+import json
 from dataclasses import fields, replace
 from typing import Any
 
@@ -14,12 +15,12 @@ from generator import App, MpiFamily, MpiRuntime, Platform, Role, Runtime
 from generator.components.constructs import collect
 from generator.errors import ConfigError
 from generator.facts.families import FAMILIES
-from generator.facts.names import FRAMEWORK
+from generator.facts.names import CONTRACT, FRAMEWORK
 from generator.jobs import contract
-from generator.jobs.smoke import smoke_command
 from generator.manifests import Body
 from generator.runtimes.training_runtime import training_runtimes
 from tests.conftest import small_platform
+from tests.offers import offered, smoke_of
 from tests.unit.test_runtimes import containers, variables
 
 ACME: dict[str, Any] = {
@@ -69,11 +70,14 @@ def test_a_family_without_further_fields_has_the_facts_of_its_like(like: str) ->
 def test_a_family_without_further_fields_has_the_runtime_of_its_like(like: str) -> None:
     own = platform({"name": "acme", "like": like}, use="acme", image="registry.example.com/i:1")
     original = platform(use=like, image="registry.example.com/i:1")
-    assert built(own) == built(original)
+    with_like, without = (built(each) for each in (own, original))
+    assert json.loads(with_like["metadata"].pop("annotations")[CONTRACT])["like"] == like
+    assert without["metadata"].pop("annotations")
+    assert with_like == without
     ((mine,), (theirs,)) = own.runtimes, original.runtimes
     pool = own.pool("cpu")
-    assert smoke_command(mine, pool, 3) == smoke_command(theirs, pool, 3)
-    facts, expected = contract.runtime_facts(own, mine), contract.runtime_facts(original, theirs)
+    assert smoke_of(mine, pool, 3) == smoke_of(theirs, pool, 3)
+    facts, expected = contract.runtime_facts(*offered(own, mine)), contract.runtime_facts(*offered(original, theirs))
     assert facts == {**expected, "family": "acme"}
 
 
@@ -85,8 +89,8 @@ def test_the_fields_of_a_family_replace_the_facts_of_its_like() -> None:
     assert variables(body).items() >= {"ACME_LICENSE": "27000@license", "NCCL_DEBUG": "WARN"}.items()
     assert body["spec"]["mlPolicy"]["mpi"]["numProcPerNode"] == 1
     (runtime,) = declared.runtimes
-    assert smoke_command(runtime, declared.pool("cpu"), 3)[:2] == ["mpirun", "python3"]
-    text = [f"{topic}: {point}" for topic, point in contract.describe_runtime(declared, runtime)]
+    assert smoke_of(runtime, declared.pool("cpu"), 3)[:2] == ["mpirun", "python3"]
+    text = [f"{topic}: {point}" for topic, point in contract.describe_runtime(*offered(declared, runtime))]
     text += [f"{topic}: {point}" for topic, point in contract.describe_family(runtime.family)]
     for line in (
         "family: acme: Acme Solver 4, like openmpi",

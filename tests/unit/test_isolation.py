@@ -12,8 +12,7 @@ from generator.components.constructs import collect
 from generator.config.model.isolation import Egress, Guard
 from generator.errors import ConfigError
 from generator.facts.names import RUNTIME_LABEL
-from generator.jobs.job import job_network_policies, new_job
-from generator.jobs.request import Request
+from generator.jobs.request import JobRequest
 from generator.manifests import Body
 from generator.policies.network_policies import (
     NOT_ISOLATED,
@@ -25,6 +24,7 @@ from generator.policies.network_policies import (
     network_policies,
 )
 from tests.conftest import small_platform
+from tests.offers import job_of, policies_of
 
 OPENSHIFT = Cluster(distribution="openshift")
 MPI_PODS = {"matchExpressions": [{"key": RUNTIME_LABEL, "operator": "Exists"}]}
@@ -269,9 +269,9 @@ def test_isolation_that_no_policy_can_enforce_is_rejected(case: str) -> None:
 def test_jobs_isolated_one_by_one_have_their_own_policy() -> None:
     assert "np-mpi" not in made(unit="job")
     platform = Platform.model_validate({**small_platform(), "isolation": {"unit": "job"}})
-    job = new_job(platform, Request("openmpi-cpu", tenant="team-a", name="fft")).body
+    job = job_of(platform, JobRequest("openmpi-cpu", tenant="team-a", name="fft")).body
     pods = {"matchLabels": {"jobset.sigs.k8s.io/jobset-name": "fft"}}
-    (policy,) = job_network_policies(platform, job)
+    (policy,) = policies_of(platform, job)
     assert policy["metadata"] == {"name": "np.fft", "namespace": "team-a"}
     assert policy["spec"] == {
         "podSelector": pods,
@@ -279,9 +279,10 @@ def test_jobs_isolated_one_by_one_have_their_own_policy() -> None:
         "ingress": [{"from": [{"podSelector": pods}]}],
         "egress": [{"to": [{"podSelector": pods}]}],
     }
-    assert job_network_policies(Platform.model_validate(small_platform()), job) == []
-    (policy,) = job_network_policies(
-        platform, new_job(platform, Request("openmpi-cpu", tenant="team-a", owner="ada")).body
+    assert policies_of(Platform.model_validate(small_platform()), job) == []
+    (policy,) = policies_of(
+        platform,
+        job_of(platform, JobRequest("openmpi-cpu", tenant="team-a", owner="ada")).body,
     )
     assert policy["metadata"]["annotations"] == {"mpigen.dev/owner": "ada"}
 

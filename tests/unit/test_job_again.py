@@ -11,19 +11,20 @@ import yaml
 
 from generator import Platform
 from generator.jobs.again import renew_job
-from generator.jobs.job import LONGEST_NAME, new_job
-from generator.jobs.request import Mount, Request
+from generator.jobs.job import LONGEST_NAME
+from generator.jobs.request import JobRequest, Mount
 from generator.manifests import Body, Manifest
 from generator.schemas.catalog import Catalog
 from generator.schemas.embedded import Engine
 from tests.conftest import ROOT, Run, small_platform
+from tests.offers import job_of
 
 EXPORTS = sorted((ROOT / "tests/fixtures/job-status").glob("*.yaml"))
 
 
 def submitted(**changes: Any) -> Body:
-    request = Request("openmpi-cpu", "team-a", nodes=2, name="train", **changes)
-    return new_job(Platform.model_validate(small_platform()), request).body
+    request = JobRequest("openmpi-cpu", "team-a", nodes=2, name="train", **changes)
+    return job_of(Platform.model_validate(small_platform()), request).body
 
 
 def admitted(body: Body) -> Body:

@@ -10,17 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from generator import Platform
-from generator.jobs.job import LONGEST_NAME, Job, new_job
+from generator.jobs.job import LONGEST_NAME, NewJob
 from generator.jobs.reach import JobError
-from generator.jobs.request import Key, Mount, Request
+from generator.jobs.request import JobRequest, Key, Mount
 from generator.manifests import Body, Manifest
-from generator.runtimes.training_runtime import training_runtimes
+from generator.stages.loading import load_declared
 from generator.upstream.compile import compile_job
-from tests.conftest import small_platform
+from tests.conftest import EXAMPLES, small_platform
+from tests.offers import job_of
 
 
-def job(**wanted: Any) -> Job:
-    return new_job(Platform.model_validate(small_platform()), Request("openmpi-cpu", "team-a", **wanted))
+def job(**wanted: Any) -> NewJob:
+    return job_of(Platform.model_validate(small_platform()), JobRequest("openmpi-cpu", "team-a", **wanted))
 
 
 def trainer(**wanted: Any) -> Body:
@@ -56,12 +57,64 @@ def test_another_number_of_ranks_changes_the_cores_of_ranks() -> None:
     assert "env" not in trainer()
     own = small_platform()
     own["runtimes"][1]["environment"] = {"OMP_NUM_THREADS": "9"}
-    kept = new_job(Platform.model_validate(own), Request("openmpi-cpu", "team-a", processes=2)).body["spec"]["trainer"]
+    kept = job_of(Platform.model_validate(own), JobRequest("openmpi-cpu", "team-a", processes=2)).body["spec"][
+        "trainer"
+    ]
     assert "OMP_NUM_THREADS" not in [each["name"] for each in kept["env"]]
 
 
 def test_open_mpi_5_counts_the_ranks_of_the_job_as_the_slots_of_a_host() -> None:
     assert variables(processes=2)["PRTE_MCA_prte_set_default_slots"] == "2"
+
+
+def test_other_resources_change_the_ranks_that_count_them() -> None:
+    changed = job(resources={"cpu": "20", "memory": "32Gi"}).body["spec"]["trainer"]
+    amounts = {"cpu": "20", "memory": "32Gi"}
+    assert changed["resourcesPerNode"] == {"requests": amounts, "limits": amounts}
+    assert changed["numProcPerNode"] == 20
+    assert changed["env"] == [{"name": "PRTE_MCA_prte_set_default_slots", "value": "20"}]
+    kept = job(resources={"memory": "32Gi"}, processes=3).body["spec"]["trainer"]
+    assert kept["resourcesPerNode"]["requests"] == {"cpu": "57", "memory": "32Gi"}
+    assert {entry["name"]: entry["value"] for entry in kept["env"]}["OMP_NUM_THREADS"] == "19"
+
+
+def test_smaller_pods_allow_more_nodes() -> None:
+    with pytest.raises(JobError, match="Kueue never admits `9` nodes"):
+        job(nodes=9)
+    assert job(nodes=9, resources={"cpu": "20", "memory": "16Gi"}).body["spec"]["trainer"]["numNodes"] == 9
+
+
+@pytest.mark.parametrize(
+    ("runtime", "wanted", "told"),
+    [
+        ("openmpi-cpu", {"cpu": "many"}, "`many` of `cpu` is not a quantity"),
+        ("openmpi-cpu", {"cpu": "0"}, "`0` of `cpu` is not above 0; write an amount such as 4 or 16Gi"),
+        ("openmpi-cpu", {"gpu": "4"}, "the pods of runtime `openmpi-cpu` request no `gpu`; did you mean `cpu`?"),
+    ],
+    ids=["quantity", "zero", "unknown"],
+)
+def test_impossible_resources_are_rejected(runtime: str, wanted: dict[str, str], told: str) -> None:
+    platform = Platform.model_validate(small_platform())
+    with pytest.raises(JobError) as refused:
+        job_of(platform, JobRequest(runtime, "team-a", resources=wanted))
+    assert list(map(str, refused.value.problems)) == [f"--resources: {told}"]
+
+
+def test_the_devices_of_an_init_container_cannot_become_fewer() -> None:
+    university = load_declared(EXAMPLES["university"])
+    with pytest.raises(JobError) as refused:
+        job_of(university, JobRequest("openmpi-mi300x", "quantum", resources={"amd.com/gpu": "4"}))
+    (problem,) = refused.value.problems
+    told = "pods of `openmpi-mi300x` take 8 amd.com/gpu anyway, because an init container requests them"
+    assert (problem.message, problem.fix) == (told, "pass 8 or more, or name another runtime")
+
+
+def test_a_separate_launcher_has_no_resources_of_a_job() -> None:
+    data = small_platform()
+    data["runtimes"][1]["launcher"] = "separate"
+    platform = Platform.model_validate(data)
+    with pytest.raises(JobError, match="Trainer would apply the resources to the launcher of `openmpi-cpu`"):
+        job_of(platform, JobRequest("openmpi-cpu", "team-a", resources={"cpu": "4"}))
 
 
 def test_volumes_are_in_all_pods_of_the_compiled_job() -> None:
@@ -72,9 +125,10 @@ def test_volumes_are_in_all_pods_of_the_compiled_job() -> None:
         Mount("secret", "token", "/token"),
     )
     made = job(mounts=mounts, owner="ada")
-    (runtime,) = training_runtimes(made.runtime, platform.pool(made.runtime.pool), platform.cluster, namespaces=[])
     versions = platform.cluster.versions.model_dump()
-    compiled = compile_job(Manifest(made.body, "job.yaml"), Manifest(runtime, "runtime.yaml"), versions)
+    compiled = compile_job(
+        Manifest(made.body, "job.yaml"), Manifest(made.runtime.runtime.body, "runtime.yaml"), versions
+    )
     assert len(compiled.pods) == 2
     for _, pod in compiled.pods:
         volumes = {each["name"]: each for each in pod["spec"]["volumes"]}
@@ -89,8 +143,8 @@ def test_a_time_replaces_the_limit_of_the_team() -> None:
     data = small_platform()
     data["tenants"][0]["limits"] = {"timePerJob": "2h"}
     limited = Platform.model_validate(data)
-    assert new_job(limited, Request("openmpi-cpu", "team-a")).body["spec"]["activeDeadlineSeconds"] == 7200
-    assert new_job(limited, Request("openmpi-cpu", "team-a", seconds=60)).body["spec"]["activeDeadlineSeconds"] == 60
+    assert job_of(limited, JobRequest("openmpi-cpu", "team-a")).body["spec"]["activeDeadlineSeconds"] == 7200
+    assert job_of(limited, JobRequest("openmpi-cpu", "team-a", seconds=60)).body["spec"]["activeDeadlineSeconds"] == 60
     assert "activeDeadlineSeconds" not in job().body["spec"]
 
 

@@ -14,16 +14,17 @@ from generator import Platform, pipeline
 from generator.checks.finding import Severity
 from generator.checks.run import check_text
 from generator.checks.submission import Destination
-from generator.cli.inputs import load_declared
 from generator.documents.emit import BriefEmitter
-from generator.gitops.metadata import label_owner
-from generator.jobs.job import LONGEST_NAME, Job, new_job
-from generator.jobs.reach import JobError, deciding_objects, is_for
-from generator.jobs.request import Request
+from generator.jobs.job import LONGEST_NAME, NewJob, new_job
+from generator.jobs.reach import JobError, offers
+from generator.jobs.request import JobRequest
 from generator.manifests import Body
 from generator.schemas.catalog import Catalog
 from generator.schemas.embedded import Engine
+from generator.stages.catalogues import catalogue_of
+from generator.stages.loading import load_declared
 from tests.conftest import small_platform
+from tests.offers import job_of
 
 
 def platform(**changes: Any) -> Platform:
@@ -33,8 +34,8 @@ def platform(**changes: Any) -> Platform:
     return Platform.model_validate(data)
 
 
-def job(runtime: str = "openmpi-cpu", *, changes: dict[str, Any] | None = None, **wanted: Any) -> Job:
-    return new_job(platform(**(changes or {})), Request(runtime, **{"tenant": "team-a", **wanted}))
+def job(runtime: str = "openmpi-cpu", *, changes: dict[str, Any] | None = None, **wanted: Any) -> NewJob:
+    return job_of(platform(**(changes or {})), JobRequest(runtime, **{"tenant": "team-a", **wanted}))
 
 
 def trainer(body: Body) -> dict[str, Any]:
@@ -66,14 +67,13 @@ def test_a_job_has_at_most_ten_lines() -> None:
 @pytest.mark.parametrize("is_smoke", [False, True], ids=["job", "smoke"])
 def test_jobs_on_every_runtime_of_every_example_pass_the_checks(example: Path, is_smoke: bool) -> None:
     """The catalogue example has every family on every device."""
-    theirs = load_declared(example)
-    texts = [
-        BriefEmitter().emit([new_job(theirs, Request(runtime.name, tenant.name, nodes=2, is_smoke=is_smoke)).body])
-        for tenant in theirs.tenants
-        for runtime in theirs.runtimes
+    theirs = catalogue_of(load_declared(example))
+    requests = [
+        JobRequest(runtime, team, nodes=2, is_smoke=is_smoke) for team in theirs.teams for runtime in theirs.runtimes
     ]
+    texts = [BriefEmitter().emit([new_job(theirs, request).body]) for request in requests]
     checked = check_text("".join(texts).encode(), "jobs.yaml", Engine(Catalog.bundled()))
-    assert (checked.findings, checked.objects) == ([], len(theirs.tenants) * len(theirs.runtimes))
+    assert (checked.findings, checked.objects) == ([], len(theirs.teams) * len(theirs.runtimes))
     assert is_smoke or max(len(text.splitlines()) for text in texts) <= 10
 
 
@@ -91,18 +91,15 @@ def test_job_new_and_check_job_find_the_same_in_every_example(example: Path) -> 
     """`job new` renders only the objects that decide. A job without options of the user has no error."""
     theirs, app = pipeline.load(example)
     world = pipeline.render(theirs, app)
-    suitable = [
-        (runtime, next(tenant for tenant in theirs.tenants if is_for(runtime, tenant.name)))
-        for runtime in theirs.runtimes
-    ]
+    catalogue = catalogue_of(theirs)
     targets = theirs.cluster.versions.model_dump()
-    for number, (runtime, tenant) in enumerate(suitable):
+    for number, runtime in enumerate(catalogue.runtimes.values()):
+        team = next(team for team in catalogue.teams.values() if offers(team, runtime))
         is_compared = number < 2  # the catalogue has 66 runtimes
         for wanted in REQUESTS if is_compared else REQUESTS[:2]:
-            new = new_job(theirs, Request(runtime.name, tenant.name, nodes=2, **wanted))
+            new = new_job(catalogue, JobRequest(runtime.name, team.name, nodes=2, **wanted))
             text = {"job.yaml": BriefEmitter().emit([new.body]).encode()}
-            deciding = label_owner(deciding_objects(theirs, new.tenant, new.runtime), theirs.platform)
-            worlds = [deciding, *([world] if is_compared else [])]
+            worlds = [catalogue.seen_from({new.home.name}, new.runtime), *([world] if is_compared else [])]
             partial, *complete = (
                 pipeline.check_jobs(text, Destination(objects, targets, is_complete=True)).findings
                 for objects in worlds
@@ -130,7 +127,7 @@ def test_the_default_number_of_nodes_is_possible() -> None:
     assert note.startswith("the job has 4 nodes instead of 9: 5 nodes take 285 cpu of flavor `cpu`, and `team-a` never")
     data = small_platform()
     data["tenants"][0]["quota"]["cpu"] = 2
-    small = new_job(Platform.model_validate(data), Request("openmpi-cpu", "team-a", is_smoke=True))
+    small = job_of(Platform.model_validate(data), JobRequest("openmpi-cpu", "team-a", is_smoke=True))
     assert trainer(small.body)["numNodes"] == 2
     assert small.notes[-1].startswith("the job has 2 nodes instead of 3: 3 nodes take 171 cpu of flavor `cpu`, and ")
 
@@ -138,7 +135,7 @@ def test_the_default_number_of_nodes_is_possible() -> None:
 def test_the_default_number_of_nodes_is_at_most_the_limit_of_the_tenant() -> None:
     data = small_platform()
     data["tenants"][0]["limits"] = {"hostsPerJob": 2}
-    limited = new_job(Platform.model_validate(data), Request("openmpi-cpu", "team-a", is_smoke=True))
+    limited = job_of(Platform.model_validate(data), JobRequest("openmpi-cpu", "team-a", is_smoke=True))
     assert trainer(limited.body)["numNodes"] == 2
     assert limited.notes[-1] == "the job has 2 nodes instead of 3: admission policies accept at most `numNodes: 2`"
 
@@ -160,20 +157,22 @@ def test_several_tenants_require_a_choice() -> None:
     data = small_platform()
     data["tenants"][1]["quota"]["cpu"] = 2
     with pytest.raises(JobError, match=r"^--tenant: several tenants can use .*; name one of: team-a, team-b$"):
-        new_job(Platform.model_validate(data), Request("openmpi-cpu"))
+        job_of(Platform.model_validate(data), JobRequest("openmpi-cpu"))
 
 
 def test_a_runtime_without_tenants_is_rejected_with_a_fix() -> None:
     data = {**small_platform(), "tenants": []}
-    with pytest.raises(JobError, match=r"^--runtime: no tenant can use a host .*; give a tenant quota in pool `cpu`$"):
-        new_job(Platform.model_validate(data), Request("openmpi-cpu"))
+    with pytest.raises(
+        JobError, match=r"^--runtime: no tenant can use a host .*; ask your platform admins for quota in pool `cpu`$"
+    ):
+        job_of(Platform.model_validate(data), JobRequest("openmpi-cpu"))
 
 
 @pytest.mark.parametrize(
     ("wanted", "told"),
     [
-        ({"runtime": "openmpi"}, "--runtime: the platform has no runtime `openmpi`; did you mean `openmpi-gpu`?"),
-        ({"tenant": "team-c"}, "--tenant: the platform has no tenant `team-c`; did you mean `team-b`?"),
+        ({"runtime": "openmpi"}, "--runtime: the cluster has no runtime `openmpi`; did you mean `openmpi-gpu`?"),
+        ({"tenant": "team-c"}, "--tenant: the cluster has no tenant `team-c`; did you mean `team-b`?"),
         (
             {"nodes": 1},
             (
@@ -273,7 +272,7 @@ def test_a_command_that_starts_ranks_has_no_note(command: tuple[str, ...]) -> No
 def test_borrowed_hosts_are_noted() -> None:
     data = small_platform()
     data["tenants"][1] |= {"quota": {"gpu": 1}, "borrow": {"gpu": 3}}
-    found = new_job(Platform.model_validate(data), Request("openmpi-gpu", "team-a", nodes=3, command=("mpirun", "x")))
+    found = job_of(Platform.model_validate(data), JobRequest("openmpi-gpu", "team-a", nodes=3, command=("mpirun", "x")))
     assert found.notes == (
         (
             "`team-a` can rely on 2 of these 3 nodes: the job stays pending while other queues use the other nodes, "
@@ -286,14 +285,14 @@ def test_hosts_that_no_other_team_can_borrow_have_no_note() -> None:
     data = small_platform()
     data["tenants"][0]["preemption"] = "never"
     data["tenants"][1]["quota"] = {"gpu": 1}
-    found = new_job(Platform.model_validate(data), Request("openmpi-gpu", "team-a", nodes=3, command=("mpirun", "x")))
+    found = job_of(Platform.model_validate(data), JobRequest("openmpi-gpu", "team-a", nodes=3, command=("mpirun", "x")))
     assert found.notes == ()
 
 
 def test_hosts_that_kueue_must_reclaim_are_noted() -> None:
     data = small_platform()
     data["tenants"][1] |= {"quota": {"gpu": 1}, "borrow": {"gpu": 3}}
-    found = new_job(Platform.model_validate(data), Request("openmpi-gpu", "team-a", nodes=2, command=("mpirun", "x")))
+    found = job_of(Platform.model_validate(data), JobRequest("openmpi-gpu", "team-a", nodes=2, command=("mpirun", "x")))
     assert found.notes == (
         (
             "only 0 of these 2 nodes are always free for `team-a`: to free the other nodes, Kueue may "
@@ -309,11 +308,11 @@ def test_a_topology_does_not_change_the_size_of_jobs(launcher: str, placement: d
     data["pools"][0]["topology"] = ["example.com/rack", "kubernetes.io/hostname"]
     data["runtimes"][0] |= {"launcher": launcher, "placement": placement}
     racked = Platform.model_validate(data)
-    found = new_job(racked, Request("openmpi-gpu", "team-a", nodes=3))
+    found = job_of(racked, JobRequest("openmpi-gpu", "team-a", nodes=3))
     assert trainer(found.body)["numNodes"] == 3
     assert any("all pods must be in one example.com/rack" in note for note in found.notes) is bool(placement)
     with pytest.raises(JobError) as refused:
-        new_job(racked, Request("openmpi-gpu", "team-a", nodes=4))
+        job_of(racked, JobRequest("openmpi-gpu", "team-a", nodes=4))
     (problem,) = map(str, refused.value.problems)
     assert "never gets more than" in problem
     assert ("all pods must be in one example.com/rack" in problem) is bool(placement)
@@ -326,10 +325,10 @@ def test_a_limit_of_one_host_requires_a_separate_launcher() -> None:
         JobError,
         match=r"can run 1 pod of .*: admission policies accept at most `numNodes: 1`; .*`team-a` can use no runtime",
     ):
-        new_job(Platform.model_validate(data), Request("openmpi-cpu", "team-a"))
+        job_of(Platform.model_validate(data), JobRequest("openmpi-cpu", "team-a"))
     for each in data["runtimes"]:
         each["launcher"] = "separate"
-    body = new_job(Platform.model_validate(data), Request("openmpi-cpu", "team-a")).body
+    body = job_of(Platform.model_validate(data), JobRequest("openmpi-cpu", "team-a")).body
     assert body["spec"]["trainer"]["numNodes"] == 1
 
 
@@ -352,14 +351,14 @@ def test_a_job_has_the_required_labels() -> None:
     data["tenants"][0] |= {"labels": {"example.com/cost-centre": "4711"}, "limits": {"timePerJob": "2h"}}
     platform = Platform.model_validate(data)
     runtime, tenant = platform.runtimes[0].name, platform.tenants[0].name
-    made = new_job(platform, Request(runtime, tenant, labels={"example.com/owner": "ada"})).body
+    made = job_of(platform, JobRequest(runtime, tenant, labels={"example.com/owner": "ada"})).body
     assert made["metadata"]["labels"] == {"example.com/cost-centre": "4711", "example.com/owner": "ada"}
     assert made["spec"]["activeDeadlineSeconds"] == 7200
     with pytest.raises(JobError) as told:
-        new_job(platform, Request(runtime, tenant))
+        job_of(platform, JobRequest(runtime, tenant))
     assert [each.fix for each in told.value.problems] == ["pass --label example.com/owner=VALUE"]
     data["policies"]["admission"] = {"rules": {"labels": "warn"}}
-    assert new_job(Platform.model_validate(data), Request(runtime, tenant)).body
+    assert job_of(Platform.model_validate(data), JobRequest(runtime, tenant)).body
 
 
 def test_a_priority_that_names_other_teams_is_rejected() -> None:
@@ -369,10 +368,10 @@ def test_a_priority_that_names_other_teams_is_rejected() -> None:
     platform = Platform.model_validate(data)
     team = platform.tenants[0].name
     with pytest.raises(JobError, match="cannot use the priority `urgent`"):
-        new_job(platform, Request(platform.runtimes[0].name, team, priority="urgent"))
+        job_of(platform, JobRequest(platform.runtimes[0].name, team, priority="urgent"))
     with pytest.raises(JobError, match="may use only priorities below 0"):
-        new_job(platform, Request(platform.runtimes[0].name, team))
-    assert new_job(platform, Request(platform.runtimes[0].name, team, priority="sweep")).body
+        job_of(platform, JobRequest(platform.runtimes[0].name, team))
+    assert job_of(platform, JobRequest(platform.runtimes[0].name, team, priority="sweep")).body
 
 
 def test_a_priority_of_another_team_is_rejected() -> None:
@@ -380,4 +379,4 @@ def test_a_priority_of_another_team_is_rejected() -> None:
     data["tenants"][0]["priorities"] = ["research"]
     platform = Platform.model_validate(data)
     with pytest.raises(JobError, match="cannot use the priority `production`"):
-        new_job(platform, Request(platform.runtimes[0].name, platform.tenants[0].name, priority="production"))
+        job_of(platform, JobRequest(platform.runtimes[0].name, platform.tenants[0].name, priority="production"))

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from generator import Platform
-from generator.jobs.reach import Reach, reach
+from generator.jobs.reach import Reach
 from tests.conftest import small_platform
+from tests.offers import reach_of
 
 NODE = {"cpu": 16, "memory": "64Gi"}
 
@@ -30,7 +31,7 @@ def far(
             "tenants": [{"name": f"t{number}", **tenant} for number, tenant in enumerate(tenants)],
         }
     )
-    return reach(platform, platform.tenants[0], platform.runtimes[0])
+    return reach_of(platform, platform.tenants[0], platform.runtimes[0])
 
 
 def numbers(found: Reach) -> tuple[int | None, int | None]:
@@ -91,7 +92,7 @@ def test_a_separate_launcher_needs_room_on_a_node() -> None:
 def test_quotas_in_devices_are_counted() -> None:
     platform = Platform.model_validate(small_platform())
     gpu = next(runtime for runtime in platform.runtimes if runtime.name == "openmpi-gpu")
-    assert [numbers(reach(platform, tenant, gpu)) for tenant in platform.tenants] == [(3, 3), (0, 0)]
+    assert [numbers(reach_of(platform, tenant, gpu)) for tenant in platform.tenants] == [(3, 3), (0, 0)]
 
 
 def test_a_job_has_at_most_the_allowed_hosts() -> None:

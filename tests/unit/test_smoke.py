@@ -12,9 +12,10 @@ import pytest
 from generator import Runtime
 from generator.facts.devices import DeviceKind
 from generator.facts.families import FamilyName
-from generator.jobs.smoke import smoke_command, smoke_nodes
+from generator.jobs.smoke import smoke_nodes
 from generator.runtimes.hosts import node_size
 from generator.runtimes.pod_scripts import script
+from tests.offers import offered_alone, smoke_of
 from tests.unit.test_runtimes import CATALOGUE, CPU, POOLS
 
 ALONE = ("1", "1")
@@ -77,7 +78,7 @@ STUBS = {
 
 def command(family: FamilyName, device: DeviceKind) -> list[str]:
     runtime = Runtime(name="r", use=family, pool=POOLS[device].name, image="quay.io/acme/mpi:1")
-    return smoke_command(runtime, POOLS[device], 3)
+    return smoke_of(runtime, POOLS[device], 3)
 
 
 def run(program: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -103,9 +104,9 @@ def test_programs_contain_no_variables_that_kubernetes_would_expand(family: Fami
 
 
 def test_smoke_tests_have_two_workers_with_any_launcher() -> None:
-    assert smoke_nodes(Runtime(name="r", pool="cpu")) == 3
-    assert smoke_nodes(Runtime(name="r", pool="cpu", launcher="separate")) == 2
-    assert smoke_nodes(Runtime(name="r", pool="cpu", use="deepspeed", image="i")) == 2
+    assert smoke_nodes(offered_alone(Runtime(name="r", pool="cpu"), CPU)) == 3
+    assert smoke_nodes(offered_alone(Runtime(name="r", pool="cpu", launcher="separate"), CPU)) == 2
+    assert smoke_nodes(offered_alone(Runtime(name="r", pool="cpu", use="deepspeed", image="i"), CPU)) == 2
 
 
 @pytest.mark.parametrize(
@@ -208,7 +209,7 @@ def test_an_image_without_an_mpi_binding_only_tests_that_ranks_start(
     mpirun = tmp_path / "mpirun"
     mpirun.write_text(f"#!/bin/sh\nprintf '%s\\n' {started}\n")
     mpirun.chmod(0o755)
-    words = smoke_command(Runtime(name="r", pool="cpu", processes_per_node=2), CPU, 3)
+    words = smoke_of(Runtime(name="r", pool="cpu", processes_per_node=2), CPU, 3)
     environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
     ran = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stdout.splitlines()[-1][: len(told)]) == (code, told)
@@ -217,7 +218,7 @@ def test_an_image_without_an_mpi_binding_only_tests_that_ranks_start(
 def test_a_failed_launch_fails_the_smoke_test(tmp_path: Path) -> None:
     (tmp_path / "mpirun").write_text("#!/bin/sh\nprintf '%s\\n' a a b b c c\nexit 1\n")
     (tmp_path / "mpirun").chmod(0o755)
-    words = smoke_command(Runtime(name="r", pool="cpu", processes_per_node=2), CPU, 3)
+    words = smoke_of(Runtime(name="r", pool="cpu", processes_per_node=2), CPU, 3)
     environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
     ran = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
     message = "FAIL: mpirun ended with an error, so jobs on this runtime fail too. Read its message above.\n"

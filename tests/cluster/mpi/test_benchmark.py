@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from generator import Fabric
-from generator.jobs.smoke import Benchmark, benchmark_command
+from generator.jobs.smoke import benchmark_command
 from tests.cluster.mpi.conftest import MPIS, Play, World
 from tests.cluster.mpi.gangs import Gang
 from tests.cluster.mpi.test_worlds import command as running
+from tests.offers import benchmark_of
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
@@ -27,7 +28,7 @@ INFINIBAND: dict[str, Any] = {"name": "ib", "server": "hgx-h100"}
 def measured(play: Play, gang: Gang, fabric: dict[str, Any], link: int) -> tuple[World, str]:
     """Measure the pod network as if it were a fabric."""
     pool = gang.platform.pool(gang.declared.pool)
-    asked = Benchmark(gang.declared, pool, Fabric.model_validate(fabric), link, gang.hosts)
+    asked = benchmark_of(gang.declared, pool, Fabric.model_validate(fabric), link, gang.hosts)
     world = play(gang, running(*benchmark_command(asked)))
     return world, world.outcome.log(world.launcher, "node")
 

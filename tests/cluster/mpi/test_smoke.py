@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from generator.jobs.job import new_job
-from generator.jobs.request import Request
+from generator.jobs.request import JobRequest
 from tests.cluster.mpi.conftest import MPIS, Change, Play
 from tests.cluster.mpi.gangs import Gang
 from tests.cluster.mpi.test_worlds import command, without
+from tests.offers import job_of
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 
 def smoke(gang: Gang) -> Change:
     """Let the launcher of a gang run the smoke test of its runtime instead."""
-    trainer = new_job(gang.platform, Request(gang.runtime, is_smoke=True)).body["spec"]["trainer"]
+    trainer = job_of(gang.platform, JobRequest(gang.runtime, is_smoke=True)).body["spec"]["trainer"]
     assert trainer["numNodes"] == gang.hosts
     return command(*trainer["command"])
 

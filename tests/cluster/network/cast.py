@@ -8,10 +8,10 @@ from functools import partial
 from http import HTTPStatus
 
 from generator import Platform
-from generator.jobs.job import job_network_policies
 from tests.cluster.client import Body, Client, RefusedError, wait_for, wait_until
 from tests.cluster.mpi.conftest import SMOKE
 from tests.cluster.mpi.gangs import Gang
+from tests.offers import policies_of
 
 OUTSIDE = {
     "store": "10.20.1.1",
@@ -98,7 +98,7 @@ def assemble(admin: Client, platform: Platform) -> Cast:
     jobs, others = gangs(platform), bystanders(platform)
     for gang in jobs.values():
         submitter = admin.as_group(gang.tenant.access.edit[0].removeprefix("group:"))
-        for body in job_network_policies(platform, gang.body):
+        for body in policies_of(platform, gang.body):
             submitter.create(body)
         gang.submit(admin)
     for body in others.values():

@@ -9,10 +9,10 @@ from functools import partial
 import pytest
 
 from generator.facts.names import OWNER
-from generator.jobs.job import job_network_policies
 from tests.cluster import trees
 from tests.cluster.client import Body, Client, RefusedError, wait_until
 from tests.cluster.network.conftest import Scene
+from tests.offers import policies_of
 
 pytestmark = [pytest.mark.cluster, pytest.mark.parametrize("scene", ["jobs"], indirect=True)]
 Change = Callable[[Body], object]
@@ -24,7 +24,7 @@ def fresh(scene: Scene) -> Body:
     gang = scene.cast.gangs["first"]
     body = copy.deepcopy(gang.body)
     body["metadata"] |= {"name": "fresh", "annotations": {OWNER: "someone-in-apart-a-students"}}
-    (policy,) = job_network_policies(scene.platform, body)
+    (policy,) = policies_of(scene.platform, body)
     return policy
 
 

@@ -88,7 +88,7 @@ def test_the_version_reaches_every_answer(mpigen: Run, tmp_path: Path) -> None:
     text = "apiVersion: kueue.x-k8s.io/v1beta2\nkind: ClusterQueue\nmetadata: {name: q}\nspec: {}\n"
     (tmp_path / "queues.yaml").write_text(text)
     for options, version in (((), "0.19"), (("--target", "kueue=0.18"), "0.18")):
-        ran = mpigen("queues", "queues.yaml", "--format", "json", *options)
+        ran = mpigen("queues", "--release", "queues.yaml", "--format", "json", *options)
         assert f'"kueue": "{version}"' in ran.stdout
     known = Queues.read(Objects((), {"kueue": "0.18"}))
     assert known

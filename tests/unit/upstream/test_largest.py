@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from generator.errors import SimulationError
-from generator.jobs.reach import reach
 from generator.manifests import Body, Manifest, read
 from generator.objects.queue import Flavor
 from generator.pipeline import load, render
@@ -16,6 +15,7 @@ from generator.upstream.kueue.largest import largest_jobs
 from generator.upstream.kueue.nodes import has_room
 from generator.upstream.kueue.queues import read_queue_tree
 from tests.conftest import EXAMPLES
+from tests.offers import reach_of
 from tests.unit.upstream.runtimes import job, mpi, runtime
 from tests.unit.upstream.trees import door, flavor, kueue, queue, tree
 
@@ -215,7 +215,7 @@ def test_manifests_have_the_same_largest_jobs_as_their_platform(name: str) -> No
     assert found
     for tenant in platform.tenants:
         for each in platform.runtimes:
-            far = reach(platform, tenant, each)
+            far = reach_of(platform, tenant, each)
             assert found[tenant.name, each.name] == (far.owned, far.reclaimable, far.idle)
 
 
