@@ -128,11 +128,12 @@ def test_a_job_of_an_export_can_be_submitted_again(place: Changing) -> None:
     place.submit()
     _wait(place, "running")
     body: Body = place.admin.read(place.job)
-    with pytest.raises(RefusedError, match="resourceVersion should not be set"):
-        place.admin.create({**body, "metadata": {**body["metadata"], "name": "again"}}, dry_run=True)
     copy = {**body, "metadata": {**place.job["metadata"], "name": "again"}}
     with pytest.raises(RefusedError, match="Duplicate value"):
         place.admin.create(copy, dry_run=True)
+    unpatched = {**body, "metadata": {**body["metadata"], "name": "again"}, "spec": place.job["spec"]}
+    with pytest.raises(RefusedError, match="resourceVersion should not be set"):
+        place.admin.create(unpatched)
     renewed = renew_job(Manifest(body, ""), "again")
     place.admin.create(renewed)
     _wait(place, "running", name="again")
