@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from generator.checks.finding import Finding
 from generator.documents.emit import BriefEmitter
-from generator.errors import DocumentError, InputError, Problem
+from generator.errors import DocumentError, InputError, OutputError, Problem
 from generator.jobs.catalogue import Catalogue
 from generator.jobs.job import NewJob
 from generator.manifests import Body, Manifest
@@ -91,9 +91,13 @@ def catalogue(*paths: str | Path, kustomize: bool = False) -> Catalogue:
         InputError: a file cannot be read, or kustomize rejects a kustomization.
         EngineError: `kustomize` is True, and PATH has neither kubectl nor kustomize.
     """
+    from generator.checks.foreign import describe_skipped
     from generator.stages.catalogues import read_offer
 
-    return read_offer([*map(Path, paths)], _no_stdin, renders=kustomize).catalogue
+    offer = read_offer([*map(Path, paths)], _no_stdin, renders=kustomize)
+    if offer.is_empty:
+        raise OutputError(tuple(map(Problem, describe_skipped(offer.skipped, renders=kustomize))))
+    return offer.catalogue
 
 
 def check_jobs(
@@ -116,6 +120,7 @@ def check_jobs(
     """
     from generator import pipeline
     from generator.checks.submission import Destination
+    from generator.stages.job_verdicts import findings_about
     from generator.upstream.kubernetes.access import parse_requester
 
     others: list[Manifest] = [Manifest(body, "") for body in jobs.others] if isinstance(jobs, NewJob) else []
@@ -130,14 +135,13 @@ def check_jobs(
 
     def verdict(submission: Submission) -> JobVerdict:
         job, outcome = submission.job, submission.outcome
-        names = {job.resource, job.resource_in_file}
         return JobVerdict(
             job.namespace,
             job.name,
             done.verdict(submission, done.findings),
             submission.queue,
             outcome.flavors if outcome else {},
-            tuple(finding for finding in done.findings if finding.resource in names),
+            tuple(findings_about(job, done.findings)),
         )
 
     return [verdict(submission) for submission in done.submissions]

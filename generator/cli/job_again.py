@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from generator.cli.inputs import read_export_texts
-from generator.cli.job_status import select_jobs
+from generator.cli.job_status import export_arguments, select_jobs
 from generator.cli.output import printing
 from generator.errors import ConfigError, ExitCode
 
@@ -21,14 +21,7 @@ from generator.errors import ConfigError, ExitCode
       kubectl get trainjob train -n team-nlp -o yaml | mpigen job again | kubectl replace --force -f -
     """,
 )
-@click.argument("files", nargs=-1, metavar="[EXPORT]...", type=click.Path(path_type=Path, allow_dash=True))
-@click.option(
-    "--job",
-    "names",
-    multiple=True,
-    metavar="NAME",
-    help="Print only this TrainJob, as NAME or NAMESPACE/NAME. May be repeated. Default: all TrainJobs in EXPORT.",
-)
+@export_arguments
 @click.option(
     "--name",
     default="",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -31,6 +31,20 @@ class _Named(Protocol):
 
 
 _Job = TypeVar("_Job", bound=_Named)
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def export_arguments(command: _Command) -> _Command:
+    """Add EXPORT and `--job` to a command, which gets them as its arguments `files` and `names`."""
+    files = click.argument("files", nargs=-1, metavar="[EXPORT]...", type=click.Path(path_type=Path, allow_dash=True))
+    names = click.option(
+        "--job",
+        "names",
+        multiple=True,
+        metavar="NAME",
+        help="Select this TrainJob, as NAME or NAMESPACE/NAME. May be repeated. Default: all TrainJobs in EXPORT.",
+    )
+    return files(names(command))
 
 
 @click.command(
@@ -43,14 +57,7 @@ _Job = TypeVar("_Job", bound=_Named)
       mpigen job status export.yaml queue.json --job train
     """,
 )
-@click.argument("files", nargs=-1, metavar="[EXPORT]...", type=click.Path(path_type=Path, allow_dash=True))
-@click.option(
-    "--job",
-    "names",
-    multiple=True,
-    metavar="NAME",
-    help="Report only this TrainJob, as NAME or NAMESPACE/NAME. May be repeated. Default: all TrainJobs in EXPORT.",
-)
+@export_arguments
 @format_option
 def status(files: tuple[Path, ...], *, names: tuple[str, ...], form: str) -> int:
     """Report the state of the TrainJobs in EXPORT, the reason for it, and the next step, in three lines each.

@@ -242,12 +242,12 @@ class OfferedRuntime:
         """Yield (path, value of a field) of each mounted volume with a source that has this field."""
         pod = self.runtime.node.pod if self.runtime.node else {}
         values = {
-            volume.get("name"): string(mapping(volume, source).get(field_name))
+            string(volume.get("name")): string(mapping(volume, source).get(field_name))
             for volume in mappings(pod.get("volumes"))
         }
         for mount in mappings(self._node.get("volumeMounts")):
-            if values.get(mount.get("name")):
-                yield string(mount.get("mountPath")), values[mount.get("name")]
+            if content := values.get(string(mount.get("name"))):
+                yield string(mount.get("mountPath")), content
 
     @property
     def _node(self) -> Mapping[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -37,13 +37,16 @@ class JobVerdicts:
             submission: one of the submissions.
             findings: the findings that count, such as those without a waiver.
         """
-        job = submission.job
-        metadata = {key: value for key, value in job.body["metadata"].items() if key != "namespace"}
-        without = replace(job, body={**job.body, "metadata": metadata})
-        names = {job.resource, job.resource_in_file, without.resource}  # as in the file
-        errors = (finding for finding in findings if finding.severity is Severity.ERROR)
-        is_faulty = any(error.file == job.file and error.resource in names for error in errors)
+        is_faulty = any(finding.severity is Severity.ERROR for finding in findings_about(submission.job, findings))
         return "faulty" if is_faulty and submission.verdict in ("admitted", "waits") else submission.verdict
+
+
+def findings_about(job: manifests.Manifest, findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Yield the findings about a TrainJob of `read_jobs`. In its file, it may have no namespace."""
+    metadata = {key: value for key, value in job.body["metadata"].items() if key != "namespace"}
+    without = replace(job, body={**job.body, "metadata": metadata})
+    names = {job.resource, job.resource_in_file, without.resource}
+    return (finding for finding in findings if finding.file == job.file and finding.resource in names)
 
 
 def submit_filled(

@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 from tests.fuzz import hostile
-from tests.fuzz.corpus import Corpus, cases, is_job, manifests, platforms
+from tests.fuzz.corpus import Corpus, cases, is_job, manifests, platforms, runtimes_of
 from tests.fuzz.mutate import mutated, mutated_text, written
 
 KINDS = ("platform", "manifest", "synth")
@@ -126,7 +126,7 @@ def _varied(chance: Random, data: Any, corpus: Corpus) -> Any:
 def _manifest(chance: Random) -> Case:
     corpus = manifests()
     folder = _folder(chance, corpus, "new")
-    match chance.randrange(22):
+    match chance.randrange(26):
         case 0 | 1 | 2:
             return Case({**folder, **_folder(chance, corpus, "old")}, ["validate", "new", "--since", "old"])
         case 3 | 4 | 5:
@@ -144,12 +144,25 @@ def _manifest(chance: Random) -> Case:
             return Case({}, ["validate", "-"], stdin=next(iter(folder.values())))
         case 12:
             return Case(folder, ["validate", "new", "--target", "trainer=2.2", "--format", "json"])
-        case 20:
-            user = chance.choice(([], ["--as", "user:ada"], ["--as", "serviceaccount:team-a/default"]))
-            return Case(_submitted(chance, corpus), ["check-job", "job.yaml", "--release", "new", *user])
-        case 21:
-            return Case(_submitted(chance, corpus), ["compile", "job.yaml", "new"])
+        case 20 | 21 | 22 | 23 | 24 | 25:
+            return chance.choice((_checked, _compiled, _offered, _exported))(chance, corpus)
     return Case(folder, ["validate", "new"])
+
+
+def _checked(chance: Random, corpus: Corpus) -> Case:
+    user = chance.choice(([], ["--as", "user:ada"], ["--as", "serviceaccount:team-a/default"]))
+    return Case(_submitted(chance, corpus), ["check-job", "job.yaml", "--release", "new", *user])
+
+
+def _compiled(chance: Random, corpus: Corpus) -> Case:
+    return Case(_submitted(chance, corpus), ["compile", "job.yaml", "new"])
+
+
+def _exported(chance: Random, corpus: Corpus) -> Case:
+    group = chance.choice(corpus.with_jobs)
+    file = chance.choice(sorted(group))
+    text = _text(chance, corpus, {file: group[file]})
+    return Case({f"new/{file}": text}, ["job", chance.choice(("status", "again")), "new"])
 
 
 def _submitted(chance: Random, corpus: Corpus) -> dict[str, bytes]:
@@ -160,6 +173,17 @@ def _submitted(chance: Random, corpus: Corpus) -> dict[str, bytes]:
     others = [document for document in documents if not is_job(document)]
     made = {"job.yaml": written([_varied(chance, mutated(chance, job, corpus), corpus) for job in jobs])}
     return {**made, "new/a.yaml": _text(chance, corpus, {"a.yaml": others}, varied=0.3) if others else b"{}"}
+
+
+def _offered(chance: Random, corpus: Corpus) -> Case:
+    """Return a folder with runtimes, of which some objects are mutated, and a new job on one of them."""
+    group = chance.choice([group for group in corpus.groups if runtimes_of(group)])
+    documents = [document for file in group.values() for document in file]
+    made = [mutated(chance, document, corpus) if chance.random() < 0.5 else document for document in documents]
+    release = ["--release", "new", "--runtime", chance.choice(runtimes_of(group))]
+    more = chance.choice((["--smoke"], ["--processes", "2"], ["--resources", "cpu=4"], []))
+    command = [] if "--smoke" in more else ["--", "mpirun", "x"]
+    return Case({"new/a.yaml": written(made)}, ["job", "new", *release, *more, *command])
 
 
 def _folder(chance: Random, corpus: Corpus, name: str) -> dict[str, bytes]:

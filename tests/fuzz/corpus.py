@@ -72,6 +72,14 @@ def is_job(document: object) -> bool:
     return isinstance(document, dict) and document.get("kind") == "TrainJob"
 
 
+def runtimes_of(group: dict[str, list[Any]]) -> list[str]:
+    """Return the names of the runtimes of Trainer in a group."""
+    documents = [item for items in group.values() for item in items if isinstance(item, dict)]
+    kinds = ("ClusterTrainingRuntime", "TrainingRuntime")
+    names = [item.get("metadata", {}).get("name") for item in documents if item.get("kind") in kinds]
+    return [name for name in names if isinstance(name, str)]
+
+
 def _read(*files: Path) -> dict[str, bytes]:
     return {file.name: file.read_bytes() for file in files}
 

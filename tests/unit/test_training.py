@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from generator import (
     InputError,
     JobRequest,
     NewJob,
+    OutputError,
     Platform,
     SimulationError,
     can_i,
@@ -66,6 +68,23 @@ def test_every_job_has_its_own_findings(cluster: Catalogue, job: NewJob) -> None
     assert "quota/never-admitted" not in {finding.check for finding in small.findings}
 
 
+def test_a_job_without_a_namespace_has_its_findings(cluster: Catalogue, job: NewJob) -> None:
+    spec = {**job.body["spec"], "trainer": {**job.body["spec"]["trainer"], "numNodes": 9}}
+    bare = {**job.body, "metadata": {"name": "bare"}, "spec": spec}
+    (verdict,) = check_jobs(bare, cluster, namespace="team-a")
+    assert (verdict.namespace, verdict.verdict) == ("team-a", "never")
+    assert "quota/never-admitted" in {finding.check for finding in verdict.findings}
+
+
+@pytest.mark.parametrize("kind", ["ClusterQueue", "ResourceFlavor"])
+def test_objects_that_an_export_lacks_make_the_verdict_unknown(cluster: Catalogue, job: NewJob, kind: str) -> None:
+    objects = [item for item in cluster.objects if item.kind != kind]
+    (unknown,) = check_jobs(job, Catalogue(objects, cluster.targets, is_complete=False))
+    (never,) = check_jobs(job, Catalogue(objects, cluster.targets))
+    assert (unknown.verdict, never.verdict) == ("unknown", "never")
+    assert any(f"these files have no {kind}" in finding.message for finding in unknown.findings)
+
+
 def test_a_user_without_rights_is_rejected(cluster: Catalogue, job: NewJob) -> None:
     ada, eve = (check_jobs(job, cluster, user=f"user:{name}")[0] for name in ("ada", "eve"))
     assert ada.verdict == "admitted"
@@ -96,6 +115,14 @@ def test_mistakes_are_errors_of_mpigen(cluster: Catalogue, job: NewJob) -> None:
     absent = {**job.body, "spec": {"runtimeRef": {"name": "nothing"}}}
     with pytest.raises(SimulationError, match="nothing"):
         compile_jobs(absent, cluster)
+
+
+def test_a_folder_without_manifests_is_no_catalogue(tmp_path: Path) -> None:
+    (tmp_path / "Chart.yaml").write_text("apiVersion: v2\nname: c\nversion: 1.0.0\n")
+    (tmp_path / "templates").mkdir()
+    (tmp_path / "templates" / "a.yaml").write_text("{{ .Values.x }}\n")
+    with pytest.raises(OutputError, match="Helm chart"):
+        catalogue(tmp_path)
 
 
 def test_a_release_is_a_catalogue() -> None:
