@@ -21,9 +21,10 @@ from generator.errors import OutputError, Problem
 if TYPE_CHECKING:
     from generator.jobs.catalogue import Catalogue
     from generator.jobs.job import NewJob
-    from generator.jobs.request import Key, Mount
+    from generator.jobs.request import Download, Mount
     from generator.manifests import Body
     from generator.report.result import Result
+    from generator.runtimes.additions import SecretKey
 
 T = TypeVar("T")
 
@@ -54,15 +55,15 @@ def _variables(context: click.Context, option: click.Parameter, texts: tuple[str
     return _once([(name, value) for name, _, value in pairs], context, option)
 
 
-def _keys(context: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> dict[str, Key]:
+def _keys(context: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> dict[str, SecretKey]:
     """Read NAME=SECRET:KEY."""
-    from generator.jobs.request import Key
+    from generator.runtimes.additions import SecretKey
 
     matches = [(text, re.fullmatch(r"([^=]+)=([^:]+):(.+)", text)) for text in texts]
     for text, match in matches:
         if match is None:
             raise click.BadParameter(f"`{text}` is not NAME=SECRET:KEY", context, option)
-    return _once([(match[1], Key(match[2], match[3])) for _, match in matches if match], context, option)
+    return _once([(match[1], SecretKey(match[2], match[3])) for _, match in matches if match], context, option)
 
 
 def _mounts(context: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> tuple[Mount, ...]:
@@ -78,6 +79,26 @@ def _mounts(context: click.Context, option: click.Parameter, texts: tuple[str, .
             raise click.BadParameter(message, context, option)
         mounts.append(Mount(source, match[2], match[3], bool(match[4])))
     return tuple(mounts)
+
+
+def _checkpoint(context: click.Context, option: click.Parameter, text: str | None) -> Mount | None:
+    """Read CLAIM[:PATH]."""
+    from generator.jobs.request import Mount
+
+    if text is None:
+        return None
+    claim, sign, path = text.partition(":")
+    if not claim or "/" in claim or (sign and not path):
+        raise click.BadParameter(f"`{text}` is not CLAIM[:PATH]; write one such as checkpoints", context, option)
+    return Mount("claim", claim, path or "/checkpoint")
+
+
+def _download(name: str, uri: str, secret: str) -> Download | None:
+    from generator.jobs.request import Download
+
+    if secret and not uri:
+        raise click.UsageError(f"--{name}-secret is for a download: add --{name}.")
+    return Download(uri, secret) if uri else None
 
 
 def _matrix(context: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
@@ -200,11 +221,39 @@ def _seconds(context: click.Context, option: click.Parameter, text: str | None) 
     help="A volume of all pods: a `claim` (default), `configmap` or `secret` of the namespace. May be repeated.",
 )
 @click.option(
+    "--connection",
+    default="",
+    metavar="SECRET",
+    help="An S3 connection of OpenShift AI in the namespace. Its keys, such as AWS_S3_ENDPOINT, become variables of "
+    "all ranks.",
+)
+@click.option(
+    "--checkpoint",
+    metavar="CLAIM[:PATH]",
+    callback=_checkpoint,
+    help="The claim for checkpoints, by default at /checkpoint, if the runtime has none. MPIGEN_CHECKPOINT names the "
+    "folder of the job on it.",
+)
+@click.option(
+    "--dataset",
+    default="",
+    metavar="URI",
+    help="A dataset such as hf://org/name. The dataset initializer of the runtime downloads it before the ranks start.",
+)
+@click.option("--dataset-secret", default="", metavar="SECRET", help="The Secret with the credentials for --dataset.")
+@click.option(
+    "--model",
+    default="",
+    metavar="URI",
+    help="A model such as hf://org/name. The model initializer of the runtime downloads it before the ranks start.",
+)
+@click.option("--model-secret", default="", metavar="SECRET", help="The Secret with the credentials for --model.")
+@click.option(
     "--code",
-    type=click.Path(path_type=Path),
-    metavar="PATH",
-    help="A file, or a folder of at most 1 MiB, that all pods have in /code. The output then starts with its "
-    "ConfigMap, which needs --owner.",
+    default="",
+    metavar="PATH[@REVISION]",
+    help="A file, or a folder of at most 1 MiB, that all pods have in /code: as it is, or as a revision of its Git "
+    "repository has it. The output then starts with its ConfigMap, which needs --owner.",
 )
 @click.option(
     "--timeout",
@@ -244,10 +293,11 @@ def _seconds(context: click.Context, option: click.Parameter, text: str | None) 
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["yaml", "json"]),
+    type=click.Choice(["yaml", "json", "python"]),
     default="yaml",
     show_default=True,
-    help="The form of the output. JSON is one List, which kubectl reads too.",
+    help="The form of the output. JSON is one List, which kubectl reads too. Python is a program that creates the same "
+    "objects with the Kubeflow SDK.",
 )
 @fail_on_option
 @config_option
@@ -270,11 +320,17 @@ def new(  # noqa: PLR0913 - one for each option
     processes: int | None,
     resources: dict[str, str],
     variables: dict[str, str],
-    secrets: dict[str, Key],
+    secrets: dict[str, SecretKey],
     mounts: tuple[Mount, ...],
+    connection: str,
+    checkpoint: Mount | None,
+    dataset: str,
+    dataset_secret: str,
+    model: str,
+    model_secret: str,
     seconds: int,
     matrix: dict[str, tuple[str, ...]],
-    code: Path | None,
+    code: str,
     smoke: bool,
     fabric: str,
     link: int | None,
@@ -296,9 +352,9 @@ def new(  # noqa: PLR0913 - one for each option
     With --matrix, the jobs of the sweep are called NAME-1, NAME-2, …, and have the label app.kubernetes.io/name=NAME. A
     note says how many of them Kueue admits at once while no other job runs.
     """
+    from generator.cli.code import read_code
     from generator.cli.inputs import read_offer
     from generator.documents.emit import BriefEmitter
-    from generator.documents.folder import read_folder
     from generator.jobs.job import new_job
     from generator.jobs.request import JobRequest
     from generator.report.result import RENDERERS
@@ -307,9 +363,6 @@ def new(  # noqa: PLR0913 - one for each option
         raise click.UsageError("the job has no runtime: name it with --runtime, or name a fabric with --fabric")
     if link and not (smoke and fabric):
         raise click.UsageError("--link is for the measurement of a fabric: add --smoke and --fabric.")
-    files = read_folder(code) if code else {}
-    if code and not files:
-        raise click.BadParameter(f"`{code}` has no file; name a folder with the program", param_hint="--code")
     request = JobRequest(
         runtime=runtime,
         tenant=tenant,
@@ -328,10 +381,14 @@ def new(  # noqa: PLR0913 - one for each option
         resources=resources,
         environment=variables,
         secrets=secrets,
+        connection=connection,
         mounts=mounts,
+        checkpoint=checkpoint,
+        dataset=_download("dataset", dataset, dataset_secret),
+        model=_download("model", model, model_secret),
         seconds=seconds,
         matrix=matrix,
-        code=files,
+        code=read_code(code) if code else {},
     )
     options = FindingOptions("text", fail_on, (), (), None, False, None, config, False)
     catalogue = read_offer(release, renders=renders).catalogue
@@ -348,7 +405,8 @@ def new(  # noqa: PLR0913 - one for each option
     if result.findings:
         click.echo(RENDERERS["text"](result), err=True, color=result.has_color or None)
     if not result.failures:
-        _write("".join(texts) if form == "yaml" else _as_list(bodies), output)
+        forms = {"yaml": lambda: "".join(texts), "json": lambda: _as_list(bodies), "python": lambda: done.program}
+        _write(forms[form](), output)
         for note in (*done.notes, *_sweep_notes(judged.verdicts)):
             click.echo(f"note: {note}", err=True)
     return result.exit_code

@@ -28,6 +28,11 @@ def read_folder(path: Path) -> dict[str, bytes]:
     return {file.relative_to(root).as_posix(): read_file(file) for file in files}
 
 
+def is_of_program(path: str) -> bool:
+    """Return True if a path below a folder has no name that `read_folder` leaves out."""
+    return not any(name.startswith(".") or name in _SKIPPED for name in path.split("/"))
+
+
 def _find(path: Path) -> Iterator[Path]:
     """Yield a file, or the files of a folder and its folders. Symbolic links to folders are not followed."""
     if not path.is_dir():

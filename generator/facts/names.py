@@ -185,7 +185,20 @@ REPLICATED_JOB_LABEL = "jobset.sigs.k8s.io/replicatedjob-name"
 api/jobset/v1alpha2/jobset_types.go ReplicatedJobNameKey)."""
 
 CHECKPOINT = "MPIGEN_CHECKPOINT"
-"""Variable of all ranks: the folder of the job on the checkpoint claim of its runtime."""
+"""Variable of all ranks: the folder of the job on the claim for its checkpoints."""
+
+S3_KEYS = {
+    "AWS_ACCESS_KEY_ID": True,
+    "AWS_SECRET_ACCESS_KEY": True,
+    "AWS_S3_ENDPOINT": True,
+    "AWS_DEFAULT_REGION": False,
+    "AWS_S3_BUCKET": False,
+    "AWS_S3_PATH": False,
+}
+"""Key of the Secret of an S3 connection of OpenShift AI → True if each such Secret has it.
+
+Source: opendatahub-io/odh-dashboard manifests/common/connection-types/s3.yaml
+"""
 
 EXCLUSIVE_TOPOLOGY = "alpha.jobset.sigs.k8s.io/exclusive-topology"
 """Annotation of a JobSet or of the Job template of a replicated job: each Job gets a topology domain of its own."""

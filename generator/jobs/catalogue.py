@@ -30,6 +30,7 @@ from generator.objects.fields import integer, mapping, mappings, string, string_
 from generator.objects.namespace import is_namespace, listed_runtimes, read_host_limit
 from generator.objects.training import GROUP, Container, MpiRuntime, mpi_runtime, resized_containers
 from generator.quantities import parse
+from generator.upstream.trainer.runtime import INITIALIZERS
 
 KINDS = ("ClusterTrainingRuntime", "TrainingRuntime")
 _TOPOLOGY = f"{PODSET_PREFIX}required-topology"
@@ -180,6 +181,12 @@ class OfferedRuntime:
         sources = (("emptyDir", "sizeLimit"), ("persistentVolumeClaim", "claimName"), ("configMap", "name"))
         mounts = (pair for source in (*sources, ("secret", "secretName")) for pair in self._volumes(*source))
         return {path: content for path, content in mounts if path != SHARED_MEMORY}
+
+    @property
+    def initializers(self) -> frozenset[str]:
+        """The fields of `spec.initializer` of a TrainJob for which the runtime has an initializer."""
+        names = {job.name for job in self.runtime.jobs}
+        return frozenset(wanted for wanted, name in INITIALIZERS.items() if name in names)
 
     @property
     def launcher_resources(self) -> Mapping[str, str]:

@@ -10,9 +10,10 @@ from generator.documents.emit import BriefEmitter
 from generator.documents.messages import format_value
 from generator.errors import Problem, suggest
 from generator.facts.devices import OTHER
-from generator.facts.names import JOB_LABEL, JOB_POLICY, OWNER
+from generator.facts.names import CHECKPOINT, JOB_LABEL, JOB_POLICY, OWNER
 from generator.jobs import code, smoke
 from generator.jobs.catalogue import Catalogue, Home, OfferedRuntime, Team
+from generator.jobs.program import program
 from generator.jobs.reach import JobError, Reach, fewest_hosts, others_for, reach, runtime_for, team_for
 from generator.jobs.request import JobRequest, find_faults
 from generator.jobs.smoke import Benchmark, smoke_command, smoke_nodes
@@ -110,6 +111,11 @@ class NewJob:
     def text(self) -> str:
         """The YAML text of `others` and `bodies`, for `kubectl create -f`."""
         return BriefEmitter().emit([*self.others, *self.bodies])
+
+    @property
+    def program(self) -> str:
+        """A Python program that creates `others` and `bodies` with the Kubeflow SDK."""
+        return program(self.others, self.bodies)
 
 
 def new_job(catalogue: Catalogue, request: JobRequest) -> NewJob:
@@ -266,6 +272,12 @@ def _runtime_problems(runtime: OfferedRuntime, request: JobRequest, *, is_valid:
         # kubernetes v1.34.2 staging/src/k8s.io/component-helpers/resource/helpers.go PodRequests
         message = f"pods of `{runtime.name}` take {amount} {resource} anyway, because an init container requests them"
         yield Problem(message, f"pass {amount} or more, or name another runtime", path="--resources")
+    if request.checkpoint and CHECKPOINT in runtime.environment:
+        message = f"the jobs of runtime `{runtime.name}` have a claim for checkpoints already"
+        yield Problem(message, f"remove --checkpoint, and save in `{CHECKPOINT}`", path="--checkpoint")
+    for name in (name for name in request.downloads if name not in runtime.initializers):
+        message = f"the runtime `{runtime.name}` has no {name} initializer"
+        yield Problem(message, "name another runtime, or mount a claim with the files by --volume", path=f"--{name}")
     if runtime.contract is None and not request.command:
         message = f"mpigen did not generate the runtime `{runtime.name}`, so it knows no program for its image"
         yield Problem(message, "pass a command after `--`", path="COMMAND")

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import prod
 from typing import Literal, NamedTuple, get_args
 
 from generator.documents.messages import format_value
 from generator.errors import Problem
-from generator.facts.names import SWEEP
+from generator.facts.names import CHECKPOINT, S3_KEYS, SWEEP
 from generator.quantities import parse
+from generator.runtimes.additions import SecretKey
 
 Source = Literal["claim", "configmap", "secret"]
 SOURCES: tuple[Source, ...] = get_args(Source)
@@ -19,6 +20,7 @@ MOST_JOBS = 500
 """The most jobs of a sweep: mpigen checks each, and prints all in one file."""
 _QUEUE = re.compile(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://.+")
 
 
 class Mount(NamedTuple):
@@ -36,11 +38,15 @@ class Mount(NamedTuple):
     mode: int = 0
 
 
-class Key(NamedTuple):
-    """The key of a Secret of the namespace."""
+class Download(NamedTuple):
+    """A dataset or a model, which an initializer of the runtime downloads before the ranks start.
 
-    secret: str
-    key: str
+    `uri` is such as hf://org/name or s3://bucket/path. The keys of `secret`, a Secret of the namespace, become
+    variables of the initializer.
+    """
+
+    uri: str
+    secret: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +76,12 @@ class JobRequest:
         resources: resource → the amount that each pod with ranks requests, in place of the amount of the runtime.
         environment: variables of all ranks.
         secrets: variable of all ranks → the key of a Secret that has its value.
+        connection: the Secret of an S3 connection of OpenShift AI. Each key becomes a variable of all ranks.
         mounts: volumes of all pods.
+        checkpoint: the claim for checkpoints, if the runtime has none. `MPIGEN_CHECKPOINT` then names the folder of the
+            job below its path.
+        dataset: the dataset of a runtime with a dataset initializer.
+        model: the model of a runtime with a model initializer.
         seconds: the time after which the job ends as failed, not counting the time in the queue. Default:
             `limits.timePerJob` of the tenant.
         matrix: variable of all ranks → its values. The request is then for one job for each combination.
@@ -93,11 +104,35 @@ class JobRequest:
     processes: int = 0
     resources: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
-    secrets: Mapping[str, Key] = field(default_factory=dict)
+    secrets: Mapping[str, SecretKey] = field(default_factory=dict)
+    connection: str = ""
     mounts: tuple[Mount, ...] = ()
+    checkpoint: Mount | None = None
+    dataset: Download | None = None
+    model: Download | None = None
     seconds: int = 0
     matrix: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     code: Mapping[str, bytes] = field(default_factory=dict)
+
+    @property
+    def keys(self) -> Mapping[str, SecretKey]:
+        """Variable of all ranks → the key of a Secret: those of the connection, and `secrets`."""
+        names = S3_KEYS.items() if self.connection else ()
+        return {
+            **{name: SecretKey(self.connection, name, optional=not always) for name, always in names},
+            **self.secrets,
+        }
+
+    @property
+    def volumes(self) -> tuple[Mount, ...]:
+        """The volumes of all pods: `mounts`, and the claim for checkpoints."""
+        return (*self.mounts, *([self.checkpoint] if self.checkpoint else []))
+
+    @property
+    def downloads(self) -> Mapping[str, Download]:
+        """Field of `spec.initializer` → what its initializer downloads."""
+        wanted = {"dataset": self.dataset, "model": self.model}
+        return {name: download for name, download in wanted.items() if download}
 
 
 def find_faults(request: JobRequest) -> Iterator[Problem]:
@@ -115,7 +150,8 @@ def find_faults(request: JobRequest) -> Iterator[Problem]:
         yield Problem(message, "pass --owner with your user name, as `kubectl auth whoami` prints it", path="--code")
     yield from _wrong_amounts(request)
     yield from _wrong_variables(request)
-    yield from _wrong_mounts(request.mounts)
+    yield from _wrong_mounts(request)
+    yield from _wrong_downloads(request.downloads)
     for path, words in _words(request).items():
         for word in words:
             if any("\ud800" <= letter <= "\udfff" for letter in word):  # how Python reads an argument that is not UTF-8
@@ -146,14 +182,19 @@ def _wrong_sweep(request: JobRequest) -> Iterator[Problem]:
 
 
 def _words(request: JobRequest) -> dict[str, list[str]]:
+    claim = request.checkpoint
     return {
         "COMMAND": [*request.command],
         "--owner": [request.owner],
         "--label": [text for label in request.labels.items() for text in label],
         "--env": [*request.environment.values()],
-        "--secret-env": [text for key in request.secrets.values() for text in key],
+        "--secret-env": [text for key in request.secrets.values() for text in (key.name, key.key)],
         "--code": [*request.code],
+        "--connection": [request.connection],
         "--volume": [text for mount in request.mounts for text in (mount.name, mount.path)],
+        "--checkpoint": [claim.name, claim.path] if claim else [],
+        "--dataset": [*(request.dataset or ())],
+        "--model": [*(request.model or ())],
         "--matrix": [value for values in request.matrix.values() for value in values],
     }
 
@@ -175,7 +216,13 @@ def _wrong_variables(request: JobRequest) -> Iterator[Problem]:
 
     The launcher passes the environment of its shell to the ranks, which has no other variables.
     """
-    options = {"--env": request.environment, "--secret-env": request.secrets, "--matrix": request.matrix}
+    options: dict[str, Iterable[str]] = {
+        "--env": request.environment,
+        "--secret-env": request.secrets,
+        "--connection": S3_KEYS if request.connection else (),
+        "--checkpoint": [CHECKPOINT] if request.checkpoint else (),
+        "--matrix": request.matrix,
+    }
     seen: dict[str, str] = {}
     for option, variables in options.items():
         for name in variables:
@@ -188,11 +235,21 @@ def _wrong_variables(request: JobRequest) -> Iterator[Problem]:
             seen[name] = option
 
 
-def _wrong_mounts(mounts: tuple[Mount, ...]) -> Iterator[Problem]:
-    paths = [mount.path.rstrip("/") for mount in mounts]
-    for number, path in enumerate(paths):
+def _wrong_mounts(request: JobRequest) -> Iterator[Problem]:
+    """Yield the paths that are no folders of the containers, and the paths that two volumes have."""
+    options = ["--volume"] * len(request.mounts) + ["--checkpoint"]
+    paths = [mount.path.rstrip("/") for mount in request.volumes]
+    for number, (option, path) in enumerate(zip(options, paths, strict=False)):
         if not path.startswith("/"):
-            message = f"{format_value(mounts[number].path)} is not the path of a folder in the containers"
-            yield Problem(message, "write an absolute path, such as /data", path="--volume")
+            message = f"{format_value(request.volumes[number].path)} is not the path of a folder in the containers"
+            yield Problem(message, "write an absolute path, such as /data", path=option)
         elif path in paths[:number]:
-            yield Problem(f"two volumes have the path `{path}`", "mount each at its own path", path="--volume")
+            yield Problem(f"two volumes have the path `{path}`", "mount each at its own path", path=option)
+
+
+def _wrong_downloads(downloads: Mapping[str, Download]) -> Iterator[Problem]:
+    """Yield the URIs that the API server rejects (trainer v2.3.0 pkg/apis/trainer/v1alpha1/trainjob_types.go)."""
+    for name, download in downloads.items():
+        if not _URI.fullmatch(download.uri):
+            message = f"{format_value(download.uri)} is not the URI of a {name}"
+            yield Problem(message, "write one such as hf://ORGANIZATION/NAME or s3://BUCKET/PATH", path=f"--{name}")

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from generator.facts.names import OWNER, PRIORITY_CLASS, QUEUE_NAME
+from generator.facts.names import CHECKPOINT, OWNER, PRIORITY_CLASS, QUEUE_NAME
 from generator.jobs.catalogue import Home, OfferedRuntime
-from generator.jobs.request import JobRequest, Mount
+from generator.jobs.request import Download, JobRequest, Mount
 from generator.manifests import Body, omit_none
+from generator.runtimes.additions import to_env
 
 _MANAGER = "mpigen.dev/job"
 
@@ -51,11 +52,16 @@ def train_job(request: JobRequest, home: Home, runtime: OfferedRuntime, *, nodes
                     "env": [*_variables(request, runtime, processes)] or None,
                     "command": [*command],
                 },
+                "initializer": {name: _download(download) for name, download in request.downloads.items()} or None,
                 "activeDeadlineSeconds": seconds or None,
                 "runtimePatches": [*_patches(request)] or None,
             },
         }
     )
+
+
+def _download(download: Download) -> Body:
+    return omit_none({"storageUri": download.uri, "secretRef": {"name": download.secret} if download.secret else None})
 
 
 def _resources(request: JobRequest, runtime: OfferedRuntime) -> Body:
@@ -69,7 +75,7 @@ def _resources(request: JobRequest, runtime: OfferedRuntime) -> Body:
 
 def _variables(request: JobRequest, runtime: OfferedRuntime, processes: int) -> Iterator[Body]:
     """Yield the variables of the ranks, first the variables of the runtime that depend on the ranks in a pod."""
-    own = {*request.environment, *request.secrets}
+    own = {*request.environment, *request.keys}
     is_changed = request.processes or request.resources
     changed = runtime.changed_by(processes, request.resources) if is_changed else {}
     for name, value in changed.items():
@@ -77,8 +83,9 @@ def _variables(request: JobRequest, runtime: OfferedRuntime, processes: int) -> 
             yield {"name": name, "value": value}
     for name, value in request.environment.items():
         yield {"name": name, **({"value": value} if value else {})}  # an empty `value` stops Kueue
-    for name, of in request.secrets.items():
-        yield {"name": name, "valueFrom": {"secretKeyRef": {"name": of.secret, "key": of.key}}}
+    yield from to_env(request.keys)
+    if request.checkpoint:
+        yield {"name": CHECKPOINT, "value": f"{request.checkpoint.path.rstrip('/')}/{request.name}"}
 
 
 def _patches(request: JobRequest) -> Iterator[Body]:
@@ -87,23 +94,24 @@ def _patches(request: JobRequest) -> Iterator[Body]:
     Kueue copies the annotations of pods into the Workload, and the admission rule `workloads` lets this user hold and
     resume the job by its Workload (kueue v0.19.2 pkg/controller/jobs/trainjob/trainjob_controller.go podSets).
     """
-    names = [f"job-{number}" for number, _ in enumerate(request.mounts, start=1)]
+    mounts = request.volumes
+    names = [f"job-{number}" for number, _ in enumerate(mounts, start=1)]
     pods = {
-        "volumes": [{"name": name, **_source(mount)} for name, mount in zip(names, request.mounts, strict=True)],
+        "volumes": [{"name": name, **_source(mount)} for name, mount in zip(names, mounts, strict=True)],
         "containers": [
             {
                 "name": "node",
                 "volumeMounts": [
                     omit_none({"name": name, "mountPath": mount.path, "readOnly": mount.is_read_only or None})
-                    for name, mount in zip(names, request.mounts, strict=True)
+                    for name, mount in zip(names, mounts, strict=True)
                 ],
             }
         ],
     }
     owner = {"annotations": {OWNER: request.owner}} if request.owner else None
     templates = {
-        "launcher": {"spec": pods} if request.mounts else {},
-        "node": omit_none({"metadata": owner, "spec": pods if request.mounts else None}),
+        "launcher": {"spec": pods} if mounts else {},
+        "node": omit_none({"metadata": owner, "spec": pods if mounts else None}),
     }
     jobs = [
         {"name": name, "template": {"spec": {"template": template}}} for name, template in templates.items() if template

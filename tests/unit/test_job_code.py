@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import base64
+import re
 from pathlib import Path
 
+import click
 import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from generator.cli.code import read_code
 from generator.documents.emit import BriefEmitter
 from generator.documents.folder import read_folder
-from generator.errors import InputError
+from generator.errors import ConfigError, InputError
 from generator.jobs.code import FOLDER, LARGEST, config_map, find_faults, mount
+from tests.unit.test_release_history import git
 
 NAMES = st.from_regex(r"[a-z0-9_]{1,4}(/[a-z_ ]{1,3})?(\.py)?", fullmatch=True)
 
@@ -87,3 +91,36 @@ def test_a_path_without_files_is_rejected(tmp_path: Path) -> None:
     assert read_folder(tmp_path) == {}
     with pytest.raises(InputError, match=r"absent\.py"):
         read_folder(tmp_path / "absent.py")
+
+
+def test_a_revision_has_the_files_that_git_stores(tmp_path: Path) -> None:
+    write(tmp_path, {"src/train.py": b"old", "src/lib/net.py": b"b", "src/.env": b"x", "README.md": b"c"})
+    git(tmp_path, "init", "--quiet")
+    git(tmp_path, "add", "--all")
+    git(tmp_path, "commit", "--quiet", "--message", "first")
+    git(tmp_path, "tag", "v1")
+    write(tmp_path, {"src/train.py": b"new", "src/@v1/a": b"d"})
+    assert read_code(f"{tmp_path}/src@v1") == {"train.py": b"old", "lib/net.py": b"b"}
+    assert read_code(f"{tmp_path}/src/train.py@v1") == {"train.py": b"old"}
+    assert read_code(f"{tmp_path}/src")["train.py"] == b"new"
+    assert read_code(f"{tmp_path}/src/@v1") == {"a": b"d"}  # a folder with this name
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        ("https://github.com/org/repo@v1", "is on a server, and mpigen contacts none"),
+        ("git@github.com:org/repo", "is on a server, and mpigen contacts none"),
+        ("{folder}@v1", "is in no Git repository; name a folder of a clone, or remove `@v1`"),
+        ("{folder}", "has no file; name a folder with the program"),
+    ],
+)
+def test_code_that_is_not_here_is_rejected(code: str, told: str, tmp_path: Path) -> None:
+    with pytest.raises(click.BadParameter, match=re.escape(told)):
+        read_code(code.format(folder=tmp_path))
+
+
+def test_an_unknown_revision_is_rejected(tmp_path: Path) -> None:
+    git(write(tmp_path, {"train.py": b""}), "init", "--quiet")
+    with pytest.raises(ConfigError, match="there is no revision `v2`"):
+        read_code(f"{tmp_path}@v2")

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import ast
 from itertools import product
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from generator import Platform
-from generator.jobs.job import LONGEST_NAME, NewJob
+from generator.facts.names import S3_KEYS
+from generator.jobs.catalogue import Catalogue
+from generator.jobs.job import LONGEST_NAME, NewJob, new_job
 from generator.jobs.reach import JobError
-from generator.jobs.request import JobRequest, Key, Mount
+from generator.jobs.request import Download, JobRequest, Mount
 from generator.manifests import Body, Manifest
+from generator.policies.secrets import secrets
+from generator.runtimes.additions import SecretKey
+from generator.stages.catalogues import catalogue_of
 from generator.stages.loading import load_declared
 from generator.upstream.compile import compile_job
 from tests.conftest import EXAMPLES, small_platform
@@ -40,12 +47,120 @@ def problems(**wanted: Any) -> list[str]:
 
 
 def test_variables_and_keys_of_secrets_are_variables_of_the_job() -> None:
-    found = trainer(environment={"SEED": "7", "EMPTY": ""}, secrets={"TOKEN": Key("wandb", "api-key")})
+    found = trainer(environment={"SEED": "7", "EMPTY": ""}, secrets={"TOKEN": SecretKey("wandb", "api-key")})
     assert found["env"] == [
         {"name": "SEED", "value": "7"},
         {"name": "EMPTY"},  # Kueue could not admit a job with `value: ""`
         {"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "wandb", "key": "api-key"}}},
     ]
+
+
+def test_the_keys_of_a_connection_are_variables_of_the_job() -> None:
+    found = trainer(connection="data", environment={"SEED": "7"})["env"]
+    keys = {each["name"]: each["valueFrom"]["secretKeyRef"] for each in found[1:]}
+    assert keys["AWS_ACCESS_KEY_ID"] == {"name": "data", "key": "AWS_ACCESS_KEY_ID"}
+    assert keys["AWS_S3_BUCKET"] == {"name": "data", "key": "AWS_S3_BUCKET", "optional": True}
+    assert len(keys) == 6
+
+
+def test_a_connection_has_the_keys_of_the_secrets_that_mpigen_declares() -> None:
+    tenants = load_declared(EXAMPLES["openshift-h100"]).tenants
+    tenant = next(tenant for tenant in tenants if tenant.secrets.connections)
+    name = tenant.secrets.connections[0].name
+    (spec,) = [body["spec"] for body in secrets(tenant) if body["metadata"]["name"] == name]
+    declared = {entry["secretKey"] for entry in spec["data"]} | spec["target"]["template"]["data"].keys()
+    assert {key for key, always in S3_KEYS.items() if always} <= declared <= S3_KEYS.keys()
+
+
+def test_each_job_of_a_sweep_has_a_folder_for_checkpoints() -> None:
+    made = job(checkpoint=Mount("claim", "ckpt", "/checkpoint/"), matrix={"lr": ("1", "2")}, name="sweep")
+    for number, body in enumerate(made.bodies, start=1):
+        values = {each["name"]: each["value"] for each in body["spec"]["trainer"]["env"]}
+        assert values["MPIGEN_CHECKPOINT"] == f"/checkpoint/sweep-{number}"
+        (patch,) = body["spec"]["runtimePatches"]
+        for replicated in patch["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"]:
+            pod = replicated["template"]["spec"]["template"]["spec"]
+            assert pod["volumes"] == [{"name": "job-1", "persistentVolumeClaim": {"claimName": "ckpt"}}]
+
+
+def test_a_runtime_has_one_claim_for_checkpoints() -> None:
+    data = small_platform()
+    data["tenants"][0]["volumes"] = [{"name": "ckpt", "size": "1Gi", "class": "nfs"}]
+    data["runtimes"][1]["resilience"] = {"checkpoint": {"claim": "ckpt"}}
+    with pytest.raises(JobError) as refused:
+        job_of(
+            Platform.model_validate(data),
+            JobRequest("openmpi-cpu", "team-a", checkpoint=Mount("claim", "mine", "/mine")),
+        )
+    told = "--checkpoint: the jobs of runtime `openmpi-cpu` have a claim for checkpoints already"
+    assert [*map(str, refused.value.problems)] == [f"{told}; remove --checkpoint, and save in `MPIGEN_CHECKPOINT`"]
+
+
+def with_initializers(*names: str) -> Catalogue:
+    """Return a catalogue whose runtimes download to a volume of all pods before the ranks start."""
+    catalogue = catalogue_of(Platform.model_validate(small_platform()))
+    for found in catalogue.objects:
+        if found.kind == "ClusterTrainingRuntime":
+            spec = found.body["spec"]["template"]["spec"]
+            spec["replicatedJobs"] = [initializer(name) for name in names] + spec["replicatedJobs"]
+    return catalogue
+
+
+def initializer(name: str) -> Body:
+    mounts = [{"name": "initializer", "mountPath": "/workspace"}]
+    container = {"name": name, "image": "ghcr.io/kubeflow/trainer/initializer:v2.3.0", "volumeMounts": mounts}
+    pod = {"containers": [container], "volumes": [{"name": "initializer", "persistentVolumeClaim": {"claimName": "w"}}]}
+    labels = {"trainer.kubeflow.org/trainjob-ancestor-step": name}
+    return {"name": name, "template": {"metadata": {"labels": labels}, "spec": {"template": {"spec": pod}}}}
+
+
+def test_initializers_download_what_the_job_names() -> None:
+    made = new_job(
+        with_initializers("dataset-initializer", "model-initializer"),
+        JobRequest(
+            "openmpi-cpu", "team-a", dataset=Download("hf://org/data", "token"), model=Download("s3://bucket/model")
+        ),
+    )
+    assert made.body["spec"]["initializer"] == {
+        "dataset": {"storageUri": "hf://org/data", "secretRef": {"name": "token"}},
+        "model": {"storageUri": "s3://bucket/model"},
+    }
+    compiled = compile_job(
+        Manifest(made.body, "job.yaml"),
+        Manifest(made.runtime.runtime.body, "runtime.yaml"),
+        Platform.model_validate(small_platform()).cluster.versions.model_dump(),
+    )
+    containers = [container for _, pod in compiled.pods for container in pod["spec"]["containers"]]
+    uris = [
+        entry["value"]
+        for container in containers
+        for entry in container.get("env", [])
+        if entry["name"] == "STORAGE_URI"
+    ]
+    assert uris == ["hf://org/data", "s3://bucket/model"]
+    assert containers[0]["envFrom"] == [{"secretRef": {"name": "token"}}]
+
+
+def test_a_download_needs_an_initializer() -> None:
+    wanted = JobRequest("openmpi-cpu", "team-a", dataset=Download("hf://a/b"), model=Download("a/b"))
+    with pytest.raises(JobError) as refused:
+        new_job(with_initializers("dataset-initializer"), wanted)
+    faults = [(problem.path, problem.message) for problem in refused.value.problems]
+    assert faults == [
+        ("--model", "`a/b` is not the URI of a model"),
+        ("--model", "the runtime `openmpi-cpu` has no model initializer"),
+    ]
+
+
+def test_the_program_creates_the_objects_of_the_text() -> None:
+    code = {"train.py": "print('\"\\n\u00e4')\n".encode(), "data.bin": b"\xff"}
+    made = job(code=code, owner="ada", matrix={"lr": ("1", "2")}, connection="data")
+    names = {
+        node.targets[0].id: ast.literal_eval(node.value)
+        for node in ast.parse(made.program).body
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+    }
+    assert names["OTHERS"] + names["JOBS"] == [*yaml.safe_load_all(made.text)]
 
 
 def test_another_number_of_ranks_changes_the_cores_of_ranks() -> None:
@@ -195,9 +310,11 @@ def test_a_sweep_with_too_many_jobs_is_rejected_at_once() -> None:
 def test_all_faults_of_variables_and_volumes_are_reported_at_once() -> None:
     said = problems(
         environment={"a b": "1", "LR": "1"},
-        secrets={"LR": Key("a", "b")},
+        secrets={"LR": SecretKey("a", "b")},
         matrix={"LR": ("1",), "0": ("1", "\udcff")},
+        connection="b",
         mounts=(Mount("claim", "a", "data"), Mount("claim", "b", "/x"), Mount("secret", "c", "/x/")),
+        checkpoint=Mount("claim", "b", "/x"),
         labels={"app.kubernetes.io/name": "mine"},
         processes=2,
         code={"\udcff.py": b""},
@@ -214,6 +331,7 @@ def test_all_faults_of_variables_and_volumes_are_reported_at_once() -> None:
         "--matrix: `0` cannot be the name of a variable; use letters, digits and `_`, and begin with a letter or `_`",
         "--volume: `data` is not the path of a folder in the containers; write an absolute path, such as /data",
         "--volume: two volumes have the path `/x`; mount each at its own path",
+        "--checkpoint: two volumes have the path `/x`; mount each at its own path",
         "--code: `\\udcff.py` is not UTF-8; encode it as UTF-8",
         "--matrix: `\\udcff` is not UTF-8; encode it as UTF-8",
     ]
