@@ -38,8 +38,8 @@ def _revision(path: Path, revision: str) -> dict[str, bytes]:
         raise _wrong(f"`{path}` is in no Git repository; name a folder of a clone, or remove `@{revision}`")
     commit = repository.require_commit(revision, "--code")
     blobs = repository.files(commit, repository.path_of(path))
-    wanted = {name or path.name: blob for name, blob in blobs.items() if is_of_program(name)}
-    return dict(zip(wanted, repository.read(wanted.values()), strict=True))
+    files = {name or path.name: blob for name, blob in blobs.items() if is_of_program(name)}
+    return dict(zip(files, repository.read(files.values()), strict=True))
 
 
 def _wrong(message: str) -> click.BadParameter:

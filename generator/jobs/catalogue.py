@@ -186,7 +186,7 @@ class OfferedRuntime:
     def initializers(self) -> frozenset[str]:
         """The fields of `spec.initializer` of a TrainJob for which the runtime has an initializer."""
         names = {job.name for job in self.runtime.jobs}
-        return frozenset(wanted for wanted, name in INITIALIZERS.items() if name in names)
+        return frozenset(download for download, name in INITIALIZERS.items() if name in names)
 
     @property
     def launcher_resources(self) -> Mapping[str, str]:

@@ -24,10 +24,15 @@ _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://.+")
 
 
 class Mount(NamedTuple):
-    """A volume of the pods: a claim, a ConfigMap or a Secret `name` of the namespace, mounted at `path`.
+    """A volume of all pods.
 
-    `items` has key → path of the file, for a ConfigMap whose keys are not the names of the files; `mode` is the mode of
-    the files.
+    Attributes:
+        source: the kind of the volume.
+        name: the name of the claim, ConfigMap or Secret in the namespace of the job.
+        path: the absolute path of the mount.
+        is_read_only: True to mount a claim read-only.
+        items: for a ConfigMap whose keys are not the names of the files: key → path of the file.
+        mode: the mode of the files of a ConfigMap; 0 for the default.
     """
 
     source: Source
@@ -41,8 +46,9 @@ class Mount(NamedTuple):
 class Download(NamedTuple):
     """A dataset or a model, which an initializer of the runtime downloads before the ranks start.
 
-    `uri` is such as hf://org/name or s3://bucket/path. The keys of `secret`, a Secret of the namespace, become
-    variables of the initializer.
+    Attributes:
+        uri: the address, such as hf://org/name or s3://bucket/path.
+        secret: a Secret of the namespace whose keys become variables of the initializer; empty for none.
     """
 
     uri: str
@@ -116,7 +122,7 @@ class JobRequest:
 
     @property
     def keys(self) -> Mapping[str, SecretKey]:
-        """Variable of all ranks → the key of a Secret: those of the connection, and `secrets`."""
+        """Variable of all ranks → the key of a Secret, from `connection` and from `secrets`."""
         names = S3_KEYS.items() if self.connection else ()
         return {
             **{name: SecretKey(self.connection, name, optional=not always) for name, always in names},
@@ -131,8 +137,8 @@ class JobRequest:
     @property
     def downloads(self) -> Mapping[str, Download]:
         """Field of `spec.initializer` → what its initializer downloads."""
-        wanted = {"dataset": self.dataset, "model": self.model}
-        return {name: download for name, download in wanted.items() if download}
+        downloads = {"dataset": self.dataset, "model": self.model}
+        return {name: download for name, download in downloads.items() if download}
 
 
 def find_faults(request: JobRequest) -> Iterator[Problem]:

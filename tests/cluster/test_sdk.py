@@ -17,12 +17,14 @@ from generator import check_jobs
 from generator.checks.trainjob import empty_value
 from generator.config.model.pools import Pool
 from generator.config.model.runtimes import Runtime
+from generator.jobs.job import new_job
+from generator.jobs.request import JobRequest
 from generator.objects.training import TrainJob
 from generator.stages.catalogues import catalogue_of
 from tests.cluster import runs
 from tests.cluster.client import Body, Client
 from tests.cluster.control_plane import Cluster
-from tests.cluster.notebook_account import notebook_account
+from tests.cluster.notebook_account import NAMESPACE, notebook_account
 from tests.cluster.training import JOB, ranks_of_a_node
 from tests.cluster.trees import Deployed
 from tests.conftest import ROOT
@@ -157,6 +159,37 @@ def test_the_page_about_python_checks_a_model_of_the_sdk(sdk: Any, tmp_path: Pat
     assert (ran.returncode, ran.stderr) == (0, "")
     assert ran.stdout.startswith("never\n")
     assert "numNodes: 3" in ran.stdout or "admits at most 3" in ran.stdout
+
+
+def written(job: Body) -> Body:
+    """Return the spec of a TrainJob without what Kueue and the webhook of Trainer add."""
+    spec = {name: value for name, value in job["spec"].items() if name != "suspend"}
+    patches = [patch for patch in spec["runtimePatches"] if patch["manager"] == "mpigen.dev/job"]
+    return spec | {"runtimePatches": [{**patch, "time": None} for patch in patches]}
+
+
+@ONE
+def test_a_printed_program_creates_the_job_of_the_yaml(
+    deployed: Deployed, client: Callable[[str], Any], admin: Client, tmp_path: Path
+) -> None:
+    tenant = deployed.platform.tenants[0].name
+    owner = f"system:serviceaccount:{NAMESPACE}:{tenant}-edit"
+    request = JobRequest("openmpi-h100", tenant, "printed", nodes=2, code={"train.py": b"print(1)\n"}, owner=owner)
+    job = new_job(catalogue_of(deployed.platform), request)
+    me = client("edit")
+    program = tmp_path / "program.py"
+    program.write_text(job.program)
+    subprocess.run([sys.executable, program], env={**os.environ, "KUBECONFIG": str(tmp_path / "edit")}, check=True)
+    other = {**job.body, "metadata": {**job.body["metadata"], "name": "applied"}}
+    assert written(admin.read(job.body)) == written(admin.create(other, dry_run=True).body)
+    done = me.wait_for_job_status(
+        "printed",
+        timeout=90,
+        polling_interval=1,
+        callbacks=[lambda _: runs.finish(admin, pods(admin, tenant, "printed"))],
+    )
+    assert (done.status, done.num_nodes) == ("Complete", 2)
+    me.delete_job("printed")
 
 
 def pods(admin: Client, namespace: str, job: str) -> list[Body]:

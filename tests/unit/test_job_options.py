@@ -72,7 +72,7 @@ def test_a_connection_has_the_keys_of_the_secrets_that_mpigen_declares() -> None
     assert {key for key, always in S3_KEYS.items() if always} <= declared <= S3_KEYS.keys()
 
 
-def test_each_job_of_a_sweep_has_a_folder_for_checkpoints() -> None:
+def test_all_jobs_of_a_sweep_save_in_their_own_folders() -> None:
     made = job(checkpoint=Mount("claim", "ckpt", "/checkpoint/"), matrix={"lr": ("1", "2")}, name="sweep")
     for number, body in enumerate(made.bodies, start=1):
         values = {each["name"]: each["value"] for each in body["spec"]["trainer"]["env"]}
@@ -114,7 +114,7 @@ def initializer(name: str) -> Body:
     return {"name": name, "template": {"metadata": {"labels": labels}, "spec": {"template": {"spec": pod}}}}
 
 
-def test_initializers_download_what_the_job_names() -> None:
+def test_a_job_names_the_downloads_of_initializers() -> None:
     made = new_job(
         with_initializers("dataset-initializer", "model-initializer"),
         JobRequest(
