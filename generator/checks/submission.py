@@ -15,6 +15,7 @@ from generator.checks.compiled import COMPILED, RUNTIME, UNKNOWN, judge_compiled
 from generator.checks.finding import Located
 from generator.checks.registry import ERROR, INFO, WARNING, Breach, Check, declare
 from generator.checks.schema import schema_breaches
+from generator.checks.standing import Present, Standing
 from generator.checks.submitters import reject_all
 from generator.checks.trainjob import dropped_field, empty_value
 from generator.documents.load import Path
@@ -36,8 +37,8 @@ from generator.upstream.kubernetes.admission_policies.request import Request, Us
 from generator.upstream.kubernetes.limit_range import find_limit_violations
 from generator.upstream.kubernetes.pod_security import find_violations, read_level
 from generator.upstream.kubernetes.resource_quota import Refusal, read_ledger
-from generator.upstream.kueue.admission import predict
 from generator.upstream.kueue.podsets import find_broken_bounds, podsets, read_pod_context
+from generator.upstream.kueue.present import read_present
 from generator.upstream.kueue.queues import QueueTree, read_queue_tree
 from generator.upstream.kueue.webhook import (
     find_empty_queue,
@@ -73,6 +74,7 @@ class Submission:
         is_invalid: True if the API server or a webhook rejects the request, apart from RBAC and policies.
         is_of_known_namespace: False if the files are complete, and have no Namespace of the TrainJob.
         is_clear: False if an unknown answer can change the verdict. Without a user, RBAC and policies do not count.
+        standing: where it stands in the cluster as it is; None if this is unknown, or if Kueue never admits it.
     """
 
     job: Manifest
@@ -85,6 +87,7 @@ class Submission:
     is_invalid: bool = False
     is_clear: bool = True
     is_of_known_namespace: bool = True
+    standing: Standing | None = None
 
     @property
     def verdict(self) -> str:
@@ -161,6 +164,7 @@ class Destination:
         requester: the user; None to leave out RBAC, and to evaluate policies for the TrainJob's owner without groups.
         namespace: the namespace of TrainJobs that set none.
         is_complete: True if `world` has all objects of a release, so that an absent runtime is an error.
+        usage: an export of the cluster as it is, with its Workloads; None if no other job runs.
     """
 
     world: Sequence[Manifest]
@@ -168,6 +172,7 @@ class Destination:
     requester: Requester | None = None
     namespace: str = "default"
     is_complete: bool = False
+    usage: Sequence[Manifest] | None = None
 
 
 def select_objects(namespaces: Collection[str], texts: Collection[bytes]) -> Needed:
@@ -281,7 +286,7 @@ def can_report_jobs(check: Check) -> bool:
 
 
 def submit(jobs: Sequence[Manifest], destination: Destination, engine: Engine) -> list[Submission]:
-    """Return the results of TrainJobs that a user submits in this order, while no other job runs.
+    """Return the results of TrainJobs that a user submits in this order.
 
     Args:
         jobs: the TrainJobs.
@@ -658,7 +663,8 @@ def _queue(submissions: Sequence[Submission], destination: Destination, tree: Qu
         except SimulationError as error:
             submission.breaches.append(_unknown("if Kueue admits the TrainJob", error=error))
     if steps:
-        _predict([submission for submission in submissions if _id(submission.job) in steps], steps, world, tree)
+        queued = [submission for submission in submissions if _id(submission.job) in steps]
+        _predict(queued, steps, destination, tree)
 
 
 def _find_absent_kind(tree: QueueTree) -> str:
@@ -690,11 +696,20 @@ def _template(job: Manifest, job_set: Body) -> Body:
 
 
 def _predict(
-    submissions: Sequence[Submission], steps: Mapping[str, Job], world: Sequence[Manifest], tree: QueueTree
+    submissions: Sequence[Submission], steps: Mapping[str, Job], destination: Destination, tree: QueueTree
 ) -> None:
+    strategies = tree.settings.strategies if tree.settings.is_fair else ()
+    world, usage = destination.world, destination.usage
+    queues = {submission.queue for submission in submissions}
     try:
-        strategies = tree.settings.strategies if tree.settings.is_fair else ()
-        outcomes = predict(tree, steps.values(), strategies, world)
+        workloads = read_present(usage, world, tree, queues, steps.keys()) if usage is not None else ()
+        present = Present(tree, strategies, world, workloads)
+        outcomes = present.submit([*steps.values()])
+        for submission in submissions if usage is not None else ():
+            job = steps[_id(submission.job)]
+            if outcomes[job.name].state is not State.NEVER:
+                runtime = find_runtime(submission.job, world)
+                submission.standing = present.stand(job, outcomes, runtime if isinstance(runtime, Manifest) else None)
     except NotModelledError as error:
         for submission in submissions:
             submission.breaches.append(_unknown("if Kueue admits the TrainJob", error=error))

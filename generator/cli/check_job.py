@@ -21,8 +21,11 @@ from generator.cli.inputs import (
 from generator.cli.output import progress, table_width
 
 if TYPE_CHECKING:
+    from generator.checks.standing import Standing
     from generator.checks.submission import Submission
     from generator.upstream.kubernetes.access import Requester
+
+_MOST_NAMES = 3
 
 
 @click.command(
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
     Example:
       mpigen check-job job.yaml --release output/prod
       mpigen check-job job.yaml --release platform.yaml --as user:ada --group nlp-researchers
+      kubectl get clusterqueues,workloads -A -o yaml | mpigen check-job job.yaml --release output/prod --usage -
       mpigen job new --release platform.yaml --runtime openmpi | mpigen check-job - --release platform.yaml
     """,
 )
@@ -55,6 +59,14 @@ if TYPE_CHECKING:
     metavar="NAME",
     help="The namespace of TrainJobs that set none.",
 )
+@click.option(
+    "--usage",
+    multiple=True,
+    metavar="EXPORT",
+    type=click.Path(path_type=Path, allow_dash=True),
+    help="The cluster as it is, as `kubectl get clusterqueues,workloads,nodes -A -o yaml` prints it: a file, a folder "
+    "or - for standard input. May be repeated. Default: no other job runs.",
+)
 @target_option
 @kustomize_option
 @environment_option
@@ -66,6 +78,7 @@ def check_job(  # noqa: PLR0913 - one argument for each option
     user: str | None,
     groups: tuple[str, ...],
     namespace: str,
+    usage: tuple[Path, ...],
     targets: dict[str, str],
     renders: bool,
     options: FindingOptions,
@@ -78,6 +91,10 @@ def check_job(  # noqa: PLR0913 - one argument for each option
     it checks the SCCs too. It submits several TrainJobs in their order, while no other job runs. So
     a TrainJob only waits for, or is preempted by, other TrainJobs of the same command.
 
+    With --usage, the running and waiting jobs of the cluster count too. The report then has what each
+    TrainJob needs and what is free, the jobs that come first, the jobs that Kueue preempts, and the
+    number of nodes that would fit now. A TrainJob that the cluster has already is submitted again.
+
     Verdicts: admitted; waits; faulty (Kueue admits it, but a finding is an error); never (Kueue never
     admits it); rejected (the API server or a controller rejects it); unknown (the report names the
     question that only the cluster answers).
@@ -87,17 +104,21 @@ def check_job(  # noqa: PLR0913 - one argument for each option
     from generator import pipeline
     from generator.adoption.adoption import Run
     from generator.checks.submission import Destination, read_jobs, select_objects
-    from generator.stages.cluster import is_complete
+    from generator.stages.cluster import is_complete, replaced_by
 
     requester = _requester(user, groups)
     adoption, read_text = options.load(), text_reader()
     texts = dict(_read(files))
     with progress("checking"):
         namespaces = {job.namespace for job in read_jobs(texts, namespace)}
-        select = None if adoption.suite.own else partial(select_objects, namespaces)  # your own checks can read all
+        needs_all = adoption.suite.own or usage  # your own checks can read all, and so can jobs of other teams
+        select = None if needs_all else partial(select_objects, namespaces)
         world, made_for = read_cluster(release, select, renders=renders)
+        live = read_cluster(usage)[0] if usage else None
         versions = {**made_for, **targets}
-        destination = Destination(world, versions, requester, namespace, is_complete(release))
+        destination = Destination(
+            replaced_by(world, live or ()), versions, requester, namespace, is_complete(release), usage=live
+        )
         done = pipeline.check_jobs(texts, destination, adoption.suite)
 
     def text_of(file: str) -> str:
@@ -146,9 +167,37 @@ def _summary(rated: Sequence[tuple[Submission, str]]) -> dict[str, Any]:
                 "history": [*submission.outcome.history] if submission.outcome else [],
                 "flavors": submission.outcome.flavors if submission.outcome else {},
                 **({"securityContextConstraints": submission.constraints} if submission.constraints else {}),
+                **({"usage": _standing(submission.standing)} if submission.standing else {}),
             }
             for submission, verdict in rated
         ]
+    }
+
+
+def _standing(standing: Standing) -> dict[str, Any]:
+    from generator.objects.queue import format_amount
+
+    return {
+        "needs": [
+            {
+                "flavor": need.key.flavor,
+                "resource": need.key.resource,
+                **{
+                    name: format_amount(need.key.resource, amount)
+                    for name, amount in {
+                        "requested": need.takes,
+                        "nominalQuota": need.owned,
+                        "used": need.used,
+                        "available": need.free,
+                    }.items()
+                },
+            }
+            for need in standing.needs
+        ],
+        "position": len(standing.before) + 1,
+        "before": [*standing.before],
+        "preempts": [*standing.preempts],
+        "fits": standing.fits,
     }
 
 
@@ -164,11 +213,50 @@ def _lines(rated: Sequence[tuple[Submission, str]]) -> list[str]:
         )
         for submission, verdict in rated
     ]
-    return [*table(("JOB", "QUEUE", "VERDICT", "DETAILS"), rows, table_width())]
+    standings = (submission for submission, _ in rated if submission.standing)
+    return [
+        *table(("JOB", "QUEUE", "VERDICT", "DETAILS"), rows, table_width()),
+        *(line for submission in standings for line in _standing_lines(submission)),
+    ]
+
+
+def _standing_lines(submission: Submission) -> Iterator[str]:
+    """Yield lines about the standing of a job in the cluster as it is."""
+    from generator.objects.queue import format_amount
+    from generator.report.table import table
+
+    standing = submission.standing
+    if standing is None:
+        return
+    yield ""
+    yield f"{submission.job.namespace}/{submission.job.name}:"
+    rows = [
+        (need.key.resource, need.key.flavor, *(format_amount(need.key.resource, amount) for amount in amounts))
+        for need in standing.needs
+        for amounts in [(need.takes, need.owned, need.used, need.free)]
+    ]
+    yield from table(("RESOURCE", "FLAVOR", "REQUESTED", "QUOTA", "USED", "AVAILABLE"), rows, table_width())
+    if submission.verdict == "waits":
+        first = f", after {_names(standing.before)}" if standing.before else ""
+        yield f"position in `{submission.queue}`: {len(standing.before) + 1}{first}"
+        yield f"nodes that would fit now: {standing.fits or 'none'}"
+    if standing.preempts:
+        yield f"Kueue preempts {_names(standing.preempts)} for it"
+
+
+def _names(jobs: Sequence[str]) -> str:
+    """Return the first names of jobs, and the number of the others."""
+    from generator.documents.messages import format_names
+
+    if len(jobs) <= _MOST_NAMES:
+        return format_names(jobs)
+    return f"{', '.join(f'`{name}`' for name in jobs[:_MOST_NAMES])} and {len(jobs) - _MOST_NAMES} others"
 
 
 def _details(submission: Submission) -> str:
     """Describe the flavors and the SCC of an admitted job, or why a job waits; `-` for any other verdict."""
+    from generator.objects.queue import format_amount
+
     outcome = submission.outcome
     if outcome is None or submission.verdict in ("rejected", "never"):
         return "-"
@@ -178,5 +266,9 @@ def _details(submission: Submission) -> str:
         return f"flavor {', '.join(flavors)}{', borrows quota' if outcome.borrows else ''}{constraints}"
     if outcome.was_preempted:
         return next(event for event in reversed(outcome.history) if event.startswith("preempted"))
+    for need in submission.standing.needs if submission.standing else ():
+        if need.free < need.takes:
+            takes, free = (format_amount(need.key.resource, amount) for amount in (need.takes, need.free))
+            return f"needs {takes} {need.key.resource} of flavor `{need.key.flavor}`, and {free} is free"
     reasons = outcome.reason.split("; ")  # one for each PodSet and flavor
     return next((reason for reason in reasons if reason.endswith("is free")), reasons[0])

@@ -79,6 +79,17 @@ def read_files(
     return ClusterFiles(manifests, made_for, skipped, is_empty=not parts)
 
 
+def replaced_by(manifests: Sequence[Manifest], live: Sequence[Manifest]) -> list[Manifest]:
+    """Return manifests in which objects of the cluster as it is replace the objects of the same name.
+
+    Workloads are left out: they are no part of a release.
+    """
+    objects = [item for item in live if item.kind != "Workload"]
+    keys = {(item.group, item.kind, item.namespace, item.name) for item in objects}
+    kept = [item for item in manifests if (item.group, item.kind, item.namespace, item.name) not in keys]
+    return [*kept, *objects]
+
+
 def _at(
     path: Path, read_stdin: Callable[[], bytes], targets: set[Targets], skipped: list[Skipped], *, renders: bool
 ) -> Iterator[Manifest | tuple[str, bytes]]:

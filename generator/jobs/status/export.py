@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from generator.errors import DocumentError, Problem
 from generator.facts.names import JOB_LABEL
 from generator.manifests import Body, Manifest, read
+from generator.objects.conditions import conditions_of, created
 from generator.objects.fields import integer, mapping, mappings, string, string_map
 from generator.objects.training import GROUP, KUEUE
 
@@ -28,24 +29,6 @@ _GROUPS = {
 }
 _EVENT_GROUPS = ("", "events.k8s.io")
 _SECONDS = len("2026-11-28T10:00:00")  # some times of events also have microseconds
-
-
-class Condition(NamedTuple):
-    """A condition in the status of an object.
-
-    Attributes:
-        type: the type, such as Evicted.
-        status: `True`, `False` or `Unknown`.
-        reason: the reason; empty if absent.
-        message: the message; empty if absent.
-        since: the time of the last change of the status, as the API server writes times; empty if absent.
-    """
-
-    type: str
-    status: str
-    reason: str
-    message: str
-    since: str
 
 
 class Event(NamedTuple):
@@ -96,27 +79,6 @@ class JobObjects:
     position: Position | None = None
     queues: Sequence[Manifest] = ()
     has_workloads: bool = False
-
-
-def conditions_of(manifest: Manifest | None) -> Mapping[str, Condition]:
-    """Return type → condition of an object; empty without an object."""
-    conditions = mappings(mapping(manifest.body, "status").get("conditions")) if manifest else ()
-    read = (
-        Condition(
-            string(item.get("type")),
-            string(item.get("status")),
-            string(item.get("reason")),
-            string(item.get("message")),
-            string(item.get("lastTransitionTime")),
-        )
-        for item in conditions
-    )
-    return {condition.type: condition for condition in read}
-
-
-def created(manifest: Manifest) -> str:
-    """Return the time of the creation of an object, as the API server writes times; empty if absent."""
-    return string(mapping(manifest.body, "metadata").get("creationTimestamp"))
 
 
 def read_jobs(texts: Mapping[str, bytes]) -> list[JobObjects]:
@@ -232,7 +194,7 @@ def _is_owner(item: Manifest, job: Manifest) -> bool:
 def _currency(workload: Manifest) -> tuple[bool, str, str]:
     """Return a sort key by which the current Workload of a job is the last: unfinished, and then the newest."""
     finished = conditions_of(workload).get("Finished")
-    return not (finished and finished.status == "True"), created(workload), workload.name
+    return not (finished and finished.is_true), created(workload), workload.name
 
 
 def _count(entry: Mapping[str, Any], name: str) -> int:

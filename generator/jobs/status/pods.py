@@ -8,8 +8,9 @@ from typing import Any
 
 from generator.facts.names import REPLICATED_JOB_LABEL
 from generator.facts.phases import Reason, find_reason
-from generator.jobs.status.export import JobObjects, conditions_of, label_of
+from generator.jobs.status.export import JobObjects, label_of
 from generator.manifests import Manifest
+from generator.objects.conditions import conditions_of
 from generator.objects.fields import integer, mapping, mappings, string
 from generator.objects.training import LAUNCHER
 

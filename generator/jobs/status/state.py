@@ -11,8 +11,9 @@ from typing import Any
 from generator.documents.messages import escape_control, shorten
 from generator.facts.names import QUEUE_NAME
 from generator.facts.phases import Reason, find_reason, missing_objects, states
-from generator.jobs.status.export import Condition, Event, JobObjects, Position, conditions_of, created
+from generator.jobs.status.export import Event, JobObjects, Position
 from generator.jobs.status.pods import PodCount, PodFault, count_pods, find_failed, find_waiting
+from generator.objects.conditions import Condition, conditions_of, created
 from generator.objects.fields import integer, mapping, mappings, string
 from generator.objects.training import LAUNCHER
 

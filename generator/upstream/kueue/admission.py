@@ -32,7 +32,7 @@ from dataclasses import dataclass, field
 
 from generator.errors import NotModelledError, Problem, SimulationError
 from generator.manifests import Manifest
-from generator.objects.queue import Amounts, ClusterQueue
+from generator.objects.queue import Amounts, ClusterQueue, FlavorResource
 from generator.upstream.kueue.flavor_assigner import Assigner, Assignment, Mode
 from generator.upstream.kueue.nodes import read_machines
 from generator.upstream.kueue.placement import Sites
@@ -50,6 +50,7 @@ def predict(
     steps: Iterable[Job | Finished],
     strategies: Sequence[str] = (),
     nodes: Iterable[Manifest] = (),
+    present: Sequence[Workload] = (),
 ) -> Mapping[str, Outcome]:
     """Return the state of each job after all steps, in the order of submission.
 
@@ -58,15 +59,18 @@ def predict(
         steps: jobs that are submitted and jobs that finish, in order.
         strategies: `fairSharing.preemptionStrategies` of Kueue's configuration; none while fair sharing is disabled.
         nodes: manifests that include the Nodes of the cluster; needed only if Kueue places pods by topology.
+        present: the workloads that hold quota or wait before the first step. Default: all queues are idle.
 
     Raises:
-        NotModelledError: Kueue decides by rules that are not simulated, or the jobs preempt one another for ever.
+        NotModelledError: Kueue decides by rules that are not simulated, the jobs preempt one another for ever, or Kueue
+            would admit or preempt one of `present` without a step.
         SimulationError: two jobs have the same name, an unknown or finished job finishes, Kueue rejects the strategies,
             or an amount of a node or pod in `nodes` is not a quantity.
     """
     if strategies and tuple(strategies) not in STRATEGIES:
         raise SimulationError((Problem(f"Kueue rejects these strategies: {', '.join(strategies)}"),))
     simulation = _Simulation(tree, tuple(strategies), read_machines(nodes))
+    simulation.restore(present)
     for step in steps:
         if isinstance(step, Job):
             simulation.submit(step)
@@ -74,6 +78,43 @@ def predict(
             simulation.finish(step.name)
         simulation.settle()
     return simulation.outcomes()
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """A flavor and resource that a job needs, in the units of `parse_amount`.
+
+    Attributes:
+        key: the flavor and resource.
+        takes: the amount that the job takes.
+        owned: the nominal quota of its ClusterQueue.
+        used: the amount that the jobs of the ClusterQueue use.
+        free: the amount that the ClusterQueue can still use or borrow without preemption.
+    """
+
+    key: FlavorResource
+    takes: int
+    owned: int
+    used: int
+    free: int
+
+
+def find_needs(
+    tree: QueueTree, job: Job, strategies: Sequence[str], nodes: Iterable[Manifest], present: Sequence[Workload]
+) -> list[Need]:
+    """Return what a job takes of the flavors that it gets while all queues are idle, and what is free of them now.
+
+    The arguments and errors are as for `predict`.
+    """
+    simulation = _Simulation(tree, tuple(strategies), read_machines(nodes))
+    alone = simulation.assign_alone(job)
+    simulation.restore(present)
+    node = simulation.cluster.nodes[job.queue]
+    return [
+        Need(key, amount, node.quota(key).nominal, node.uses(key), max(node.available(key), 0))
+        for key, amount in alone.usage.items()
+        if amount
+    ]
 
 
 def would_admit(
@@ -128,6 +169,27 @@ class _Simulation:
         self._waiting = Waiting(tree.rules)
         self._records: dict[str, _Record] = {}
         self._released: set[str] = set()
+
+    def restore(self, present: Sequence[Workload]) -> None:
+        """Start from workloads that hold quota or wait.
+
+        Raises:
+            NotModelledError: Kueue would change one of them at once, so mpigen and the cluster disagree.
+        """
+        for workload in present:
+            record = self._records[workload.job.name] = _Record(workload, last=workload.gets)
+            queue = self._tree.queues.get(workload.job.queue)
+            if workload.gets is not None:
+                record.running = workload
+                self.cluster.add(workload)
+            elif queue is not None and not self._reject(queue, workload.job):
+                self._waiting.enter(workload, queue)
+        self._scheduler.admitted = max((workload.admitted for workload in present), default=0)
+        self.settle()
+        for name, record in self._records.items():
+            if record.history:
+                message = f"in this state of the cluster, `{name}` would be {record.history[0]} at once"
+                raise NotModelledError((Problem(message, "export the cluster again when its jobs change no more"),))
 
     def submit(self, job: Job) -> None:
         """Submit a job to its ClusterQueue.
@@ -245,12 +307,13 @@ class _Simulation:
             flavors = {name: {key: choice.flavor for key, choice in choices.items()} for name, choices in podsets}
             borrows = record.last.borrowing > 0
             return Outcome(State.ADMITTED, flavors, borrows, history=history, places=record.last.places)
-        alone = self._assign_alone(record.workload.job)
+        alone = self.assign_alone(record.workload.job)
         state = State.WAITS if alone.mode is Mode.FIT else State.NEVER
         reasons = alone.reasons if state is State.NEVER or not record.last else record.last.reasons
-        return Outcome(state, reason="; ".join(reasons) or "other jobs come first", history=history)
+        before = tuple(self._waiting.before(record.workload)) if state is State.WAITS else ()
+        return Outcome(state, reason="; ".join(reasons) or "other jobs come first", history=history, before=before)
 
-    def _assign_alone(self, job: Job) -> Assignment:
+    def assign_alone(self, job: Job) -> Assignment:
         """Return the assignment that a job gets while all queues are idle."""
         queue, node = self._tree.queues[job.queue], build_quota_tree(self._tree)[job.queue]
         rules = self._tree.rules

@@ -280,14 +280,31 @@ def _count(job: Body, policy: Mapping[str, Any], nodes: int | None) -> int:
 
 
 def _podset(job: Body, context: PodContext, place: str) -> PodSet:
-    template = _template(job)
+    return podset_of(string(job.get("name")), _template(job), 1, context, place)
+
+
+def podset_of(
+    name: str, template: Mapping[str, Any], count: int, context: PodContext = _NO_CONTEXT, place: str = ""
+) -> PodSet:
+    """Return the PodSet of a pod template.
+
+    Args:
+        name: the name of the PodSet.
+        template: the pod template.
+        count: the number of pods.
+        context: the settings of the namespace and cluster.
+        place: the object with the template, for errors.
+
+    Raises:
+        SimulationError: an amount is not a quantity.
+    """
     pod = dict(mapping(template, "spec"))
     required = mapping(pod, "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
     amounts = pod_requests(pod, context.defaults, place)
     charged = {**context.counting.of(amounts), **count_claims(pod, context)}
     return PodSet(
-        name=string(job.get("name")),
-        count=1,
+        name=name,
+        count=count,
         requests=amounts,
         charged=None if charged == amounts else charged,
         node_selector=string_map(pod.get("nodeSelector")),

@@ -55,13 +55,18 @@ class Entry:
 
 @dataclass(slots=True)
 class Scheduler:
-    """The scheduler. `strategies` has the preemption strategies of fair sharing; empty if it is disabled."""
+    """The scheduler.
+
+    Attributes:
+        strategies: the preemption strategies of fair sharing; empty if it is disabled.
+        admitted: the number of admissions so far.
+    """
 
     cluster: Cluster
     flavors: Mapping[str, Flavor]
     strategies: tuple[str, ...] = ()
     rules: Rules = NEWEST
-    _admitted: int = field(default=0, init=False)
+    admitted: int = field(default=0, init=False)
 
     def cycle(self, heads: list[Head]) -> list[Entry]:
         """Run one cycle over the first workloads of the queues, and start the admitted workloads.
@@ -87,9 +92,9 @@ class Scheduler:
             self.cluster.sites.give_back(occupancies)
         for entry in processed:
             if entry.is_admitted:
-                self._admitted += 1
+                self.admitted += 1
                 self.cluster.sites.check(entry.gets.occupancies)
-                self.cluster.add(replace(entry.head.workload, gets=entry.gets, admitted=self._admitted))
+                self.cluster.add(replace(entry.head.workload, gets=entry.gets, admitted=self.admitted))
         return processed
 
     def _nominate(self, head: Head, pinned: Assignment | None = None) -> Entry:
@@ -276,6 +281,12 @@ class Waiting:
     def leave(self, name: str) -> None:
         """Remove the workload of the job with this name."""
         self._pending.pop(name, None)
+
+    def before(self, workload: Workload) -> list[str]:
+        """Return the names of the pending jobs that come before a pending workload in its queue."""
+        own = self._pending[workload.job.name]
+        queue = sorted((other for other in self._pending.values() if other.queue is own.queue), key=_Pending.order)
+        return [other.workload.job.name for other in queue[: queue.index(own)]]
 
     def heads(self) -> list[Head]:
         """Return the first admissible workload of each queue."""

@@ -58,6 +58,7 @@ class Outcome:
         reason: why the job is pending, with the amounts that it needs and that are free; or why Kueue ignores the job.
         history: the events of the job, such as `admitted` or `preempted by b`.
         places: PodSet → leaf domain, such as a node → number of pods; only pods that Kueue places by topology.
+        before: the pending jobs that come before a waiting job in its queue.
     """
 
     state: State
@@ -66,6 +67,7 @@ class Outcome:
     reason: str = ""
     history: tuple[str, ...] = ()
     places: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    before: tuple[str, ...] = ()
 
     @property
     def was_preempted(self) -> bool:

@@ -1,0 +1,222 @@
+"""The workloads of a cluster as it is, from exported Workloads: some hold quota, and others wait.
+
+Source: kueue v0.19.2 pkg/workload/workload.go totalRequestsFromAdmission, IsAdmissible,
+Ordering.GetQueueOrderTimestamp; kueue v0.19.2 pkg/cache/queue/cluster_queue.go baseCompareFunc; kueue v0.19.2
+pkg/util/tas/tas_assignment.go InternalSeqFrom.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+from generator.errors import NotModelledError, Problem
+from generator.manifests import Manifest
+from generator.objects.conditions import conditions_of, created
+from generator.objects.fields import integer, mapping, mappings, string, string_map, strings
+from generator.objects.queue import Amounts, FlavorResource, parse_amounts
+from generator.objects.training import KUEUE
+from generator.upstream.kubernetes.pod_requests import pod_requests, read_defaults
+from generator.upstream.kueue.flavor_assigner import Assignment, Choice, Mode
+from generator.upstream.kueue.placement import Occupancy
+from generator.upstream.kueue.podsets import podset_of, read_pod_context
+from generator.upstream.kueue.queues import QueueTree, build_quota_tree
+from generator.upstream.kueue.workloads import Job, Workload
+
+EXPORT = "kubectl get clusterqueues,workloads,nodes --all-namespaces -o yaml"
+"""The command that prints the cluster as it is."""
+
+
+def read_present(
+    export: Collection[Manifest],
+    world: Sequence[Manifest],
+    tree: QueueTree,
+    queues: Collection[str],
+    left_out: Collection[str],
+) -> list[Workload]:
+    """Return the workloads that hold quota or wait in the ClusterQueues that share quota with some ClusterQueues.
+
+    A workload is called `NAMESPACE/NAME` of its TrainJob; without a TrainJob, of its Workload.
+
+    Args:
+        export: the objects of the cluster as it is: ClusterQueues with their status, and Workloads.
+        world: all objects of the cluster, for the settings of namespaces.
+        tree: the queues.
+        queues: the names of these ClusterQueues.
+        left_out: names of workloads to leave out.
+
+    Raises:
+        NotModelledError: the export lacks a ClusterQueue or Workload of these queues, or Kueue is stopping one of their
+            workloads.
+        SimulationError: an amount is not a quantity.
+    """
+    names = _sharing(tree, queues)
+    local = {(item.namespace, item.name): item.queue for item in tree.local_queues}
+    items = [item for item in export if (item.group, item.kind) == (KUEUE, "Workload")]
+    queued = [(item, _queue_of(item, local)) for item in items if not _is_over(item)]
+    near = [(item, name) for item, name in queued if name in names]
+    _require_all(export, near, names)
+    near = [(item, name) for item, name in near if name_of(item) not in left_out]
+    near.sort(key=lambda pair: (_queued_since(pair[0]), _uid(pair[0])))
+    reserved = sorted(filter(None, (_reserved_since(item) for item, _ in near)))
+    workloads = []
+    for number, (item, name) in enumerate(near):
+        job = Job(name_of(item), name, _podsets(item, world, tree), _priority(item), item.namespace)
+        if since := _reserved_since(item):
+            gets = _assignment(item, world)
+            workloads.append(Workload(job, number, gets, admitted=reserved.index(since) + 1))
+        elif _is_queued(item):
+            workloads.append(Workload(job, number))
+    return workloads
+
+
+def name_of(workload: Manifest) -> str:
+    """Return `NAMESPACE/NAME` of the TrainJob of a Workload, else of the Workload."""
+    owners = mappings(mapping(workload.body, "metadata").get("ownerReferences"))
+    owner = next((string(owner.get("name")) for owner in owners if owner.get("kind") == "TrainJob"), workload.name)
+    return f"{workload.namespace}/{owner}"
+
+
+def _sharing(tree: QueueTree, queues: Collection[str]) -> set[str]:
+    """Return the names of the ClusterQueues below the roots of some ClusterQueues."""
+    nodes = build_quota_tree(tree)
+    roots = {nodes[name].root() for name in queues if name in nodes}
+    return {name for name, node in nodes.items() if node.root() in roots}
+
+
+def _queue_of(item: Manifest, local: Mapping[tuple[str, str], str]) -> str:
+    """Return the ClusterQueue whose quota a Workload holds or waits for; empty if it has none."""
+    held = string(mapping(item.body, "status", "admission").get("clusterQueue"))
+    return held or local.get((item.namespace, string(mapping(item.body, "spec").get("queueName"))), "")
+
+
+def _is_over(item: Manifest) -> bool:
+    finished = conditions_of(item).get("Finished")
+    return bool(finished and finished.is_true)
+
+
+def _is_queued(item: Manifest) -> bool:
+    """Return True if Kueue tries to admit a Workload without quota (`IsAdmissible`)."""
+    conditions = conditions_of(item)
+    replaced, requeued, reserved = map(conditions.get, ("WaitingForReplacementPods", "Requeued", "QuotaReserved"))
+    is_held = bool(reserved and reserved.reason in ("OnHold", "AdmissionGated"))
+    is_later = bool((replaced and replaced.is_true) or (requeued and not requeued.is_true))
+    return mapping(item.body, "spec").get("active") is not False and not (is_held or is_later)
+
+
+def _queued_since(item: Manifest) -> str:
+    """Return the time by which Kueue orders pending workloads of one priority (`GetQueueOrderTimestamp`)."""
+    evicted = conditions_of(item).get("Evicted")
+    is_later = evicted and evicted.is_true and evicted.reason in ("PodsReadyTimeout", "AdmissionCheck")
+    return evicted.since if evicted and is_later else created(item)
+
+
+def _uid(item: Manifest) -> str:
+    return string(mapping(item.body, "metadata").get("uid"))
+
+
+def _reserved_since(item: Manifest) -> str:
+    reserved = conditions_of(item).get("QuotaReserved")
+    return reserved.since if reserved and reserved.is_true else ""
+
+
+def _priority(item: Manifest) -> int:
+    return integer(mapping(item.body, "spec").get("priority"), 0)
+
+
+def _podsets(item: Manifest, world: Sequence[Manifest], tree: QueueTree) -> tuple[Any, ...]:
+    context = read_pod_context(world, item.namespace, tree.settings.counting)
+    return tuple(
+        podset_of(
+            string(pods.get("name")), mapping(pods, "template"), integer(pods.get("count"), 1), context, item.resource
+        )
+        for pods in mappings(mapping(item.body, "spec").get("podSets"))
+    )
+
+
+def _assignment(item: Manifest, world: Sequence[Manifest]) -> Assignment:
+    """Return the flavors, the quota and the nodes that a Workload holds."""
+    templates = {
+        string(pods.get("name")): dict(mapping(pods, "template", "spec"))
+        for pods in mappings(mapping(item.body, "spec").get("podSets"))
+    }
+    ended = {
+        string(pods.get("name")): integer(pods.get("count"), 0)
+        for pods in mappings(mapping(item.body, "status").get("reclaimablePods"))
+    }
+    gets = Assignment()
+    occupancies: list[Occupancy] = []
+    for pods in mappings(mapping(item.body, "status", "admission").get("podSetAssignments")):
+        name, flavors = string(pods.get("name")), string_map(pods.get("flavors"))
+        count = integer(pods.get("count"), 1)
+        running = max(count - ended.get(name, 0), 0)
+        gets.podsets[name] = {resource: Choice(flavor, Mode.FIT, 0) for resource, flavor in flavors.items()}
+        for resource, amount in parse_amounts(pods.get("resourceUsage"), item.resource).items():
+            if resource in flavors:
+                key = FlavorResource(flavors[resource], resource)
+                gets.usage[key] = gets.usage.get(key, 0) + amount // max(count, 1) * running
+        if placed := mapping(pods, "topologyAssignment"):
+            requests = pod_requests(templates.get(name, {}), read_defaults(world, item.namespace), item.resource)
+            flavor = next(iter(flavors.values()), "")
+            occupancies += [Occupancy(flavor, values, name, requests, size) for values, size in _domains(placed)]
+    gets.occupancies = tuple(occupancies)
+    return gets
+
+
+def _domains(placed: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], int]]:
+    """Yield (label values, number of pods) of each domain of a `topologyAssignment` of v1beta2 or v1beta1."""
+    for domain in mappings(placed.get("domains")):  # v1beta1
+        yield strings(domain.get("values")), integer(domain.get("count"), 0)
+    for part in mappings(placed.get("slices")):
+        size = integer(part.get("domainCount"), 0)
+        levels = [_values(level, size) for level in mappings(part.get("valuesPerLevel"))]
+        counts = mapping(part, "podCounts")
+        pods = [*(counts.get("individual") or [counts.get("universal", 0)] * size)]
+        yield from zip(zip(*levels, strict=True), pods, strict=True)
+
+
+def _values(level: Mapping[str, Any], size: int) -> list[str]:
+    if "universal" in level:
+        return [string(level["universal"])] * size
+    individual = mapping(level, "individual")
+    prefix, suffix = string(individual.get("prefix")), string(individual.get("suffix"))
+    return [f"{prefix}{root}{suffix}" for root in strings(individual.get("roots"))]
+
+
+def _require_all(export: Collection[Manifest], near: Sequence[tuple[Manifest, str]], names: Collection[str]) -> None:
+    """Compare the quota in the status of the ClusterQueues with the quota of the Workloads.
+
+    Raises:
+        NotModelledError: they differ, or a ClusterQueue is missing, or Kueue is stopping a workload.
+    """
+    queues = {item.name: item for item in export if (item.group, item.kind) == (KUEUE, "ClusterQueue")}
+    for name in sorted(names):
+        if name not in queues or "status" not in queues[name].body:
+            message = f"--usage has no ClusterQueue `{name}` with its status"
+            raise NotModelledError((Problem(message, f"export all of them: `{EXPORT}`"),))
+        held: Amounts = {}
+        for item, queue in near:
+            if queue == name and _reserved_since(item):
+                for key, amount in _assignment(item, ()).usage.items():
+                    held[key] = held.get(key, 0) + amount
+        for key, amount in _reservation(queues[name]).items():
+            if held.get(key, 0) != amount:
+                amount_of = f"{key.resource} of flavor `{key.flavor}`"
+                message = f"the Workloads in --usage hold another amount of {amount_of} than ClusterQueue `{name}` has"
+                raise NotModelledError((Problem(message, f"export them in one command: `{EXPORT}`"),))
+    for item, _ in near:
+        evicted = conditions_of(item).get("Evicted")
+        if evicted and evicted.is_true and _reserved_since(item):
+            message = f"Kueue is stopping `{name_of(item)}` at the time of --usage"
+            raise NotModelledError((Problem(message, "export the cluster again when its pods have ended"),))
+
+
+def _reservation(queue: Manifest) -> Amounts:
+    reserved: Amounts = {}
+    status = mapping(queue.body, "status")
+    for flavor in mappings(status.get("flavorsReservation")):
+        for resource in mappings(flavor.get("resources")):
+            name = string(resource.get("name"))
+            amounts = parse_amounts({name: resource.get("total", "0")}, queue.resource)
+            reserved[FlavorResource(string(flavor.get("name")), name)] = amounts[name]
+    return reserved
