@@ -183,6 +183,13 @@ class OfferedRuntime:
         return {path: content for path, content in mounts if path != SHARED_MEMORY}
 
     @property
+    def mount_paths(self) -> frozenset[str]:
+        """The paths of all volumes in the pods with ranks and in the launcher pod."""
+        containers = (self._node, self._launcher)
+        mounts = (mount for container in containers for mount in mappings(container.get("volumeMounts")))
+        return frozenset(string(mount.get("mountPath")).rstrip("/") for mount in mounts)
+
+    @property
     def initializers(self) -> frozenset[str]:
         """The fields of `spec.initializer` of a TrainJob for which the runtime has an initializer."""
         names = {job.name for job in self.runtime.jobs}

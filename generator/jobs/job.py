@@ -275,6 +275,11 @@ def _runtime_problems(runtime: OfferedRuntime, request: JobRequest, *, is_valid:
     if request.checkpoint and CHECKPOINT in runtime.environment:
         message = f"the jobs of runtime `{runtime.name}` have a claim for checkpoints already"
         yield Problem(message, f"remove --checkpoint, and save in `{CHECKPOINT}`", path="--checkpoint")
+    for mount in request.volumes:
+        if mount.path.rstrip("/") in runtime.mount_paths:
+            message = f"the runtime `{runtime.name}` has a volume at {mount.path}, which this volume would replace"
+            option = "--checkpoint" if mount is request.checkpoint else "--volume"
+            yield Problem(message, "mount it at another path", path=option)
     for name in (name for name in request.downloads if name not in runtime.initializers):
         message = f"the runtime `{runtime.name}` has no {name} initializer"
         yield Problem(message, "name another runtime, or mount a claim with the files by --volume", path=f"--{name}")

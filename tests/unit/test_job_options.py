@@ -96,6 +96,15 @@ def test_a_runtime_has_one_claim_for_checkpoints() -> None:
     assert [*map(str, refused.value.problems)] == [f"{told}; remove --checkpoint, and save in `MPIGEN_CHECKPOINT`"]
 
 
+@pytest.mark.parametrize("path", ["/run/mpi", "/dev/shm/", "/data"])
+def test_a_volume_never_replaces_a_volume_of_the_runtime(path: str) -> None:
+    data = small_platform()
+    data["runtimes"][1]["volumes"] = [{"name": "data", "mountPath": "/data", "scratch": "1Gi"}]
+    wanted = JobRequest("openmpi-cpu", "team-a", mounts=(Mount("configmap", "mine", path),))
+    with pytest.raises(JobError, match=f"--volume: the runtime `openmpi-cpu` has a volume at {path}, which"):
+        job_of(Platform.model_validate(data), wanted)
+
+
 def with_initializers(*names: str) -> Catalogue:
     """Return a catalogue whose runtimes download to a volume of all pods before the ranks start."""
     catalogue = catalogue_of(Platform.model_validate(small_platform()))
