@@ -257,19 +257,21 @@ def check_jobs(texts: Mapping[str, bytes], destination: Destination, suite: Suit
     """Check TrainJobs as the cluster would: schemas and checks, RBAC, admission policies, Trainer, JobSet and Kueue.
 
     Args:
-        texts: file → its text with TrainJobs, in the order of their submission.
+        texts: file → its text with TrainJobs, in the order of their submission, and with the objects that `mpigen job
+            new` prints before TrainJobs.
         destination: the other objects of the cluster, such as a release, and the user.
         suite: the checks. Default: the checks of mpigen.
 
     Raises:
-        DocumentError: a file is not YAML, or has an object that is not a TrainJob, or two TrainJobs have the same name.
+        DocumentError: a file is not YAML, or has an object of another kind, or two TrainJobs have the same name.
         SimulationError: an object of the cluster is invalid: an amount is not a quantity, or two different objects have
             the same name.
     """
     from generator.checks.submission import read_jobs
 
     suite = replace(suite or Suite(), of_jobs=True)
-    jobs = read_jobs(texts, destination.namespace)
+    jobs, others = read_jobs(texts, destination.namespace)
+    destination = replace(destination, world=[*destination.world, *others])
     engine = Engine(Catalog.bundled(destination.targets))
     checked = Checked.total(check_text(text, file, engine, suite) for file, text in texts.items())
     filled, submissions = submit_filled(jobs, destination, engine)

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
+from typing import NamedTuple
 
 from generator.checks.compiled import COMPILED, RUNTIME, UNKNOWN, judge_compiled, of_fault
 from generator.checks.finding import Located
@@ -116,26 +117,41 @@ class Submission:
         return ((self.job, breach) for breach in (*self.breaches, *self.of_pods))
 
 
-def read_jobs(texts: Mapping[str, bytes], namespace: str) -> list[Manifest]:
-    """Return the TrainJobs of files, each with a name and a namespace, as the API server stores them.
+_OF_JOBS = (("", "ConfigMap"), ("networking.k8s.io", "NetworkPolicy"))
+"""The kinds of the objects that `mpigen job new` prints before TrainJobs."""
+
+
+class Submitted(NamedTuple):
+    """The TrainJobs of files, and the other objects that users create with them."""
+
+    jobs: list[Manifest]
+    others: list[Manifest]
+
+
+def read_jobs(texts: Mapping[str, bytes], namespace: str) -> Submitted:
+    """Read the TrainJobs of files, each with a name and a namespace, as the API server stores them.
 
     Args:
         texts: file → its text.
-        namespace: the namespace of TrainJobs that set none.
+        namespace: the namespace of objects that set none.
 
     Raises:
-        DocumentError: a text cannot be parsed, has no TrainJob, or has an object that is not a TrainJob; or two
-            TrainJobs have the same name and namespace.
+        DocumentError: a text cannot be parsed, has no TrainJob, or has an object of a kind that `mpigen job new` never
+            prints; or two TrainJobs have the same name and namespace.
     """
     fix = "name files with TrainJobs only, and all other objects with --release"
     problems: list[Problem] = []
     jobs: dict[str, Manifest] = {}
+    others: list[Manifest] = []
     for file, text in texts.items():
         objects = list(read(text, file))
-        if not objects:
+        if not any(map(_is_job, objects)) and all(map(_is_of_job, objects)):
             problems.append(Problem("the file has no TrainJob", fix, file))
         for item in objects:
-            if (item.group, item.kind) != (GROUP, "TrainJob"):
+            if _is_of_job(item):
+                others.append(_stored(item, namespace, 0))
+                continue
+            if not _is_job(item):
                 problems.append(Problem(f"{item.resource} is not a TrainJob", fix, file))
                 continue
             job = _stored(item, namespace, len(jobs))
@@ -144,14 +160,22 @@ def read_jobs(texts: Mapping[str, bytes], namespace: str) -> list[Manifest]:
             jobs[_id(job)] = job
     if problems:
         raise DocumentError(tuple(problems))
-    return [*jobs.values()]
+    return Submitted([*jobs.values()], others)
 
 
-def _stored(job: Manifest, namespace: str, number: int) -> Manifest:
-    """Return a TrainJob with a namespace, and with a name if it only has a `generateName`."""
-    metadata = mapping(job.body, "metadata")
-    name = job.name or f"{string(metadata.get('generateName'))}{number:05}"
-    return replace(job, body={**job.body, "metadata": {"namespace": namespace, **metadata, "name": name}})
+def _is_job(item: Manifest) -> bool:
+    return (item.group, item.kind) == (GROUP, "TrainJob")
+
+
+def _is_of_job(item: Manifest) -> bool:
+    return (item.group, item.kind) in _OF_JOBS
+
+
+def _stored(item: Manifest, namespace: str, number: int) -> Manifest:
+    """Return an object with a namespace, and with a name if it only has a `generateName`."""
+    metadata = mapping(item.body, "metadata")
+    name = item.name or f"{string(metadata.get('generateName'))}{number:05}"
+    return replace(item, body={**item.body, "metadata": {"namespace": namespace, **metadata, "name": name}})
 
 
 @dataclass(frozen=True, slots=True)

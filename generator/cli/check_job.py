@@ -110,7 +110,7 @@ def check_job(  # noqa: PLR0913 - one argument for each option
     adoption, read_text = options.load(), text_reader()
     texts = dict(_read(files))
     with progress("checking"):
-        namespaces = {job.namespace for job in read_jobs(texts, namespace)}
+        namespaces = {job.namespace for job in read_jobs(texts, namespace).jobs}
         needs_all = adoption.suite.own or usage  # your own checks can read all, and so can jobs of other teams
         select = None if needs_all else partial(select_objects, namespaces)
         world, made_for = read_cluster(release, select, renders=renders)

@@ -139,6 +139,19 @@ def test_two_jobs_of_one_name_are_refused(tmp_path: Path, mpigen: Run) -> None:
     assert "there are two TrainJobs `team-cv/same`; rename one of them" in ran.stderr
 
 
+def test_the_output_of_job_new_with_code_is_checked(tmp_path: Path, mpigen: Run) -> None:
+    (tmp_path / "train.py").write_text("print()\n")
+    words = ["--release", RELEASE, "--runtime", "openmpi-h100", "--tenant", "team-cv", "--owner", "ada"]
+    written = mpigen("job", "new", *words, "--code", "train.py", "--", "mpirun", "python3", "/code/train.py")
+    assert written.returncode == 0, written.stderr
+    (tmp_path / "job.yaml").write_text(written.stdout)
+    (tmp_path / "code.yaml").write_text(written.stdout.split("---\n")[1])
+    ran = mpigen("check-job", "job.yaml", "--release", RELEASE)
+    assert ran.stdout.splitlines()[-1].split()[:3] == ["team-cv/openmpi-h100", "team-cv", "admitted"]
+    alone = mpigen("check-job", "code.yaml", "--release", RELEASE)
+    assert "code.yaml: the file has no TrainJob" in alone.stderr
+
+
 def test_only_train_jobs_are_accepted(tmp_path: Path, mpigen: Run) -> None:
     (tmp_path / "job.yaml").write_text("apiVersion: v1\nkind: Pod\nmetadata: {name: web}\n")
     ran = mpigen("check-job", "job.yaml", "--release", RELEASE)
