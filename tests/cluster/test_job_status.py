@@ -58,6 +58,16 @@ def _wait(place: Changing, state: str, words: str = "", name: str = "job") -> Jo
     return wait_for(f"{name} is {state}", partial(_reports, place, state, words, name))
 
 
+def _wait_for_reason(place: Changing, state: str, reason: str) -> JobStatus:
+    """Wait until the TrainJob itself has the state: its JobSet and its Workload have it earlier."""
+
+    def status() -> JobStatus | None:
+        found = _reports(place, state)
+        return found if found and any(each.startswith(reason) for each in found.reasons) else None
+
+    return wait_for(f"the job is {state}: {reason}", status)
+
+
 def test_a_job_is_pending_runs_and_completes(place: Changing) -> None:
     place.hold("Hold")
     place.submit()
@@ -68,7 +78,7 @@ def test_a_job_is_pending_runs_and_completes(place: Changing) -> None:
     assert running.pods.ready == running.pods.expected == 2
     assert running.since
     place.finish()
-    assert _wait(place, "complete").reasons == ("TrainJob Complete=True AllJobsCompleted",)
+    _wait_for_reason(place, "complete", "TrainJob Complete=True AllJobsCompleted")
 
 
 def test_a_job_waits_for_the_quota_of_another_job(place: Changing) -> None:
@@ -118,9 +128,8 @@ def test_a_drained_job_is_evicted_and_a_held_job_is_suspended(place: Changing) -
 def test_a_failed_job_names_the_reason(place: Changing) -> None:
     place.change("            backoffLimit: 0\n", "            backoffLimit: 0\n            activeDeadlineSeconds: 3\n")
     place.submit()
-    failed = _wait(place, "failed")
+    failed = _wait_for_reason(place, "failed", "TrainJob Failed=True")
     assert failed.is_failed
-    assert any(reason.startswith("TrainJob Failed=True") for reason in failed.reasons)
     assert "first failed job" in failed.why
 
 

@@ -12,6 +12,8 @@ from generator.manifests import Manifest
 from generator.objects.fields import mapping, mappings
 from generator.pipeline import check_jobs
 from generator.stages.cluster import replaced_by
+from generator.upstream.kueue.present import read_present
+from generator.upstream.kueue.queues import read_queue_tree
 from generator.upstream.kueue.workloads import State as Answer
 from tests.cluster.client import Body, Client
 from tests.cluster.control_plane import Cluster
@@ -50,6 +52,11 @@ def test_a_job_gets_the_answer_that_kueue_gave(scenario: Scenario, step: Step, b
     assert (outcome.state is Answer.ADMITTED) == _is_true(workload, "QuotaReserved")
     if outcome.state is Answer.ADMITTED:
         assert outcome.flavors == _flavors(workload)
+        tree = read_queue_tree(world)
+        stored = read_present(after.export(scenario), world, tree, [submission.queue], ())
+        (gets,) = [each.gets for each in stored if each.job.name == f"{submission.job.namespace}/{step.job}"]
+        assert gets is not None
+        assert outcome.places == gets.places
     assert submission.standing is None or {*submission.standing.preempts} == _stopped(before, after)
 
 

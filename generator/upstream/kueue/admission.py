@@ -177,12 +177,13 @@ class _Simulation:
             NotModelledError: Kueue would change one of them at once, so mpigen and the cluster disagree.
         """
         for workload in present:
-            record = self._records[workload.job.name] = _Record(workload, last=workload.gets)
             queue = self._tree.queues.get(workload.job.queue)
+            rejection = "" if workload.gets else self._reject(queue, workload.job)
+            record = self._records[workload.job.name] = _Record(workload, rejection, last=workload.gets)
             if workload.gets is not None:
                 record.running = workload
                 self.cluster.add(workload)
-            elif queue is not None and not self._reject(queue, workload.job):
+            elif queue is not None and not rejection:
                 self._waiting.enter(workload, queue)
         self._scheduler.admitted = max((workload.admitted for workload in present), default=0)
         self.settle()

@@ -360,15 +360,7 @@ class Sites:
         Raises:
             NotModelledError: the Topology is in no file, or the room for the pods depends on unknown nodes.
         """
-        if not flavor.levels:
-            message = f"the Topology of flavor `{flavor.name}` is in no file, or has no levels"
-            raise NotModelledError((Problem(message, "add the Topology with its levels"),))
-        if flavor.name not in self._trees:
-            given = [machine for machine in self._machines if is_of_flavor(machine, flavor)]
-            self._trees[flavor.name] = TopologyTree(
-                flavor.levels, given if self._machines else generic_machines(flavor)
-            )
-        tree = self._trees[flavor.name]
+        tree = self._domains(flavor)
         is_required = pods.topology is not None and pods.topology.mode is TopologyMode.REQUIRED
         if flavor.name in self._unknown:
             message = f"the room for `{pods.name}` depends on the nodes of flavor `{flavor.name}` that other jobs use"
@@ -377,6 +369,22 @@ class Sites:
             message = f"the room for `{pods.name}` depends on the topology of the nodes of flavor `{flavor.name}`"
             raise NotModelledError((Problem(message, _FIX),))
         return tree
+
+    def _domains(self, flavor: Flavor) -> TopologyTree:
+        """Return the domains of a flavor.
+
+        Raises:
+            NotModelledError: the Topology is in no file.
+        """
+        if not flavor.levels:
+            message = f"the Topology of flavor `{flavor.name}` is in no file, or has no levels"
+            raise NotModelledError((Problem(message, "add the Topology with its levels"),))
+        if flavor.name not in self._trees:
+            given = [machine for machine in self._machines if is_of_flavor(machine, flavor)]
+            self._trees[flavor.name] = TopologyTree(
+                flavor.levels, given if self._machines else generic_machines(flavor)
+            )
+        return self._trees[flavor.name]
 
     def _free(self, flavor: str, leaf: Domain, usage: Sequence[_Usage]) -> Requests:
         if not usage:
@@ -389,7 +397,8 @@ class Sites:
         return {name: amount - sum(amounts.get(name, 0) for amounts in used) for name, amount in leaf.capacity.items()}
 
     def _key(self, occupancy: Occupancy) -> tuple[str, Key]:
-        return "" if self._trees[occupancy.flavor].are_nodes else occupancy.flavor, occupancy.key
+        tree = self._domains(self._flavors[occupancy.flavor])
+        return "" if tree.are_nodes else occupancy.flavor, occupancy.key
 
     def _count(self, usage: _Usage, occupancy: Occupancy, sign: int) -> None:
         add_requests(usage.setdefault(self._key(occupancy), {}), occupancy.total, sign)
