@@ -181,7 +181,7 @@ def test_a_printed_program_creates_the_job_of_the_yaml(
     program.write_text(job.program)
     subprocess.run([sys.executable, program], env={**os.environ, "KUBECONFIG": str(tmp_path / "edit")}, check=True)
     other = {**job.body, "metadata": {**job.body["metadata"], "name": "applied"}}
-    assert written(admin.read(job.body)) == written(admin.create(other, dry_run=True).body)
+    assert written(admin.read(job.body)) == written(admin.as_user(owner).create(other, dry_run=True).body)
     done = me.wait_for_job_status(
         "printed",
         timeout=90,
