@@ -34,17 +34,22 @@ class LayerError(RuntimeError):
     """A layer cannot be built; the message ends with the output of the tool."""
 
 
-def debian(packages: Sequence[str], user: str) -> Path:
-    """Debian with some packages and a user 1000; documentation is left out.
+def debian(packages: Sequence[str], user: str, suite: str = _SUITE) -> Path:
+    """Return a root filesystem of Debian with packages and a user 1000, without documentation.
 
-    What is in it is authenticated by Debian's signatures, but is what the suite holds on the day of the build.
+    Debian's signatures authenticate the packages. The layer has the versions of the day of the build.
+
+    Args:
+        packages: names of packages, with their dependencies but without recommended packages.
+        user: the name of user 1000.
+        suite: the code name of a release of Debian.
 
     Raises:
         LayerError: mmdebstrap failed.
     """
     excluded = [f"--dpkgopt=path-exclude={pattern}" for pattern in _LEFT_OUT]
     hook = f'--customize-hook=chroot "$1" useradd --create-home --uid 1000 --shell /bin/bash {user}'
-    options = ["--quiet", "--variant=essential", _MERGED, *excluded, f"--include={','.join(packages)}", hook, _SUITE]
+    options = ["--quiet", "--variant=essential", _MERGED, *excluded, f"--include={','.join(packages)}", hook, suite]
     return _layer("debian", options, lambda root: _run(["mmdebstrap", *options, root], root))
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
+from typing import Self
 
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -28,34 +29,57 @@ class OfflineJob:
     """A TrainJob on a runtime of a platform file.
 
     Attributes:
-        runtime: the name of the runtime.
-        command: the command of the launcher.
-        hosts: the number of pods that run ranks.
-        slots: ranks of each host, in the order of the hostfile; empty for the slots of the runtime.
-        variables: environment variables of the TrainJob.
+        body: the TrainJob.
         manifests: the manifests of the platform.
+        others: the objects that the user creates with the TrainJob, such as the ConfigMap with its program.
+        slots: ranks of each host, in the order of the hostfile; empty for the slots of the runtime.
     """
 
-    runtime: str
-    command: Sequence[str]
+    body: Body
     manifests: Sequence[Manifest]
-    hosts: int = 3
+    others: Sequence[Body] = ()
     slots: Sequence[int] = ()
-    variables: Mapping[str, str] = field(default_factory=dict)
-    name: str = "job"
+
+    @classmethod
+    def on(
+        cls,
+        runtime: str,
+        command: Sequence[str],
+        manifests: Sequence[Manifest],
+        *,
+        hosts: int = 3,
+        slots: Sequence[int] = (),
+        variables: Mapping[str, str] = MappingProxyType({}),
+    ) -> Self:
+        """Return a job that runs a command.
+
+        Args:
+            runtime: the name of the runtime.
+            command: the command of the launcher.
+            manifests: the manifests of the platform.
+            hosts: the number of pods that run ranks.
+            slots: ranks of each host, in the order of the hostfile; empty for the slots of the runtime.
+            variables: environment variables of the TrainJob.
+        """
+        trainer: Body = {"numNodes": hosts, "command": [*command]}
+        trainer["env"] = [{"name": name, "value": value} for name, value in variables.items()]
+        body: Body = {
+            "apiVersion": "trainer.kubeflow.org/v1alpha1",
+            "kind": "TrainJob",
+            "metadata": {"name": "job", "namespace": NAMESPACE},
+            "spec": {"runtimeRef": {"name": runtime}, "trainer": trainer},
+        }
+        return cls(body, manifests, slots=slots)
+
+    @property
+    def runtime(self) -> str:
+        """Return the name of the runtime."""
+        return str(self.body["spec"]["runtimeRef"]["name"])
 
     @cached_property
     def compiled(self) -> Compiled:
         """Return the objects that the controllers create for the TrainJob."""
-        trainer: Body = {"numNodes": self.hosts, "command": [*self.command]}
-        trainer["env"] = [{"name": name, "value": value} for name, value in self.variables.items()]
-        body: Body = {
-            "apiVersion": "trainer.kubeflow.org/v1alpha1",
-            "kind": "TrainJob",
-            "metadata": {"name": self.name, "namespace": NAMESPACE},
-            "spec": {"runtimeRef": {"name": self.runtime}, "trainer": trainer},
-        }
-        job = Manifest(body, "job.yaml")
+        job = Manifest(self.body, "job.yaml")
         runtime = find_runtime(job, self.manifests)
         assert isinstance(runtime, Manifest), runtime
         return compile_job(job, runtime, TARGETS)
@@ -87,7 +111,7 @@ class OfflineJob:
         return runner.run([[change(pod) for pod in wave] for wave in self.waves], folder, seconds, around)
 
     def _objects(self) -> list[Body]:
-        return [self._with_data(body) for body in self.compiled.others]
+        return [*self.others, *(self._with_data(body) for body in self.compiled.others)]
 
     def _with_data(self, body: Body) -> Body:
         """Return the Secret with a key as Trainer generates it, and the hostfile with the slots of this job."""

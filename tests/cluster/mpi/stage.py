@@ -62,7 +62,7 @@ class Stage:
         hosts: int = 3,
     ) -> Outcome:
         """Run a job, delete some of its pods after the launcher has logged a text, and return the outcome."""
-        job = OfflineJob(runtime, command, self.manifests, hosts=hosts, variables=variables)
+        job = OfflineJob.on(runtime, command, self.manifests, hosts=hosts, variables=variables)
         deletions: list[Deletion] = [{"pods": [*deleted], "of": LAUNCHER, "text": after}] if deleted else []
         logs = self.folder / f"logs-{len([*self.folder.iterdir()])}"
         logs.mkdir()

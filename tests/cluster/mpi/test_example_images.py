@@ -30,7 +30,7 @@ def test_ranks_run_in_an_image_of_debian_packages(name: str, mpigen: Run, tmp_pa
     )
     parts = (layers.files("smoke"), layers.python_package("mpi4py", PYTHON), root)
     image = Image(parts, variables(layout))
-    job = OfflineJob(RUNTIMES[name], ["mpirun", "python3", "/opt/smoke/allreduce.py"], manifests_of(PLATFORM))
+    job = OfflineJob.on(RUNTIMES[name], ["mpirun", "python3", "/opt/smoke/allreduce.py"], manifests_of(PLATFORM))
     outcome = job.run(lambda _: image, tmp_path)
     assert outcome.codes.get((job.launcher["metadata"]["name"], "node")) == 0, str(outcome)
     (line,) = (line for line in outcome.log(job.launcher, "node").splitlines() if line.startswith("{"))

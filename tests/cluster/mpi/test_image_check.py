@@ -177,7 +177,7 @@ def base(images: Callable[[str], Image], tmp_path_factory: pytest.TempPathFactor
 
 @pytest.fixture(scope="module")
 def job() -> OfflineJob:
-    return OfflineJob("openmpi-4", ["mpirun"], manifests_of(PLATFORMS / "images.yaml"))
+    return OfflineJob.on("openmpi-4", ["mpirun"], manifests_of(PLATFORMS / "images.yaml"))
 
 
 @pytest.mark.parametrize("name", CHANGES)

@@ -30,7 +30,7 @@ def manifests() -> list[Manifest]:
 def test_an_image_without_openssh_fails_at_once_with_one_message(
     runtime: str, images: Callable[[str], Image], manifests: list[Manifest], tmp_path: Path
 ) -> None:
-    job = OfflineJob(runtime, SMOKE, manifests)
+    job = OfflineJob.on(runtime, SMOKE, manifests)
     started = time.monotonic()
     outcome = job.run(images, tmp_path)
     assert time.monotonic() - started < AT_MOST
@@ -49,7 +49,7 @@ def test_an_image_without_openssh_fails_at_once_with_one_message(
 def test_an_image_without_openssh_runs_with_the_openssh_of_the_runtime(
     runtime: str, images: Callable[[str], Image], manifests: list[Manifest], tmp_path: Path
 ) -> None:
-    job = OfflineJob(f"{runtime}-ssh", SMOKE, manifests)
+    job = OfflineJob.on(f"{runtime}-ssh", SMOKE, manifests)
     outcome = job.run(images, tmp_path)
     name = job.launcher["metadata"]["name"]
     assert outcome.codes.get((name, "node")) == 0, str(outcome)

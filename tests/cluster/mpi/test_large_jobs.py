@@ -36,7 +36,7 @@ def test_a_job_of_66_hosts_starts_all_ranks(
     mpi: str, launcher: str, images: Callable[[str], Image], trees_platform: list[Manifest], tmp_path: Path
 ) -> None:
     command = ["mpirun", "python3", "-c", PROGRAM]
-    job = OfflineJob(f"{mpi}-{launcher}", command, trees_platform, hosts=HOSTS, slots=[1] * HOSTS)
+    job = OfflineJob.on(f"{mpi}-{launcher}", command, trees_platform, hosts=HOSTS, slots=[1] * HOSTS)
     outcome = job.run(images, tmp_path, seconds=500)
     assert outcome.codes.get((job.launcher["metadata"]["name"], "node")) == 0, str(outcome)
     (line,) = (line for line in outcome.log(job.launcher, "node").splitlines() if line.startswith("[["))

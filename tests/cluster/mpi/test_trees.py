@@ -56,7 +56,7 @@ def test_a_host_has_one_rank_for_every_slot(
     trees_platform: list[Manifest],
     tmp_path: Path,
 ) -> None:
-    job = OfflineJob(f"{mpi}-{launcher}", SMOKE, trees_platform, hosts=4, slots=slots, variables=CHAINS[mpi])
+    job = OfflineJob.on(f"{mpi}-{launcher}", SMOKE, trees_platform, hosts=4, slots=slots, variables=CHAINS[mpi])
     declared = zip(job.compiled.hosts, slots or [SLOTS] * 4, strict=True)
     assert ranks_of(job, job.run(images, tmp_path)) == {host.partition(".")[0]: count for host, count in declared}
 
@@ -71,7 +71,7 @@ def test_hosts_start_further_hosts(
     for chain, expected in (({}, range(6, 9)), (CHAINS[mpi], range(1, 4))):
         folder = tmp_path / f"chain-{len(chain)}"
         folder.mkdir()
-        job = OfflineJob(f"{mpi}-node", ["sh", "-c", text], trees_platform, hosts=4, variables=chain)
+        job = OfflineJob.on(f"{mpi}-node", ["sh", "-c", text], trees_platform, hosts=4, variables=chain)
         outcome = job.run(images, folder)
         counts = {int(line) for line in outcome.log(job.launcher, "node").splitlines() if line.isdigit()}
         assert counts, str(outcome)
@@ -82,7 +82,7 @@ def test_hosts_start_further_hosts(
 def test_a_host_that_another_host_cannot_reach_is_named_with_the_reason(
     mpi: str, images: Callable[[str], Image], trees_platform: list[Manifest], tmp_path: Path
 ) -> None:
-    job = OfflineJob(f"{mpi}-separate", SMOKE, trees_platform, hosts=4, variables=CHAINS[mpi])
+    job = OfflineJob.on(f"{mpi}-separate", SMOKE, trees_platform, hosts=4, variables=CHAINS[mpi])
     placed = addresses(job.waves)
     last, launcher = job.waves[0][-1]["metadata"]["name"], job.launcher["metadata"]["name"]
     closed = f"ip saddr != {{ {NODE}, {placed[launcher]} }} tcp dport 2222 reject with tcp reset"
