@@ -51,7 +51,7 @@ def main(sizes: Sequence[int]) -> None:
 def _seconds(mpi: str, hosts: int, variables: Mapping[str, str], manifests: Sequence[Manifest]) -> float | None:
     """Return the duration of `mpirun`; None if the job failed."""
     command = ["sh", "-c", _TIMED, PROGRAM]
-    job = OfflineJob(f"{mpi}-separate", command, manifests, hosts, [1] * hosts, variables)
+    job = OfflineJob.on(f"{mpi}-separate", command, manifests, hosts=hosts, slots=[1] * hosts, variables=variables)
     with tempfile.TemporaryDirectory() as folder:
         outcome = job.run(image, Path(folder), seconds=SECONDS)
         if outcome.codes.get((job.launcher["metadata"]["name"], "node")) != 0:
