@@ -64,8 +64,8 @@ _MOST_NAMES = 3
     multiple=True,
     metavar="EXPORT",
     type=click.Path(path_type=Path, allow_dash=True),
-    help="The cluster as it is, as `kubectl get clusterqueues,workloads,nodes -A -o yaml` prints it: a file, a folder "
-    "or - for standard input. May be repeated. Default: no other job runs.",
+    help="The cluster as it is, as `kubectl get clusterqueues,workloads -A -o yaml` prints it: a file, a folder or - "
+    "for standard input. With a topology, add nodes,pods. May be repeated. Default: no other job runs.",
 )
 @target_option
 @kustomize_option

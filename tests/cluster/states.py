@@ -11,6 +11,7 @@ import yaml
 
 from generator.manifests import Manifest
 from tests.cluster.client import Body
+from tests.cluster.nodes import nodes
 from tests.cluster.scenarios import Scenario, Step
 
 FOLDER = Path(__file__).parent / "usage"
@@ -40,7 +41,9 @@ class State:
         """Return the objects as an export has them: the scenario has the specs of its ClusterQueues."""
         specs = {item.name: item.body for item in scenario.tree if item.kind == "ClusterQueue"}
         queues = [{**specs[queue["metadata"]["name"]], "status": queue["status"]} for queue in self.queues]
-        return [Manifest(body, "usage") for body in (*queues, *self.workloads)]
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "other", "namespace": "default"}, "spec": {}}
+        bodies = (*queues, *self.workloads, *nodes(scenario.platform), pod)
+        return [Manifest(body, "usage") for body in bodies]
 
     def of(self, job: str) -> Body | None:
         """Return the Workload of a TrainJob; None if there is none."""

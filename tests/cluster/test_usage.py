@@ -8,7 +8,6 @@ import pytest
 import yaml
 
 from generator.checks.submission import Destination
-from generator.manifests import Manifest
 from generator.objects.fields import mapping, mappings
 from generator.pipeline import check_jobs
 from generator.stages.cluster import replaced_by
@@ -17,7 +16,7 @@ from generator.upstream.kueue.queues import read_queue_tree
 from generator.upstream.kueue.workloads import State as Answer
 from tests.cluster.client import Body, Client
 from tests.cluster.control_plane import Cluster
-from tests.cluster.nodes import add_nodes, nodes
+from tests.cluster.nodes import add_nodes
 from tests.cluster.scenarios import Scenario, Step
 from tests.cluster.states import State, recorded, write
 from tests.cluster.test_scenarios import SCENARIOS, _is_for, _settle, _take
@@ -40,9 +39,9 @@ def test_at_least_fifty_states_are_recorded() -> None:
 )
 def test_a_job_gets_the_answer_that_kueue_gave(scenario: Scenario, step: Step, before: State, after: State) -> None:
     assert step.body is not None
-    world = [*scenario.tree, *(Manifest(node, "nodes.yaml") for node in nodes(scenario.platform))]
     export = before.export(scenario)
-    destination = Destination(replaced_by(world, export), usage=export)
+    world = replaced_by(scenario.tree, export)
+    destination = Destination(world, usage=export)
     (submission,) = check_jobs({"job.yaml": yaml.safe_dump(step.body).encode()}, destination).submissions
     outcome, workload = submission.outcome, after.of(step.job)
     assert workload is not None
@@ -65,8 +64,7 @@ def test_most_states_have_an_answer() -> None:
     unknown = []
     for scenario, number, step, before, _ in RECORDED:
         export = before.export(scenario)
-        world = [*scenario.tree, *(Manifest(node, "nodes.yaml") for node in nodes(scenario.platform))]
-        destination = Destination(replaced_by(world, export), usage=export)
+        destination = Destination(replaced_by(scenario.tree, export), usage=export)
         (submission,) = check_jobs({"job.yaml": yaml.safe_dump(step.body).encode()}, destination).submissions
         if submission.outcome is None:
             unknown.append((scenario.name, number))

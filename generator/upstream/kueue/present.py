@@ -23,8 +23,10 @@ from generator.upstream.kueue.podsets import podset_of, read_pod_context
 from generator.upstream.kueue.queues import QueueTree, build_quota_tree
 from generator.upstream.kueue.workloads import Job, Workload
 
-EXPORT = "kubectl get clusterqueues,workloads,nodes --all-namespaces -o yaml"
+EXPORT = "kubectl get clusterqueues,workloads --all-namespaces -o yaml"
 """The command that prints the cluster as it is."""
+_PLACED = "kubectl get clusterqueues,workloads,nodes,pods --all-namespaces -o yaml"
+"""The command if Kueue places pods by topology: it subtracts the requests of all other pods from the nodes."""
 
 
 def read_present(
@@ -46,8 +48,8 @@ def read_present(
         left_out: names of workloads to leave out.
 
     Raises:
-        NotModelledError: the export lacks a ClusterQueue or Workload of these queues, or Kueue is stopping one of their
-            workloads.
+        NotModelledError: the export lacks a ClusterQueue or Workload of these queues, or the Nodes and Pods of a
+            topology, or Kueue is stopping one of the workloads.
         SimulationError: an amount is not a quantity.
     """
     names = _sharing(tree, queues)
@@ -56,6 +58,7 @@ def read_present(
     queued = [(item, _queue_of(item, local)) for item in items if not _is_over(item)]
     near = [(item, name) for item, name in queued if name in names]
     _require_all(export, near, names)
+    _require_nodes(export, tree, names)
     near = [(item, name) for item, name in near if name_of(item) not in left_out]
     near.sort(key=lambda pair: (_queued_since(pair[0]), _uid(pair[0])))
     reserved = sorted(filter(None, (_reserved_since(item) for item, _ in near)))
@@ -209,6 +212,21 @@ def _require_all(export: Collection[Manifest], near: Sequence[tuple[Manifest, st
         if evicted and evicted.is_true and _reserved_since(item):
             message = f"Kueue is stopping `{name_of(item)}` at the time of --usage"
             raise NotModelledError((Problem(message, "export the cluster again when its pods have ended"),))
+
+
+def _require_nodes(export: Collection[Manifest], tree: QueueTree, names: Collection[str]) -> None:
+    """Require Nodes and Pods if Kueue places pods of these ClusterQueues by topology.
+
+    Raises:
+        NotModelledError: the export has none.
+    """
+    flavors = {key.flavor for name in names for key in tree.queues[name].quotas}
+    placed = sorted(name for name in flavors if name in tree.flavors and tree.flavors[name].topology)
+    kinds = {item.kind for item in export}
+    for kind in ("Node", "Pod") if placed else ():
+        if kind not in kinds:
+            message = f"Kueue places pods of flavor `{placed[0]}` by topology, and --usage has no {kind}"
+            raise NotModelledError((Problem(message, f"export the nodes and the pods too: `{_PLACED}`"),))
 
 
 def _reservation(queue: Manifest) -> Amounts:

@@ -17,7 +17,7 @@ from generator.upstream.kueue.admission import predict
 from generator.upstream.kueue.present import read_present
 from generator.upstream.kueue.workloads import Finished, Job, Outcome, State, Workload
 from tests.unit.upstream.test_admission import FAIR, POLICIES, QUEUES, STEPS, job
-from tests.unit.upstream.trees import door, queue, tree
+from tests.unit.upstream.trees import door, flavor, queue, topology, tree
 
 CPU = FlavorResource("f", "cpu")
 DOORS = [door("team", name, name) for name in (*QUEUES, "q")]
@@ -186,6 +186,18 @@ def test_an_incomplete_export_has_no_answer() -> None:
     for message, part in lacking.items():
         with pytest.raises(NotModelledError, match=message):
             read_present(part, [], queues, ["q"], ())
+
+
+def test_a_topology_needs_the_nodes_and_the_pods() -> None:
+    specs = [topology("racks", "rack"), flavor("f", topologyName="racks"), queue("q", {"f/cpu": "9"})]
+    queues, export = tree(*specs, *DOORS), exported(specs[2:], [])
+    node, pod = (
+        Manifest({"apiVersion": "v1", "kind": kind, "metadata": {"name": "a"}}, "") for kind in ("Node", "Pod")
+    )
+    for part, kind in ((export, "Node"), ([*export, node], "Pod")):
+        with pytest.raises(NotModelledError, match=f"places pods of flavor `f` by topology, and --usage has no {kind}"):
+            read_present(part, [], queues, ["q"], ())
+    assert read_present([*export, node, pod], [], queues, ["q"], ()) == []
 
 
 def test_a_state_that_kueue_would_change_has_no_answer() -> None:
