@@ -146,7 +146,10 @@ def would_admit(
 
 @dataclass(eq=False, slots=True)
 class _Record:
-    """A submitted job. `rejection` is why Kueue never admits it, and `last` is the assignment of its last attempt."""
+    """A submitted job. `rejection` is why Kueue never admits it, and `last` is the assignment of its last attempt.
+
+    `is_present` is True for a job that was in the cluster before the first step.
+    """
 
     workload: Workload
     rejection: str = ""
@@ -154,6 +157,7 @@ class _Record:
     history: list[str] = field(default_factory=list)
     running: Workload | None = None
     is_finished: bool = False
+    is_present: bool = False
 
 
 class _Simulation:
@@ -179,7 +183,8 @@ class _Simulation:
         for workload in present:
             queue = self._tree.queues.get(workload.job.queue)
             rejection = "" if workload.gets else self._reject(queue, workload.job)
-            record = self._records[workload.job.name] = _Record(workload, rejection, last=workload.gets)
+            record = _Record(workload, rejection, last=workload.gets, is_present=True)
+            self._records[workload.job.name] = record
             if workload.gets is not None:
                 record.running = workload
                 self.cluster.add(workload)
@@ -308,6 +313,8 @@ class _Simulation:
             flavors = {name: {key: choice.flavor for key, choice in choices.items()} for name, choices in podsets}
             borrows = record.last.borrowing > 0
             return Outcome(State.ADMITTED, flavors, borrows, history=history, places=record.last.places)
+        if record.is_present:
+            return Outcome(State.WAITS, history=history)
         alone = self.assign_alone(record.workload.job)
         state = State.WAITS if alone.mode is Mode.FIT else State.NEVER
         reasons = alone.reasons if state is State.NEVER or not record.last else record.last.reasons
