@@ -27,8 +27,6 @@ from generator.patches.select import select as select  # since 0.1.0
 # Jobs: what a cluster offers to jobs, new jobs, and what becomes of them.
 from generator.training import catalogue as catalogue  # since 0.1.0
 from generator.jobs.request import JobRequest as JobRequest  # since 0.1.0
-from generator.jobs.request import Mount as Mount  # since 0.1.0
-from generator.jobs.request import Download as Download  # since 0.1.0
 from generator.jobs.job import new_job as new_job  # since 0.1.0
 from generator.training import check_jobs as check_jobs  # since 0.1.0
 from generator.training import compile_jobs as compile_jobs  # since 0.1.0
@@ -61,6 +59,8 @@ from generator.stages.synthesis import Rendered as Rendered  # since 0.1.0
 from generator.stages.validation import Validation as Validation  # since 0.1.0
 from generator.jobs.catalogue import Catalogue as Catalogue  # since 0.1.0
 from generator.jobs.job import NewJob as NewJob  # since 0.1.0
+from generator.jobs.request import Mount as Mount  # since 0.1.0
+from generator.jobs.request import Download as Download  # since 0.1.0
 from generator.training import JobVerdict as JobVerdict  # since 0.1.0
 from generator.training import Permission as Permission  # since 0.1.0
 from generator.stages.planning import Planned as Planned  # since 0.1.0

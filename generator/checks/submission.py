@@ -145,7 +145,7 @@ def read_jobs(texts: Mapping[str, bytes], namespace: str) -> Submitted:
     others: list[Manifest] = []
     for file, text in texts.items():
         objects = list(read(text, file))
-        if not any(map(_is_job, objects)) and all(map(_is_of_job, objects)):
+        if not objects:
             problems.append(Problem("the file has no TrainJob", fix, file))
         for item in objects:
             if _is_of_job(item):
@@ -158,6 +158,8 @@ def read_jobs(texts: Mapping[str, bytes], namespace: str) -> Submitted:
             if _id(job) in jobs:
                 problems.append(Problem(f"there are two TrainJobs `{_id(job)}`", "rename one of them", file))
             jobs[_id(job)] = job
+    if others and not (jobs or problems):
+        problems += [Problem("the file has no TrainJob", fix, file) for file in texts]
     if problems:
         raise DocumentError(tuple(problems))
     return Submitted([*jobs.values()], others)
@@ -729,11 +731,13 @@ def _predict(
         workloads = read_present(usage, world, tree, queues, steps.keys()) if usage is not None else ()
         present = Present(tree, strategies, world, workloads)
         outcomes = present.submit([*steps.values()])
-        for submission in submissions if usage is not None else ():
-            job = steps[_id(submission.job)]
-            if outcomes[job.name].state is not State.NEVER:
+        jobs = [*steps.values()]
+        for number, submission in enumerate(submissions if usage is not None else ()):
+            if outcomes[jobs[number].name].state is not State.NEVER:
                 runtime = find_runtime(submission.job, world)
-                submission.standing = present.stand(job, outcomes, runtime if isinstance(runtime, Manifest) else None)
+                submission.standing = present.stand(
+                    jobs[: number + 1], outcomes, runtime if isinstance(runtime, Manifest) else None
+                )
     except NotModelledError as error:
         for submission in submissions:
             submission.breaches.append(_unknown("if Kueue admits the TrainJob", error=error))

@@ -35,7 +35,8 @@ _MOST_NAMES = 3
     Example:
       mpigen check-job job.yaml --release output/prod
       mpigen check-job job.yaml --release platform.yaml --as user:ada --group nlp-researchers
-      kubectl get clusterqueues,workloads -A -o yaml | mpigen check-job job.yaml --release output/prod --usage -
+      kubectl get clusterqueues,localqueues,workloads -A -o yaml > live.yaml
+      mpigen check-job job.yaml --release output/prod --usage live.yaml
       mpigen job new --release platform.yaml --runtime openmpi | mpigen check-job - --release platform.yaml
     """,
 )
@@ -64,8 +65,8 @@ _MOST_NAMES = 3
     multiple=True,
     metavar="EXPORT",
     type=click.Path(path_type=Path, allow_dash=True),
-    help="The cluster as it is, as `kubectl get clusterqueues,workloads -A -o yaml` prints it: a file, a folder or - "
-    "for standard input. With a topology, add nodes,pods. May be repeated. Default: no other job runs.",
+    help="The cluster as it is: what `kubectl get clusterqueues,localqueues,workloads -A -o yaml` prints, and with a "
+    "topology nodes,pods too. A file, a folder or - for standard input. May be repeated. Default: no other job runs.",
 )
 @target_option
 @kustomize_option
@@ -93,7 +94,7 @@ def check_job(  # noqa: PLR0913 - one argument for each option
 
     With --usage, the running and waiting jobs of the cluster count too. The report then has what each
     TrainJob needs and what is free, the jobs that come first, the jobs that Kueue preempts, and the
-    number of nodes that would fit now. A TrainJob that the cluster has already is submitted again.
+    number of nodes that would fit now.
 
     Verdicts: admitted; waits; faulty (Kueue admits it, but a finding is an error); never (Kueue never
     admits it); rejected (the API server or a controller rejects it); unknown (the report names the
@@ -106,6 +107,8 @@ def check_job(  # noqa: PLR0913 - one argument for each option
     from generator.checks.submission import Destination, read_jobs, select_objects
     from generator.stages.cluster import is_complete, replaced_by
 
+    if Path("-") in files and Path("-") in usage:
+        raise click.UsageError("standard input can be JOB or --usage, not both: write one of them to a file")
     requester = _requester(user, groups)
     adoption, read_text = options.load(), text_reader()
     texts = dict(_read(files))
@@ -239,7 +242,8 @@ def _standing_lines(submission: Submission) -> Iterator[str]:
     if submission.verdict == "waits":
         first = f", after {_names(standing.before)}" if standing.before else ""
         yield f"position in `{submission.queue}`: {len(standing.before) + 1}{first}"
-        yield f"nodes that would fit now: {standing.fits or 'none'}"
+        if standing.fits is not None:
+            yield f"nodes that would fit now: {standing.fits or 'none'}"
     if standing.preempts:
         yield f"Kueue preempts {_names(standing.preempts)} for it"
 

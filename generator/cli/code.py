@@ -25,20 +25,44 @@ def read_code(text: str) -> dict[str, bytes]:
     """
     if _REMOTE.fullmatch(text):
         raise _wrong(f"`{text}` is on a server, and mpigen contacts none; clone it, and pass FOLDER@REVISION")
-    path, at, revision = text.rpartition("@")
-    files = _revision(Path(path), revision) if at and not Path(text).exists() else read_folder(Path(text))
+    path, at, revision = _split(text)
+    files = _revision(path, revision) if at else read_folder(path)
     if not files:
         raise _wrong(f"`{text}` has no file; name a folder with the program")
     return files
 
 
+def _split(text: str) -> tuple[Path, str, str]:
+    """Return the path, `@` and the revision. The longest path that exists counts, because both can have an `@`."""
+    places = [len(text), *(match.start() for match in reversed([*re.finditer("@", text)]))]
+    place = next((place for place in places if _exists(text[:place])), None)
+    if place is None:  # the folder may be in the commit alone
+        place = text.find("@") if "@" in text else len(text)
+    return Path(text[:place]), text[place : place + 1], text[place + 1 :]
+
+
+def _exists(path: str) -> bool:
+    try:
+        return bool(path) and Path(path).exists()
+    except OSError:  # such as a name that is too long
+        return False
+
+
 def _revision(path: Path, revision: str) -> dict[str, bytes]:
-    repository = Repository.around(path)
+    try:
+        repository = Repository.around(path)
+    except OSError as error:
+        raise _wrong(f"`{path}` cannot be read: {error.strerror}; correct the path") from None
     if repository is None:
         raise _wrong(f"`{path}` is in no Git repository; name a folder of a clone, or remove `@{revision}`")
-    commit = repository.require_commit(revision, "--code")
-    blobs = repository.files(commit, repository.path_of(path))
+    commit, inner = repository.require_commit(revision, "--code"), repository.path_of(path)
+    blobs = repository.files(commit, inner)
     files = {name or path.name: blob for name, blob in blobs.items() if is_of_program(name)}
+    links = [name for name in repository.links(commit, inner) if is_of_program(name)] if "" not in blobs else []
+    if files and links:
+        raise _wrong(
+            f"`{path}` has the link `{links[0]}` in `{revision}`, and mpigen follows none there; name its files"
+        )
     return dict(zip(files, repository.read(files.values()), strict=True))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -246,9 +247,11 @@ def _wrong_mounts(request: JobRequest) -> Iterator[Problem]:
     options = ["--volume"] * len(request.mounts) + ["--checkpoint"]
     paths = [mount.path.rstrip("/") for mount in request.volumes]
     for number, (option, path) in enumerate(zip(options, paths, strict=False)):
-        if not path.startswith("/"):
+        is_plain = posixpath.normpath(path) == path and not path.startswith("//") and ":" not in path
+        if not (path.startswith("/") and is_plain):
             message = f"{format_value(request.volumes[number].path)} is not the path of a folder in the containers"
-            yield Problem(message, "write an absolute path, such as /data", path=option)
+            fix = "write an absolute path without `:`, `..` and empty parts, such as /data"
+            yield Problem(message, fix, path=option)
         elif path in paths[:number]:
             yield Problem(f"two volumes have the path `{path}`", "mount each at its own path", path=option)
 

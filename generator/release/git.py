@@ -119,6 +119,12 @@ class Repository:
                 )
         return files
 
+    def links(self, commit: str, path: str) -> list[str]:
+        """Return the symbolic links and submodules of a commit below a folder, which `files` leaves out."""
+        rows = self._read(["ls-tree", "-r", "-z", "--full-tree", f"{commit}:{path}"]).split(b"\0")[:-1]
+        others = (row.partition(b"\t") for row in rows if not row.startswith(tuple(mode.encode() for mode in _REGULAR)))
+        return [name.decode(errors="surrogateescape") for _, _, name in others]
+
     def parents(self, commit: str) -> list[str]:
         """Return the ids of the parents of a commit: two or more of a merge, and none of a first commit."""
         return self._read(["rev-list", "--no-walk", "--parents", commit]).decode().split()[1:]

@@ -120,6 +120,23 @@ def test_code_that_is_not_here_is_rejected(code: str, told: str, tmp_path: Path)
         read_code(code.format(folder=tmp_path))
 
 
+def test_a_link_in_a_revision_is_rejected(tmp_path: Path) -> None:
+    write(tmp_path, {"src/util.py": b"a", "src/.hidden/x": b"b"})
+    (tmp_path / "src/link.py").symlink_to("util.py")
+    git(tmp_path, "init", "--quiet")
+    git(tmp_path, "add", "--all")
+    git(tmp_path, "commit", "--quiet", "--message", "first")
+    with pytest.raises(click.BadParameter, match=re.escape("has the link `link.py` in `HEAD`")):
+        read_code(f"{tmp_path}/src@HEAD")
+    assert read_code(f"{tmp_path}/src/util.py@HEAD") == {"util.py": b"a"}
+    assert read_code(f"{tmp_path}/src/util.py@HEAD@{{0}}") == {"util.py": b"a"}
+
+
+def test_a_long_name_is_rejected() -> None:
+    with pytest.raises((InputError, click.BadParameter)):
+        read_code("a" * 300 + "@HEAD")
+
+
 def test_an_unknown_revision_is_rejected(tmp_path: Path) -> None:
     git(write(tmp_path, {"train.py": b""}), "init", "--quiet")
     with pytest.raises(ConfigError, match="there is no revision `v2`"):

@@ -105,6 +105,12 @@ def test_a_volume_never_replaces_a_volume_of_the_runtime(path: str) -> None:
         job_of(Platform.model_validate(data), wanted)
 
 
+@pytest.mark.parametrize("path", ["/dev//shm", "/data/../code", "/a:ro", "//data", "/data/./x"])
+def test_a_path_has_one_spelling(path: str) -> None:
+    (said,) = problems(checkpoint=Mount("claim", "ckpt", path))
+    assert said.startswith(f"--checkpoint: `{path}` is not the path of a folder in the containers")
+
+
 def with_initializers(*names: str) -> Catalogue:
     """Return a catalogue whose runtimes download to a volume of all pods before the ranks start."""
     catalogue = catalogue_of(Platform.model_validate(small_platform()))
@@ -317,6 +323,7 @@ def test_a_sweep_with_too_many_jobs_is_rejected_at_once() -> None:
 
 
 def test_all_faults_of_variables_and_volumes_are_reported_at_once() -> None:
+    plain = "write an absolute path without `:`, `..` and empty parts, such as /data"
     said = problems(
         environment={"a b": "1", "LR": "1"},
         secrets={"LR": SecretKey("a", "b")},
@@ -338,7 +345,7 @@ def test_all_faults_of_variables_and_volumes_are_reported_at_once() -> None:
         "--secret-env: --env sets the variable `LR` too; set it once",
         "--matrix: --secret-env sets the variable `LR` too; set it once",
         "--matrix: `0` cannot be the name of a variable; use letters, digits and `_`, and begin with a letter or `_`",
-        "--volume: `data` is not the path of a folder in the containers; write an absolute path, such as /data",
+        f"--volume: `data` is not the path of a folder in the containers; {plain}",
         "--volume: two volumes have the path `/x`; mount each at its own path",
         "--checkpoint: two volumes have the path `/x`; mount each at its own path",
         "--code: `\\udcff.py` is not UTF-8; encode it as UTF-8",

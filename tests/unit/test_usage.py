@@ -107,12 +107,28 @@ def test_a_job_waits_for_the_quota_that_others_use(platform: Platform, mpigen: R
 def test_a_job_runs_while_others_run(platform: Platform, mpigen: Run, tmp_path: Any) -> None:
     write(platform, tmp_path, {"running": 1})
     job = answer(mpigen)
-    assert (job["verdict"], job["usage"]["fits"]) == ("admitted", 3)
+    assert (job["verdict"], job["usage"]["fits"]) == ("admitted", None)
 
 
-def test_the_job_itself_does_not_count(platform: Platform, mpigen: Run, tmp_path: Any) -> None:
+def test_the_jobs_of_one_command_count_in_their_order(platform: Platform, mpigen: Run, tmp_path: Any) -> None:
+    write(platform, tmp_path, {"running": 2})
+    for number in (1, 2, 3):
+        job = job_of(platform, JobRequest("openmpi-cpu", "team-a", f"job-{number}", nodes=2))
+        (tmp_path / f"job-{number}.yaml").write_text(job.text)
+    names = [f"job-{number}.yaml" for number in (1, 2, 3)]
+    done = mpigen("check-job", *names, "--release", "release", "--usage", "live.yaml", "--format", "json")
+    jobs = json.loads(done.stdout)["summary"]["jobs"]
+    assert [(job["verdict"], job["usage"]["position"], job["usage"]["fits"]) for job in jobs] == [
+        ("admitted", 1, None),
+        ("waits", 1, 0),
+        ("waits", 2, None),
+    ]
+    assert [need["available"] for need in jobs[1]["usage"]["needs"] if need["resource"] == "cpu"] == ["26"]
+
+
+def test_a_job_that_the_cluster_has_has_no_answer(platform: Platform, mpigen: Run, tmp_path: Any) -> None:
     write(platform, tmp_path, {"openmpi-cpu": 3, "running": 1})
-    assert answer(mpigen)["verdict"] == "admitted"
+    assert answer(mpigen)["verdict"] == "unknown"
 
 
 def test_an_export_without_all_queues_has_no_answer(platform: Platform, mpigen: Run, tmp_path: Any) -> None:

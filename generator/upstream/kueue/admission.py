@@ -100,15 +100,23 @@ class Need:
 
 
 def find_needs(
-    tree: QueueTree, job: Job, strategies: Sequence[str], nodes: Iterable[Manifest], present: Sequence[Workload]
+    tree: QueueTree,
+    steps: Sequence[Job],
+    strategies: Sequence[str],
+    nodes: Iterable[Manifest],
+    present: Sequence[Workload],
 ) -> list[Need]:
-    """Return what a job takes of the flavors that it gets while all queues are idle, and what is free of them now.
+    """Return what the last job takes of the flavors that it gets while all queues are idle, and what is free before it.
 
     The arguments and errors are as for `predict`.
     """
+    *before, job = steps
     simulation = _Simulation(tree, tuple(strategies), read_machines(nodes))
     alone = simulation.assign_alone(job)
     simulation.restore(present)
+    for step in before:
+        simulation.submit(step)
+        simulation.settle()
     node = simulation.cluster.nodes[job.queue]
     return [
         Need(key, amount, node.quota(key).nominal, node.uses(key), max(node.available(key), 0))
@@ -254,7 +262,7 @@ class _Simulation:
             NotModelledError: jobs preempt one another for ever.
         """
         seen: set[tuple[tuple[str, str], ...]] = set()
-        for _ in range(_CYCLES):
+        for _ in range(_CYCLES + 10 * len(self._records)):
             heads = self._waiting.heads()
             attempt = tuple((head.workload.job.name, str(head.tried)) for head in heads)
             if attempt and attempt not in seen:

@@ -172,6 +172,7 @@ class Settings:
             without quota.
         strategies: `fairSharing.preemptionStrategies`, without effect if fair sharing is disabled.
         manages_all: True if Kueue suspends jobs without a queue.
+        blocks: True if Kueue admits no job until the pods of all admitted jobs are ready.
     """
 
     is_fair: bool | None = None
@@ -179,6 +180,7 @@ class Settings:
     is_modelled: bool = True
     strategies: tuple[str, ...] = DEFAULT_STRATEGIES
     manages_all: bool = False
+    blocks: bool = False
 
 
 DEFAULT_SETTINGS = Settings()
@@ -212,6 +214,7 @@ def _read_all(manifest: Manifest) -> Iterator[Settings]:
             policy == "FairSharing",
             Counting(classes=_read_classes(mapping(config, "resources"))),
             manages_all=mapping(config, "workloadManagement").get("labelPolicy") == "None",
+            blocks=mapping(config, "gangScheduling", "byWorkload").get("admission") == "Sequential",
         )
     else:
         yield _read_configuration(manifest.body)
@@ -231,7 +234,14 @@ def _read_configuration(body: Mapping[str, Any]) -> Settings:
         is_modelled=not is_ignored and len(transformations) == len(rows),
         strategies=strings(mapping(fair).get("preemptionStrategies")) or DEFAULT_STRATEGIES,
         manages_all=body.get("manageJobsWithoutQueueName") is True,
+        blocks=_blocks(mapping(body, "waitForPodsReady"), is_old=has_switch),
     )
+
+
+def _blocks(waiting: Mapping[str, Any], *, is_old: bool) -> bool:
+    """Return `blockAdmission`. In v1beta1 it defaults to `enable` (kueue v0.19.2 apis/config/v1beta1/defaults.go)."""
+    default = is_old and waiting.get("enable") is True
+    return waiting.get("blockAdmission", default) is True
 
 
 def _read_classes(resources: Mapping[str, Any]) -> dict[str, str]:

@@ -397,6 +397,10 @@ class Sites:
         return {name: amount - sum(amounts.get(name, 0) for amounts in used) for name, amount in leaf.capacity.items()}
 
     def _key(self, occupancy: Occupancy) -> tuple[str, Key]:
+        if occupancy.flavor not in self._flavors:
+            raise NotModelledError(
+                (Problem(f"no file has the ResourceFlavor `{occupancy.flavor}`, whose nodes a job uses"),)
+            )
         tree = self._domains(self._flavors[occupancy.flavor])
         return "" if tree.are_nodes else occupancy.flavor, occupancy.key
 

@@ -7,10 +7,10 @@ pkg/util/tas/tas_assignment.go InternalSeqFrom.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from generator.errors import NotModelledError, Problem
+from generator.errors import NotModelledError, Problem, SimulationError
 from generator.manifests import Manifest
 from generator.objects.conditions import conditions_of, created
 from generator.objects.fields import integer, mapping, mappings, string, string_map, strings
@@ -23,10 +23,13 @@ from generator.upstream.kueue.podsets import podset_of, read_pod_context
 from generator.upstream.kueue.queues import QueueTree, build_quota_tree
 from generator.upstream.kueue.workloads import Job, Workload
 
-EXPORT = "kubectl get clusterqueues,workloads --all-namespaces -o yaml"
+EXPORT = "kubectl get clusterqueues,localqueues,workloads --all-namespaces -o yaml"
 """The command that prints the cluster as it is."""
-_PLACED = "kubectl get clusterqueues,workloads,nodes,pods --all-namespaces -o yaml"
+_PLACED = "kubectl get clusterqueues,localqueues,workloads,nodes,pods --all-namespaces -o yaml"
 """The command if Kueue places pods by topology: it subtracts the requests of all other pods from the nodes."""
+_BOOST = "kueue.x-k8s.io/priority-boost"
+_MOST_DOMAINS = 100_000
+"""The most domains of a slice (kueue v0.19.2 apis/kueue/v1beta2/workload_types.go)."""
 
 
 def read_present(
@@ -34,7 +37,7 @@ def read_present(
     world: Sequence[Manifest],
     tree: QueueTree,
     queues: Collection[str],
-    left_out: Collection[str],
+    jobs: Collection[str],
 ) -> list[Workload]:
     """Return the workloads that hold quota or wait in the ClusterQueues that share quota with some ClusterQueues.
 
@@ -45,32 +48,42 @@ def read_present(
         world: all objects of the cluster, for the settings of namespaces.
         tree: the queues.
         queues: the names of these ClusterQueues.
-        left_out: names of workloads to leave out.
+        jobs: the names of the submitted jobs.
 
     Raises:
-        NotModelledError: the export lacks a ClusterQueue or Workload of these queues, or the Nodes and Pods of a
-            topology, or Kueue is stopping one of the workloads.
+        NotModelledError: the export lacks an object, it has one of the submitted jobs, or its queues or workloads have
+            a setting that is not simulated.
         SimulationError: an amount is not a quantity.
     """
     names = _sharing(tree, queues)
-    local = {(item.namespace, item.name): item.queue for item in tree.local_queues}
-    items = [item for item in export if (item.group, item.kind) == (KUEUE, "Workload")]
-    queued = [(item, _queue_of(item, local)) for item in items if not _is_over(item)]
+    items = {item.resource: item for item in export if (item.group, item.kind) == (KUEUE, "Workload")}
+    queued = [(item, _queue_of(item, tree, export)) for item in items.values() if not _is_over(item)]
     near = [(item, name) for item, name in queued if name in names]
-    _require_all(export, near, names)
+    _require_known(near, jobs, tree)
+    _require_all(export, near, tree, names)
     _require_nodes(export, tree, names)
-    near = [(item, name) for item, name in near if name_of(item) not in left_out]
+    near = [(item, name) for item, name in near if _reserved_since(item) or _is_queued(item)]
     near.sort(key=lambda pair: (_queued_since(pair[0]), _uid(pair[0])))
-    reserved = sorted(filter(None, (_reserved_since(item) for item, _ in near)))
-    workloads = []
-    for number, (item, name) in enumerate(near):
-        job = Job(name_of(item), name, _podsets(item, world, tree), _priority(item), item.namespace)
-        if since := _reserved_since(item):
-            gets = _assignment(item, world)
-            workloads.append(Workload(job, number, gets, admitted=reserved.index(since) + 1))
-        elif _is_queued(item):
-            workloads.append(Workload(job, number))
-    return workloads
+    ranks = _ranks([item for item, _ in near if _reserved_since(item)])
+    return [
+        Workload(
+            Job(name_of(item), name, _podsets(item, world, tree), _priority(item), item.namespace),
+            number,
+            _assignment(item, world) if item.resource in ranks else None,
+            ranks.get(item.resource, 0),
+        )
+        for number, (item, name) in enumerate(near)
+    ]
+
+
+def _ranks(items: Iterable[Manifest]) -> dict[str, int]:
+    """Return Workload → its number in the order of admission, from 1.
+
+    Of Workloads that were admitted in the same second, the one with the smallest UID counts as the last, because Kueue
+    preempts it first (kueue v0.19.2 pkg/scheduler/preemption/common/ordering.go CandidatesOrdering).
+    """
+    ordered = sorted(sorted(items, key=_uid, reverse=True), key=_reserved_since)
+    return {item.resource: number for number, item in enumerate(ordered, start=1)}
 
 
 def name_of(workload: Manifest) -> str:
@@ -87,10 +100,20 @@ def _sharing(tree: QueueTree, queues: Collection[str]) -> set[str]:
     return {name for name, node in nodes.items() if node.root() in roots}
 
 
-def _queue_of(item: Manifest, local: Mapping[tuple[str, str], str]) -> str:
-    """Return the ClusterQueue whose quota a Workload holds or waits for; empty if it has none."""
-    held = string(mapping(item.body, "status", "admission").get("clusterQueue"))
-    return held or local.get((item.namespace, string(mapping(item.body, "spec").get("queueName"))), "")
+def _queue_of(item: Manifest, tree: QueueTree, export: Collection[Manifest]) -> str:
+    """Return the ClusterQueue whose quota a Workload holds or waits for; empty if it has none.
+
+    Raises:
+        NotModelledError: no file has its LocalQueue.
+    """
+    if held := string(mapping(item.body, "status", "admission").get("clusterQueue")):
+        return held
+    name = string(mapping(item.body, "spec").get("queueName"))
+    queues = [local.queue for local in tree.local_queues if (local.namespace, local.name) == (item.namespace, name)]
+    if not queues and _is_queued(item) and not any(other.kind == "LocalQueue" for other in export):
+        message = f"no file has the LocalQueue `{item.namespace}/{name}` of `{name_of(item)}`"
+        raise NotModelledError((Problem(message, f"export the LocalQueues too: `{EXPORT}`"),))
+    return next(iter(queues), "")
 
 
 def _is_over(item: Manifest) -> bool:
@@ -143,16 +166,18 @@ def _assignment(item: Manifest, world: Sequence[Manifest]) -> Assignment:
         string(pods.get("name")): dict(mapping(pods, "template", "spec"))
         for pods in mappings(mapping(item.body, "spec").get("podSets"))
     }
-    ended = {
-        string(pods.get("name")): integer(pods.get("count"), 0)
-        for pods in mappings(mapping(item.body, "status").get("reclaimablePods"))
+    counts = {
+        string(pods.get("name")): integer(pods.get("count"), 1)
+        for pods in mappings(mapping(item.body, "spec").get("podSets"))
     }
+    for pods in mappings(mapping(item.body, "status").get("reclaimablePods")):
+        counts[string(pods.get("name"))] = counts.get(string(pods.get("name")), 0) - integer(pods.get("count"), 0)
     gets = Assignment()
     occupancies: list[Occupancy] = []
     for pods in mappings(mapping(item.body, "status", "admission").get("podSetAssignments")):
         name, flavors = string(pods.get("name")), string_map(pods.get("flavors"))
-        count = integer(pods.get("count"), 1)
-        running = max(count - ended.get(name, 0), 0)
+        count = integer(pods.get("count"), counts.get(name, 1))
+        running = max(min(count, counts.get(name, count)), 0)
         gets.podsets[name] = {resource: Choice(flavor, Mode.FIT, 0) for resource, flavor in flavors.items()}
         for resource, amount in parse_amounts(pods.get("resourceUsage"), item.resource).items():
             if resource in flavors:
@@ -161,7 +186,12 @@ def _assignment(item: Manifest, world: Sequence[Manifest]) -> Assignment:
         if placed := mapping(pods, "topologyAssignment"):
             requests = pod_requests(templates.get(name, {}), read_defaults(world, item.namespace), item.resource)
             flavor = next(iter(flavors.values()), "")
-            occupancies += [Occupancy(flavor, values, name, requests, size) for values, size in _domains(placed)]
+            try:
+                domains = [*_domains(placed)]
+            except (TypeError, ValueError):
+                problem = Problem(f"{item.resource} has a malformed topologyAssignment", "export the Workload again")
+                raise SimulationError((problem,)) from None
+            occupancies += [Occupancy(flavor, values, name, requests, size) for values, size in domains]
     gets.occupancies = tuple(occupancies)
     return gets
 
@@ -171,7 +201,7 @@ def _domains(placed: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], int]]
     for domain in mappings(placed.get("domains")):  # v1beta1
         yield strings(domain.get("values")), integer(domain.get("count"), 0)
     for part in mappings(placed.get("slices")):
-        size = integer(part.get("domainCount"), 0)
+        size = min(integer(part.get("domainCount"), 0), _MOST_DOMAINS)
         levels = [_values(level, size) for level in mappings(part.get("valuesPerLevel"))]
         counts = mapping(part, "podCounts")
         pods = [*(counts.get("individual") or [counts.get("universal", 0)] * size)]
@@ -186,11 +216,39 @@ def _values(level: Mapping[str, Any], size: int) -> list[str]:
     return [f"{prefix}{root}{suffix}" for root in strings(individual.get("roots"))]
 
 
-def _require_all(export: Collection[Manifest], near: Sequence[tuple[Manifest, str]], names: Collection[str]) -> None:
-    """Compare the quota in the status of the ClusterQueues with the quota of the Workloads.
+def _require_known(near: Iterable[tuple[Manifest, str]], jobs: Collection[str], tree: QueueTree) -> None:
+    """Require Workloads that are simulated.
 
     Raises:
-        NotModelledError: they differ, or a ClusterQueue is missing, or Kueue is stopping a workload.
+        NotModelledError: the cluster has one of the submitted jobs, Kueue is stopping a Workload, or a Workload has a
+            setting that is not simulated.
+    """
+    for item, _ in near:
+        name = name_of(item)
+        if name in jobs:
+            message = f"--usage has a Workload of `{name}` already"
+            fix = "for the state of this job use `mpigen job status`; for another job choose another name"
+            raise NotModelledError((Problem(message, fix),))
+        evicted, ready = map(conditions_of(item).get, ("Evicted", "PodsReady"))
+        if evicted and evicted.is_true and _reserved_since(item):
+            message = f"Kueue is stopping `{name}` at the time of --usage"
+            raise NotModelledError((Problem(message, "export the cluster again when its pods have ended"),))
+        if tree.settings.blocks and _reserved_since(item) and not (ready and ready.is_true):
+            message = f"Kueue admits no job until the pods of `{name}` are ready, which is not simulated"
+            raise NotModelledError((Problem(message, "export the cluster again when its pods are ready"),))
+        if _BOOST in mapping(item.body, "metadata", "annotations"):
+            raise NotModelledError(
+                (Problem(f"`{name}` has the annotation `{_BOOST}`, which mpigen does not simulate"),)
+            )
+
+
+def _require_all(
+    export: Collection[Manifest], near: Sequence[tuple[Manifest, str]], tree: QueueTree, names: Collection[str]
+) -> None:
+    """Compare the quota and the numbers in the status of the ClusterQueues with the Workloads.
+
+    Raises:
+        NotModelledError: they differ, or a ClusterQueue is missing or inactive.
     """
     queues = {item.name: item for item in export if (item.group, item.kind) == (KUEUE, "ClusterQueue")}
     for name in sorted(names):
@@ -202,16 +260,33 @@ def _require_all(export: Collection[Manifest], near: Sequence[tuple[Manifest, st
             if queue == name and _reserved_since(item):
                 for key, amount in _assignment(item, ()).usage.items():
                     held[key] = held.get(key, 0) + amount
-        for key, amount in _reservation(queues[name]).items():
-            if held.get(key, 0) != amount:
+        _require_active(queues[name], tree)
+        reserved = _reservation(queues[name])
+        for key in sorted(reserved.keys() | held.keys()):
+            if held.get(key, 0) != reserved.get(key, 0):
                 amount_of = f"{key.resource} of flavor `{key.flavor}`"
                 message = f"the Workloads in --usage hold another amount of {amount_of} than ClusterQueue `{name}` has"
                 raise NotModelledError((Problem(message, f"export them in one command: `{EXPORT}`"),))
-    for item, _ in near:
-        evicted = conditions_of(item).get("Evicted")
-        if evicted and evicted.is_true and _reserved_since(item):
-            message = f"Kueue is stopping `{name_of(item)}` at the time of --usage"
-            raise NotModelledError((Problem(message, "export the cluster again when its pods have ended"),))
+        waiting = sum(queue == name and not _reserved_since(item) for item, queue in near)
+        if waiting < (pending := integer(mapping(queues[name].body, "status").get("pendingWorkloads"), 0)):
+            message = f"ClusterQueue `{name}` has {pending} pending Workloads, and --usage has {waiting}"
+            raise NotModelledError((Problem(message, f"export all of them: `{EXPORT}`"),))
+
+
+def _require_active(queue: Manifest, tree: QueueTree) -> None:
+    """Require a ClusterQueue that Kueue uses as its spec says.
+
+    Raises:
+        NotModelledError: its status or a setting says otherwise.
+    """
+    active, name = conditions_of(queue).get("Active"), queue.name
+    if mapping(queue.body, "metadata").get("deletionTimestamp"):
+        raise NotModelledError((Problem(f"ClusterQueue `{name}` is being deleted"),))
+    if active and not active.is_true and not tree.inactive_reason(tree.queues[name]):
+        message = f"ClusterQueue `{name}` is inactive for a reason outside its spec: {active.message or active.reason}"
+        raise NotModelledError((Problem(message),))
+    if mapping(queue.body, "spec").get("admissionScope"):
+        raise NotModelledError((Problem(f"ClusterQueue `{name}` orders jobs by past usage, which is not simulated"),))
 
 
 def _require_nodes(export: Collection[Manifest], tree: QueueTree, names: Collection[str]) -> None:

@@ -14,6 +14,7 @@ from generator.errors import NotModelledError
 from generator.manifests import Body, Manifest
 from generator.objects.queue import FlavorResource
 from generator.upstream.kueue.admission import predict
+from generator.upstream.kueue.configuration import Settings
 from generator.upstream.kueue.present import read_present
 from generator.upstream.kueue.workloads import Finished, Job, Outcome, State, Workload
 from tests.unit.upstream.test_admission import FAIR, POLICIES, QUEUES, STEPS, job
@@ -79,9 +80,9 @@ def exported(queues: list[Manifest], workloads: list[Manifest]) -> list[Manifest
     return [*found, *workloads]
 
 
-def read(*workloads: Manifest, left_out: tuple[str, ...] = ()) -> list[Workload]:
+def read(*workloads: Manifest, jobs: tuple[str, ...] = ()) -> list[Workload]:
     spec = queue("q", {"f/cpu": "9"})
-    return read_present(exported([spec], [*workloads]), [], tree(spec, *DOORS), ["q"], left_out)
+    return read_present(exported([spec], [*workloads]), [], tree(spec, *DOORS), ["q"], jobs)
 
 
 def test_workloads_have_their_quota_and_their_order() -> None:
@@ -107,7 +108,7 @@ def test_workloads_have_their_quota_and_their_order() -> None:
         workload("gated", "q", 4, condition("QuotaReserved", "False", "AdmissionGated")),
         workload("later", "q", 4, condition("Requeued", "False", "Backoff")),
         workload("replaced", "q", 4, condition("WaitingForReplacementPods")),
-        workload("elsewhere", "other", 4),
+        workload("elsewhere", "a", 4),
     ],
     ids=lambda item: item.name,
 )
@@ -120,14 +121,76 @@ def test_an_evicted_workload_waits_since_its_eviction() -> None:
     assert [each.job.name for each in read(late, workload("other", "q", 1, created=5))] == ["team/other", "team/late"]
 
 
-def test_the_job_itself_is_left_out() -> None:
-    assert read(workload("mine", "q", 1, holding()), left_out=("team/mine",)) == []
+def test_a_job_that_the_cluster_has_has_no_answer() -> None:
+    with pytest.raises(NotModelledError, match="--usage has a Workload of `team/mine` already"):
+        read(workload("mine", "q", 1, holding()), jobs=("team/mine",))
+
+
+def test_a_workload_of_an_unknown_queue_has_no_answer() -> None:
+    with pytest.raises(NotModelledError, match="no file has the LocalQueue `team/fast` of `team/one`"):
+        read(workload("one", "fast", 1))
+    spec = queue("q", {"f/cpu": "9"})
+    export = [*exported([spec], [workload("one", "fast", 1)]), *DOORS]  # all LocalQueues: Kueue ignores the Workload
+    assert read_present(export, [], tree(spec, *DOORS), ["q"], ()) == []
+
+
+def test_a_new_job_comes_after_all_workloads_of_the_export() -> None:
+    """StrictFIFO queues try an older job first."""
+    spec = queue("q", {"f/cpu": "9"}, queueingStrategy="StrictFIFO")
+    idle = [workload(f"idle-{number}", "q", 1, spec={"active": False}) for number in range(3)]
+    items = [*idle, workload("running", "q", 5, holding(), created=1), workload("first", "q", 8, created=2)]
+    queues = tree(spec, *DOORS)
+    present = read_present(exported([spec], items), [], queues, ["q"], ())
+    found = predict(queues, [job("team/new", "q", 2)], present=present)["team/new"]
+    assert (found.state, found.before) == (State.WAITS, ("team/first",))
+
+
+def test_the_smallest_uid_of_one_second_is_preempted_first() -> None:
+    spec = queue("q", {"f/cpu": "4"}, preemption={"withinClusterQueue": "LowerPriority"})
+    items = [workload(name, "q", 2, holding(30), created=number) for number, name in enumerate(("b", "a", "c"))][:2]
+    queues = tree(spec, *DOORS)
+    present = read_present(exported([spec], items), [], queues, ["q"], ())
+    found = predict(queues, [job("team/new", "q", 2, 5)], present=present)
+    assert [name for name, each in found.items() if each.was_preempted] == ["team/a"]
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"status": {"pendingWorkloads": 2}}, "`q` has 2 pending Workloads, and --usage has 1"),
+        ({"status": {"flavorsReservation": []}}, "hold another amount of cpu of flavor `f` than ClusterQueue `q` has"),
+        ({"status": {"conditions": [condition("Active", "False", "FlavorNotFound")]}}, "`q` is inactive for a reason"),
+        ({"metadata": {"deletionTimestamp": time(0)}}, "ClusterQueue `q` is being deleted"),
+        ({"spec": {"admissionScope": {"admissionMode": "UsageBasedAdmissionFairSharing"}}}, "by past usage"),
+    ],
+    ids=["pending", "held", "inactive", "deleted", "scope"],
+)
+def test_a_queue_that_differs_from_its_workloads_has_no_answer(change: Body, told: str) -> None:
+    spec = queue("q", {"f/cpu": "9"})
+    export = exported([spec], [workload("one", "q", 2, holding()), workload("two", "q", 8)])
+    body = export[0].body
+    export[0] = replace(export[0], body={**body, **{key: {**body[key], **value} for key, value in change.items()}})
+    with pytest.raises(NotModelledError, match=told):
+        read_present(export, [], tree(spec, *DOORS), ["q"], ())
+
+
+def test_a_configuration_that_blocks_admission_has_no_answer() -> None:
+    spec = queue("q", {"f/cpu": "9"})
+    blocking = replace(tree(spec, *DOORS), settings=Settings(blocks=True))
+    for conditions, is_blocked in (((holding(),), True), ((holding(), condition("PodsReady")), False)):
+        export = exported([spec], [workload("one", "q", 2, *conditions)])
+        if is_blocked:
+            with pytest.raises(NotModelledError, match="until the pods of `team/one` are ready"):
+                read_present(export, [], blocking, ["q"], ())
+        else:
+            assert read_present(export, [], blocking, ["q"], ())
 
 
 def test_pods_that_ended_hold_no_quota() -> None:
     body = workload("half", "q", 8, holding())
     pods = body.body["status"]["admission"]["podSetAssignments"][0]
     pods |= {"count": 4}
+    body.body["spec"]["podSets"][0]["count"] = 4
     body.body["status"]["reclaimablePods"] = [{"name": "node", "count": 3}]
     spec = queue("q", {"f/cpu": "9"})
     export = exported([spec], [body])
