@@ -15,7 +15,7 @@ from tests.cluster.mpi.images import Image, image
 from tests.cluster.mpi.offline import OfflineJob, manifests_of
 from tests.cluster.mpi.test_example_images import PYTHON, variables
 from tests.conftest import ROOT
-from tests.example_jobs import CLUSTER, FOLDERS, NOT_RUN, expected, objects
+from tests.example_jobs import CLUSTER, FOLDERS, expected, objects
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 SECONDS = 300  # ranks that wait for a message use a core each, and the machine has two
@@ -28,6 +28,7 @@ MPI = ("openmpi-bin", "openssh-client", "openssh-server")
 SOURCES = ("g++", "libtorch-dev", "pybind11-dev", "python3-dev", "python3-pip", "python3-setuptools", "python3-wheel")
 """Packages of Debian that compile a package of Python against PyTorch."""
 DEEPSPEED = ("cpuinfo", "einops", "hjson", "msgpack", "packaging", "psutil", "pydantic", "torch", "tqdm")
+HOROVOD = ("cffi", "cloudpickle", "packaging", "psutil", "torch", "yaml")
 
 
 def of_recipe(name: str) -> Image:
@@ -54,6 +55,16 @@ def deepspeed() -> Image:
     return Image((layer, root), {"PATH": PATH, **NO_LIBUV})
 
 
+def horovod() -> Image:
+    """Return the image of the recipe, with PyTorch of Debian 12."""
+    packages = ("cmake", "libopenmpi-dev", "make", "python3", *(f"python3-{name}" for name in HOROVOD))
+    root = layers.debian(sorted([*MPI, *SOURCES, *packages]), "mpiuser")
+    frameworks = ("HOROVOD_WITH_PYTORCH=1", "HOROVOD_WITHOUT_TENSORFLOW=1", "HOROVOD_WITHOUT_MXNET=1")
+    built = (*frameworks, "HOROVOD_WITH_MPI=1", "HOROVOD_WITHOUT_GLOO=1", "HOROVOD_CMAKE=/usr/bin/cmake")
+    layer = layers.compiled(ROOT / "examples/images/horovod/source.txt", "3.11", root, built)
+    return Image((layer, root), {"PATH": PATH})
+
+
 NO_LIBUV = {"USE_LIBUV": "0"}  # PyTorch of Debian 13 is built without libuv, but uses it by default
 IMAGES: dict[str, Callable[[], Image]] = {
     "openmpi:1.0.0": lambda: of_recipe("openmpi"),
@@ -62,6 +73,7 @@ IMAGES: dict[str, Callable[[], Image]] = {
     "intel-mpi:1.0.0": lambda: image("mpi.test/intel-mpi"),
     "pytorch:1.0.0": lambda: Image((torch(),), {"PATH": PATH, **NO_LIBUV}),
     "deepspeed:cpu-1.0.0": deepspeed,
+    "horovod-pytorch:1.0.0": horovod,
 }
 
 
@@ -80,8 +92,7 @@ def cluster() -> list[Manifest]:
 def each_job() -> Iterator[tuple[str, int]]:
     """Yield the name of each folder with each number of a job in it."""
     for name, folder in FOLDERS.items():
-        if name not in NOT_RUN:
-            yield from ((name, number) for number in range(len(objects(folder)[0])))
+        yield from ((name, number) for number in range(len(objects(folder)[0])))
 
 
 @pytest.mark.usefixtures("images")  # which fails or skips if this machine cannot run pods
