@@ -14,8 +14,6 @@ from tests.conftest import ROOT
 HOME = ROOT / "examples/jobs"
 CLUSTER = HOME / "cluster.yaml"
 FOLDERS = {path.parent.name: path.parent for path in sorted(HOME.glob("*/README.md"))}
-NOT_RUN = {"deepspeed", "horovod"}
-"""The examples that tests/cluster/mpi/test_example_jobs.py does not run."""
 _COMMAND = re.compile(r"^mpigen (job new (?:.*\\\n)*.*)$", re.MULTILINE)
 
 

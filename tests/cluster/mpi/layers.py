@@ -26,6 +26,7 @@ _SUITE = "bookworm"
 _LEFT_OUT = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*")
 _MERGED = "--hook-dir=/usr/share/mmdebstrap/hooks/merged-usr"  # else Debian installs all of Perl to merge /usr
 _PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet", "install", "--no-deps", "--no-compile")
+_PIP_DOWNLOAD = (*_PIP[:5], "download", "--no-deps", "--no-binary=:all:", "--require-hashes")
 _GZIP = b"\x1f\x8b"
 Command = list[str | Path]
 
@@ -76,6 +77,29 @@ def python_package(name: str, version: str = "3.11") -> Path:
     command = [*_PIP, "--only-binary=:all:", *options, "--require-hashes", "--requirement", str(pins), "--target"]
     content = [pins.read_text(), folder, *options]
     return _layer(name, content, lambda root: _run([*command, f"{root}{folder}"], root))
+
+
+def compiled(pins: Path, version: str, below: Path, variables: Sequence[str]) -> Path:
+    """Return a layer with source packages of Python that are compiled in a root filesystem.
+
+    Args:
+        pins: the requirements, with the hashes of the source packages.
+        version: the version of Python in the root filesystem.
+        below: the root filesystem, with pip, a compiler and the libraries. Images need this layer too.
+        variables: variables of the build, as NAME=VALUE.
+
+    Raises:
+        LayerError: pip or the compiler failed, or a source package differs from its pin.
+    """
+    script, folder = HERE / "files/compile.sh", f"/usr/local/lib/python{version}/dist-packages"
+
+    def make(root: Path) -> None:
+        work = root.with_name(_TEMPORARY)
+        _run([*_PIP_DOWNLOAD, "--requirement", pins, "--dest", work / "sources"], root)
+        _run([script, below, work / "sources", work / "build", f"{root}{folder}", *variables], root)
+
+    content = [pins.read_text(), script.read_text(), folder, below.name, *variables]
+    return _layer(pins.parent.name, content, make)
 
 
 def locking(below: Path) -> Path:
