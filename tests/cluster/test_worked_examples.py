@@ -39,6 +39,9 @@ def test_the_three_jobs_complete(files: Path, admin: Client, on_the_cluster: lis
     deployed = trees.deploy(admin, platform, as_argocd_applies(render(platform, App(platform))))
     on_the_cluster.append(deployed)
     assert not [outcome.refusal for outcome in deployed.outcomes if outcome.refusal]
+    volumes = [_volume(found.body) for found in deployed.stored if found.kind == "PersistentVolumeClaim"]
+    for volume in volumes:
+        admin.apply(volume, "tests")
     ada = admin.as_user("ada")
     jobs: list[Body] = []
     for name in PODS:
@@ -49,6 +52,25 @@ def test_the_three_jobs_complete(files: Path, admin: Client, on_the_cluster: lis
         finish(admin, wait_for("all of its pods run", partial(_running, admin, job)))
     for job in jobs:
         wait_until("it is Complete", partial(_is_complete, admin, job))
+    for volume in volumes:
+        admin.delete(volume)
+
+
+def _volume(claim: Body) -> Body:
+    """Return a volume for a claim, because the control plane has no provisioner."""
+    spec = claim["spec"]
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": claim["metadata"]["name"]},
+        "spec": {
+            "capacity": spec["resources"]["requests"],
+            "accessModes": spec["accessModes"],
+            "storageClassName": spec["storageClassName"],
+            "claimRef": {"namespace": claim["metadata"]["namespace"], "name": claim["metadata"]["name"]},
+            "nfs": {"server": "192.0.2.1", "path": "/"},
+        },
+    }
 
 
 def _running(admin: Client, job: Body) -> list[Body] | None:
