@@ -58,10 +58,12 @@ def _revision(path: Path, revision: str) -> dict[str, bytes]:
     commit, inner = repository.require_commit(revision, "--code"), repository.path_of(path)
     blobs = repository.files(commit, inner)
     files = {name or path.name: blob for name, blob in blobs.items() if is_of_program(name)}
-    links = [name for name in repository.links(commit, inner) if is_of_program(name)] if "" not in blobs else []
-    if files and links:
+    is_folder = files and "" not in blobs
+    links = [name for name in repository.links(commit, inner) if is_of_program(name)] if is_folder else []
+    if links:
         raise _wrong(
-            f"`{path}` has the link `{links[0]}` in `{revision}`, and mpigen follows none there; name its files"
+            f"`{path}` has the link `{links[0]}` in `{revision}`, and mpigen follows no link of a revision; "
+            "replace the link by a file"
         )
     return dict(zip(files, repository.read(files.values()), strict=True))
 

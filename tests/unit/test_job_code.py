@@ -137,6 +137,14 @@ def test_a_long_name_is_rejected() -> None:
         read_code("a" * 300 + "@HEAD")
 
 
+def test_a_folder_that_a_revision_lacks_is_rejected(tmp_path: Path) -> None:
+    git(write(tmp_path, {"train.py": b""}), "init", "--quiet")
+    git(tmp_path, "add", "--all")
+    git(tmp_path, "commit", "--quiet", "--message", "first")
+    with pytest.raises(click.BadParameter, match="/absent@HEAD` has no file"):
+        read_code(f"{tmp_path}/absent@HEAD")
+
+
 def test_an_unknown_revision_is_rejected(tmp_path: Path) -> None:
     git(write(tmp_path, {"train.py": b""}), "init", "--quiet")
     with pytest.raises(ConfigError, match="there is no revision `v2`"):

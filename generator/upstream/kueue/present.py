@@ -14,7 +14,7 @@ from generator.errors import NotModelledError, Problem, SimulationError
 from generator.manifests import Manifest
 from generator.objects.conditions import conditions_of, created
 from generator.objects.fields import integer, mapping, mappings, string, string_map, strings
-from generator.objects.queue import Amounts, FlavorResource, parse_amounts
+from generator.objects.queue import Amounts, FlavorResource, format_amount, parse_amounts
 from generator.objects.training import KUEUE
 from generator.upstream.kubernetes.pod_requests import pod_requests, read_defaults
 from generator.upstream.kueue.flavor_assigner import Assignment, Choice, Mode
@@ -121,13 +121,21 @@ def _is_over(item: Manifest) -> bool:
     return bool(finished and finished.is_true)
 
 
+def _is_pending(item: Manifest) -> bool:
+    """Return True if a ClusterQueue counts a Workload as pending (`IsAdmissible`)."""
+    replaced, reserved = map(conditions_of(item).get, ("WaitingForReplacementPods", "QuotaReserved"))
+    is_held = bool(reserved and (reserved.is_true or reserved.reason in ("OnHold", "AdmissionGated")))
+    is_replacing = bool(replaced and replaced.is_true)
+    return mapping(item.body, "spec").get("active") is not False and not (is_held or is_replacing)
+
+
 def _is_queued(item: Manifest) -> bool:
-    """Return True if Kueue tries to admit a Workload without quota (`IsAdmissible`)."""
-    conditions = conditions_of(item)
-    replaced, requeued, reserved = map(conditions.get, ("WaitingForReplacementPods", "Requeued", "QuotaReserved"))
-    is_held = bool(reserved and reserved.reason in ("OnHold", "AdmissionGated"))
-    is_later = bool((replaced and replaced.is_true) or (requeued and not requeued.is_true))
-    return mapping(item.body, "spec").get("active") is not False and not (is_held or is_later)
+    """Return True if Kueue tries to admit a pending Workload, and does not wait after an eviction.
+
+    Source: kueue v0.19.2 pkg/cache/queue/cluster_queue.go ClusterQueue.backoffWaitingTimeExpired
+    """
+    requeued = conditions_of(item).get("Requeued")
+    return _is_pending(item) and not (requeued and not requeued.is_true)
 
 
 def _queued_since(item: Manifest) -> str:
@@ -264,10 +272,11 @@ def _require_all(
         reserved = _reservation(queues[name])
         for key in sorted(reserved.keys() | held.keys()):
             if held.get(key, 0) != reserved.get(key, 0):
-                amount_of = f"{key.resource} of flavor `{key.flavor}`"
-                message = f"the Workloads in --usage hold another amount of {amount_of} than ClusterQueue `{name}` has"
+                here, there = (format_amount(key.resource, amounts.get(key, 0)) for amounts in (held, reserved))
+                message = f"the Workloads of ClusterQueue `{name}` in --usage hold {here} {key.resource} of flavor "
+                message += f"`{key.flavor}`, and its status has {there}"
                 raise NotModelledError((Problem(message, f"export them in one command: `{EXPORT}`"),))
-        waiting = sum(queue == name and not _reserved_since(item) for item, queue in near)
+        waiting = sum(queue == name and _is_pending(item) for item, queue in near)
         if waiting < (pending := integer(mapping(queues[name].body, "status").get("pendingWorkloads"), 0)):
             message = f"ClusterQueue `{name}` has {pending} pending Workloads, and --usage has {waiting}"
             raise NotModelledError((Problem(message, f"export all of them: `{EXPORT}`"),))

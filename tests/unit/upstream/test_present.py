@@ -158,7 +158,7 @@ def test_the_smallest_uid_of_one_second_is_preempted_first() -> None:
     ("change", "told"),
     [
         ({"status": {"pendingWorkloads": 2}}, "`q` has 2 pending Workloads, and --usage has 1"),
-        ({"status": {"flavorsReservation": []}}, "hold another amount of cpu of flavor `f` than ClusterQueue `q` has"),
+        ({"status": {"flavorsReservation": []}}, "hold 2 cpu of flavor `f`, and its status has 0"),
         ({"status": {"conditions": [condition("Active", "False", "FlavorNotFound")]}}, "`q` is inactive for a reason"),
         ({"metadata": {"deletionTimestamp": time(0)}}, "ClusterQueue `q` is being deleted"),
         ({"spec": {"admissionScope": {"admissionMode": "UsageBasedAdmissionFairSharing"}}}, "by past usage"),
@@ -172,6 +172,22 @@ def test_a_queue_that_differs_from_its_workloads_has_no_answer(change: Body, tol
     export[0] = replace(export[0], body={**body, **{key: {**body[key], **value} for key, value in change.items()}})
     with pytest.raises(NotModelledError, match=told):
         read_present(export, [], tree(spec, *DOORS), ["q"], ())
+
+
+def test_workloads_that_no_queue_counts_do_not_stand_for_missing_ones() -> None:
+    spec = queue("q", {"f/cpu": "9"})
+    others = [
+        workload("idle", "q", 1, spec={"active": False}),
+        workload("later", "q", 1, condition("Requeued", "False")),
+    ]
+    for pending, is_whole in ((1, True), (2, False)):  # Kueue counts `later` alone
+        export = exported([spec], others)
+        export[0].body["status"]["pendingWorkloads"] = pending
+        if is_whole:
+            assert read_present(export, [], tree(spec, *DOORS), ["q"], ()) == []
+        else:
+            with pytest.raises(NotModelledError, match="has 2 pending Workloads, and --usage has 1"):
+                read_present(export, [], tree(spec, *DOORS), ["q"], ())
 
 
 def test_a_configuration_that_blocks_admission_has_no_answer() -> None:
@@ -241,7 +257,7 @@ def test_an_incomplete_export_has_no_answer() -> None:
     assert len(read_present(export, [], queues, ["q"], ())) == 1
     lacking = {
         "--usage has no ClusterQueue `a` with its status": [export[0], held],
-        "hold another amount of cpu of flavor `f` than ClusterQueue `q` has": export[:2],
+        "`q` in --usage hold 0 cpu of flavor `f`, and its status has 2": export[:2],
         "Kueue is stopping `team/two`": exported(
             [spec, other], [workload("two", "a", 1, holding(), condition("Evicted"))]
         ),
