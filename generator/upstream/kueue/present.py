@@ -272,9 +272,9 @@ def _require_all(
         reserved = _reservation(queues[name])
         for key in sorted(reserved.keys() | held.keys()):
             if held.get(key, 0) != reserved.get(key, 0):
-                here, there = (format_amount(key.resource, amounts.get(key, 0)) for amounts in (held, reserved))
-                message = f"the Workloads of ClusterQueue `{name}` in --usage hold {here} {key.resource} of flavor "
-                message += f"`{key.flavor}`, and its status has {there}"
+                sums = [format_amount(key.resource, amounts.get(key, 0)) for amounts in (held, reserved)]
+                message = f"the Workloads of ClusterQueue `{name}` in --usage hold {sums[0]} {key.resource} of flavor "
+                message += f"`{key.flavor}`, and its status has {sums[1]}"
                 raise NotModelledError((Problem(message, f"export them in one command: `{EXPORT}`"),))
         waiting = sum(queue == name and _is_pending(item) for item, queue in near)
         if waiting < (pending := integer(mapping(queues[name].body, "status").get("pendingWorkloads"), 0)):
