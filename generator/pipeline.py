@@ -271,7 +271,8 @@ def check_jobs(texts: Mapping[str, bytes], destination: Destination, suite: Suit
 
     suite = replace(suite or Suite(), of_jobs=True)
     jobs, others = read_jobs(texts, destination.namespace)
-    destination = replace(destination, world=[*destination.world, *others])
+    created = [*destination.created, *others]
+    destination = replace(destination, world=[*destination.world, *created], created=created)
     engine = Engine(Catalog.bundled(destination.targets))
     checked = Checked.total(check_text(text, file, engine, suite) for file, text in texts.items())
     filled, submissions = submit_filled(jobs, destination, engine)

@@ -123,13 +123,12 @@ def check_jobs(
     from generator.stages.job_verdicts import findings_about
     from generator.upstream.kubernetes.access import parse_requester
 
-    others: list[Manifest] = [Manifest(body, "") for body in jobs.others] if isinstance(jobs, NewJob) else []
     try:
         requester = parse_requester(user, groups) if user else None
     except ValueError as error:
         raise InputError((Problem(str(error), "write user:NAME", path="user"),)) from None
     destination = Destination(
-        [*cluster.objects, *others], cluster.targets, requester, namespace, is_complete=cluster.is_complete
+        cluster.objects, cluster.targets, requester, namespace, is_complete=cluster.is_complete, created=_others(jobs)
     )
     done = pipeline.check_jobs({_FILE: _text(jobs).encode()}, destination)
 
@@ -150,6 +149,10 @@ def check_jobs(
 _FILE = "jobs.yaml"
 
 
+def _others(jobs: Jobs) -> list[Manifest]:
+    return [Manifest(body, "") for body in jobs.others] if isinstance(jobs, NewJob) else []
+
+
 def compile_jobs(jobs: Jobs, cluster: Catalogue) -> list[Body]:
     """Return the objects that Trainer, JobSet and Kubernetes create for TrainJobs: JobSets, Jobs, Pods and others.
 
@@ -165,7 +168,8 @@ def compile_jobs(jobs: Jobs, cluster: Catalogue) -> list[Body]:
     from generator.manifests import read
     from generator.stages.compilation import compile_all
 
-    compiled = compile_all(list(read(_text(jobs).encode(), "")), cluster.objects, cluster.targets)
+    world = [*cluster.objects, *_others(jobs)]
+    compiled = compile_all(list(read(_text(jobs).encode(), "")), world, cluster.targets)
     return [body for one in compiled for body in one.objects]
 
 

@@ -14,7 +14,7 @@ from generator.checks.objects import Objects
 from generator.checks.registry import ERROR, Breach, check
 from generator.documents.load import Path
 from generator.errors import NotModelledError
-from generator.facts.names import MANAGED_BY, PART_OF
+from generator.facts.names import BASE, MANAGED_BY, PART_OF
 from generator.manifests import Manifest
 from generator.objects.fields import items, mapping, mappings, string
 from generator.objects.protections import BINDING, CALLERS, POLICY, read_protections
@@ -186,9 +186,12 @@ def _is_always(result: bool, expression: Expression, values: Values) -> bool:
 
 def _binding_breaches(binding: Manifest) -> Iterator[Breach]:
     spec = mapping(binding.body, "spec")
-    match = mapping(spec, "matchResources")
+    match, reference = mapping(spec, "matchResources"), mapping(spec, "paramRef")
+    copies = {"matchLabels": {BASE: reference.get("name")}}  # of the rule `own-images`: the copies of its parameter
+    if reference and reference != {"name": reference.get("name"), "parameterNotFoundAction": "Deny"}:
+        yield _breach(binding, ("spec", "paramRef"), "ignores requests without a parameter, or has several parameters")
     for field in ("excludeResourceRules", "resourceRules", "objectSelector"):
-        if match.get(field):
+        if match.get(field) and not (field == "objectSelector" and reference and match[field] == copies):
             yield _breach(binding, ("spec", "matchResources", field), "applies only to some objects")
     selector = mapping(match, "namespaceSelector")
     path: Path = ("spec", "matchResources", "namespaceSelector", "matchExpressions")

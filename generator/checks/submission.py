@@ -56,6 +56,7 @@ _PRIORITY = f"{KUEUE}/priority-class"
 _NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")  # in every cluster
 _NAME: Path = ("metadata", "name")
 _QUEUE: Path = ("metadata", "labels", QUEUE)
+_RUNTIME: Path = ("spec", "runtimeRef", "name")
 
 
 @dataclass(slots=True)
@@ -117,7 +118,7 @@ class Submission:
         return ((self.job, breach) for breach in (*self.breaches, *self.of_pods))
 
 
-_OF_JOBS = (("", "ConfigMap"), ("networking.k8s.io", "NetworkPolicy"))
+_OF_JOBS = (("", "ConfigMap"), ("networking.k8s.io", "NetworkPolicy"), (GROUP, "TrainingRuntime"))
 """The kinds of the objects that `mpigen job new` prints before TrainJobs."""
 
 
@@ -191,6 +192,7 @@ class Destination:
         namespace: the namespace of TrainJobs that set none.
         is_complete: True if `world` has all objects of a release, so that an absent runtime is an error.
         usage: an export of the cluster as it is, with its Workloads; None if no other job runs.
+        created: the objects that the user creates before the TrainJobs. They are in `world` too.
     """
 
     world: Sequence[Manifest]
@@ -199,6 +201,7 @@ class Destination:
     namespace: str = "default"
     is_complete: bool = False
     usage: Sequence[Manifest] | None = None
+    created: Sequence[Manifest] = ()
 
 
 def select_objects(namespaces: Collection[str], texts: Collection[bytes]) -> Needed:
@@ -335,17 +338,15 @@ def submit(jobs: Sequence[Manifest], destination: Destination, engine: Engine) -
             unknown = _unknown(question, "correct the namespace, or add the Namespace to the files")
             submission.breaches.append(replace(unknown, path=("metadata", "namespace")))
             submission.is_of_known_namespace = False
+        copied = _created_runtime(submission.job, destination)
         if destination.requester:
-            submission.breaches += _find_missing_permission(submission.job, cluster, destination.requester)
+            for item in (*copied, submission.job):
+                submission.breaches += _find_missing_permission(item, cluster, destination.requester)
         submission.is_clear = all(breach.check != "trainjob/unknown" for breach in submission.breaches)
         if not (submission.is_invalid or is_absent):  # the API server evaluates policies after the schema
             request = _request(submission.job, cluster, tree, destination.requester)
-            try:
-                is_forbidden = any(breach.check == "trainjob/forbidden" for breach in submission.breaches)
-                submission.breaches += _find_denials(request, cluster, destination.requester, is_forbidden=is_forbidden)
-            except SimulationError as error:
-                submission.breaches.append(_unknown("if the admission policies accept this TrainJob", _DRY_RUN, error))
-                submission.is_clear = False
+            creations = (_creation(runtime, cluster, destination.requester) for runtime in copied)
+            _judge_requests(submission, [*creations, request], cluster, destination.requester)
             _compile(submission, request, destination, catalog.targets)
             if submission.compiled:
                 located = judge_compiled(submission.compiled, catalog.targets, is_verdict=True)
@@ -454,6 +455,19 @@ def _refused(refusal: Refusal, subject: str, why: str) -> Breach:
     return Breach(path, f"a ResourceQuota rejects {subject}: {refusal.message}", why, fix, check="trainjob/rejected")
 
 
+def _judge_requests(
+    submission: Submission, requests: Sequence[Request], cluster: PolicyCluster, requester: Requester | None
+) -> None:
+    """Report the admission policies that reject the requests with which a user submits a TrainJob."""
+    is_forbidden = any(breach.check == "trainjob/forbidden" for breach in submission.breaches)
+    try:
+        for request in requests:
+            submission.breaches += _find_denials(request, cluster, requester, is_forbidden=is_forbidden)
+    except SimulationError as error:
+        submission.breaches.append(_unknown("if the admission policies accept this TrainJob", _DRY_RUN, error))
+        submission.is_clear = False
+
+
 def _find_denials(
     request: Request, cluster: PolicyCluster, requester: Requester | None, *, is_forbidden: bool
 ) -> Iterator[Breach]:
@@ -466,44 +480,61 @@ def _find_denials(
     Raises:
         SimulationError: the files do not have all that the policies read.
     """
+    noun = request.kind.kind
+    is_job = noun == "TrainJob"
     policies = {policy.name: policy for policy in cluster.policies if not (is_forbidden and policy.reads_user)}
     decisions = judge(request, cluster, [*policies.values()])
     by_user = {} if requester else {name: policy for name, policy in policies.items() if policy.reads_user}
     for decision in decisions:
         is_rejected = not decision.holds and "Deny" in decision.actions
         if is_rejected and decision.policy in by_user and not reject_all(by_user[decision.policy], request, cluster):
-            question = f"if the policy `{decision.policy}` accepts the TrainJob, because the policy reads the user"
+            question = f"if the policy `{decision.policy}` accepts the {noun}, because the policy reads the user"
             yield _unknown(f"{question}: {decision.message}", "name the user with `--as` and `--group`")
         elif not decision.holds and {"Deny", "Warn"} & {*decision.actions}:
             is_denied = "Deny" in decision.actions
             yield Breach(
-                find_place(policies[decision.policy], decision, request, cluster) or _NAME,
-                f"the policy `{decision.policy}` {'rejects' if is_denied else 'warns about'} the TrainJob: "
+                (find_place(policies[decision.policy], decision, request, cluster) or _NAME) if is_job else _RUNTIME,
+                f"the policy `{decision.policy}` {'rejects' if is_denied else 'warns about'} the {noun}: "
                 f"{decision.message}",
-                "the API server rejects the TrainJob"
-                if is_denied
-                else "the user gets this warning from the API server",
-                "change the TrainJob as the message of the policy requires",
+                f"the API server rejects the {noun}" if is_denied else "the user gets this warning from the API server",
+                f"change the {noun} as the message of the policy requires",
                 severity=ERROR if is_denied else WARNING,
                 check="trainjob/denied",
             )
 
 
-def _find_missing_permission(job: Manifest, cluster: PolicyCluster, requester: Requester) -> Iterator[Breach]:
-    request = AccessRequest("create", GROUP, "trainjobs", namespace=job.namespace)
+def _created_runtime(job: Manifest, destination: Destination) -> list[Manifest]:
+    """Return the TrainingRuntime of a TrainJob, if the user creates it before the TrainJob."""
+    reference = mapping(job.body, "spec", "runtimeRef")
+    key = (string(reference.get("kind")), string(reference.get("name")), job.namespace)
+    return [item for item in destination.created if (item.kind, item.name, item.namespace) == key]
+
+
+def _find_missing_permission(item: Manifest, cluster: PolicyCluster, requester: Requester) -> Iterator[Breach]:
+    """Report a TrainJob, or the runtime that a user creates for it, which the user has no right to create."""
+    kinds = f"{item.kind}s"
+    request = AccessRequest("create", GROUP, kinds.lower(), namespace=item.namespace)
     if cluster.access.allowed(requester, request):
         return
     user = requester.user or ", ".join(sorted(group for group in requester.groups if not group.startswith("system:")))
-    if gaps := [*cluster.access.gaps(requester, job.namespace)]:
-        yield _unknown(f"if `{user}` may create TrainJobs in `{job.namespace}`: {gaps[0]}", _DRY_RUN)
+    if gaps := [*cluster.access.gaps(requester, item.namespace)]:
+        yield _unknown(f"if `{user}` may create {kinds} in `{item.namespace}`: {gaps[0]}", _DRY_RUN)
         return
     yield Breach(
         ("metadata", "namespace"),
-        f"`{user}` may not create TrainJobs in namespace `{job.namespace}`",
-        "the API server rejects the TrainJob: 403 Forbidden",
-        "submit the TrainJob in a namespace of your team, or add the user or a group to `access` of the tenant",
+        f"`{user}` may not create {kinds} in namespace `{item.namespace}`",
+        f"the API server rejects the {item.kind}: 403 Forbidden",
+        f"submit the {item.kind} in a namespace of your team, or add the user or a group to `access` of the tenant",
         check="trainjob/forbidden",
     )
+
+
+def _creation(item: Manifest, cluster: PolicyCluster, requester: Requester | None) -> Request:
+    """Return the request to create an object that no webhook changes."""
+    kind = cluster.kind(item.api_version, item.kind)
+    user = UserInfo(requester.user, tuple(sorted(requester.groups))) if requester else UserInfo("tester")
+    body = as_stored(item.body, item.namespace, kind)
+    return Request("CREATE", kind, body, None, user, item.namespace, item.name)
 
 
 def _request(job: Manifest, cluster: PolicyCluster, tree: QueueTree, requester: Requester | None) -> Request:

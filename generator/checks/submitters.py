@@ -1,4 +1,4 @@
-"""Find out if an admission policy rejects a TrainJob of every user who may submit it, if a command names no user."""
+"""Find out if an admission policy rejects an object of every user who may create it, if a command names no user."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from itertools import product
 from generator.errors import SimulationError
 from generator.facts.names import OWNER
 from generator.objects.fields import mapping, string
-from generator.objects.training import GROUP
 from generator.upstream.kubernetes.access import AccessRequest, Subject
 from generator.upstream.kubernetes.admission_policies.judge import Decision, judge
 from generator.upstream.kubernetes.admission_policies.policy import Policy, PolicyCluster
@@ -28,7 +27,7 @@ def reject_all(policy: Policy, request: Request, cluster: PolicyCluster) -> Deci
 
     Args:
         policy: a policy that reads the user.
-        request: the request to create a TrainJob.
+        request: the request to create a TrainJob, or an object for it.
         cluster: the policies, and the grants of RBAC.
     """
     users = _find_users(policy, request, cluster)
@@ -46,12 +45,12 @@ def reject_all(policy: Policy, request: Request, cluster: PolicyCluster) -> Deci
 
 
 def _find_users(policy: Policy, request: Request, cluster: PolicyCluster) -> Sequence[UserInfo]:
-    """Return the users who may create the TrainJob, each with some groups.
+    """Return the users who may create the object, each with some groups.
 
-    The result is empty if the files do not show these users, or if the policy reads parameters.
+    The result is empty if the files do not show these users, or if parameters of the policy can name users.
 
-    If the TrainJob has an owner in its annotation, only the owner submits it. Otherwise the result has each user to
-    whom the files grant `create` on `trainjobs`. For members of granted groups, whose names no file shows, the result
+    If the object has an owner in its annotation, only the owner creates it. Otherwise the result has each user to whom
+    the files grant `create` on its kind. For members of granted groups, whose names no file shows, the result
     has each name in the texts of the policy, and one other name. Each user is in no group or in one granted group, both
     without and with all groups that the policy names.
     """
@@ -59,7 +58,7 @@ def _find_users(policy: Policy, request: Request, cluster: PolicyCluster) -> Seq
     granted = {subject.name for subject in subjects if subject.is_group}
     users = {subject.name for subject in subjects if not subject.is_group}
     owner = string(mapping(request.object, "metadata", "annotations").get(OWNER))
-    if not subjects or any(reading.root == "params" for reading in policy.readings):
+    if not subjects or policy.may_read_user_of_parameters:
         return []
     named = {text for expression in policy.texts for text in find_strings(expression)}
     members = [_ANY, *sorted(named)] if granted else []
@@ -71,8 +70,8 @@ def _find_users(policy: Policy, request: Request, cluster: PolicyCluster) -> Seq
 
 
 def _find_subjects(request: Request, cluster: PolicyCluster) -> Iterator[Subject]:
-    """Yield the users and groups to which the files grant `create` on TrainJobs in the namespace of a request."""
-    creation = AccessRequest("create", GROUP, "trainjobs", namespace=request.namespace)
+    """Yield the users and groups to which the files grant a request to create an object."""
+    creation = AccessRequest("create", request.kind.group, request.kind.resource, namespace=request.namespace)
     for grant in cluster.access.grants:
         if grant.namespace in ("", request.namespace) and any(rule.allows(creation) for rule in grant.rules):
             yield from grant.subjects

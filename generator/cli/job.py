@@ -197,6 +197,13 @@ def _seconds(context: click.Context, option: click.Parameter, text: str | None) 
     "of the runtime.",
 )
 @click.option(
+    "--image",
+    default="",
+    metavar="IMAGE",
+    help="The image of all pods, one of those that `images` of the runtime allows. The output then starts with a copy "
+    "of the runtime. Default: the image of the runtime.",
+)
+@click.option(
     "--env",
     "variables",
     multiple=True,
@@ -319,6 +326,7 @@ def new(  # noqa: PLR0913 - one for each option
     labels: dict[str, str],
     processes: int | None,
     resources: dict[str, str],
+    image: str,
     variables: dict[str, str],
     secrets: dict[str, SecretKey],
     mounts: tuple[Mount, ...],
@@ -379,6 +387,7 @@ def new(  # noqa: PLR0913 - one for each option
         link=link or 0,
         processes=processes or 0,
         resources=resources,
+        image=image,
         environment=variables,
         secrets=secrets,
         connection=connection,
@@ -447,11 +456,11 @@ def _check(catalogue: Catalogue, job: NewJob, text: str, file: str, options: Fin
 
     adoption = options.load()
     world = [
-        *catalogue.seen_from({job.home.name}, job.runtime),
-        *(Manifest(body, "") for body in job.others),
+        *catalogue.seen_from({job.home.name}, *job.runtimes),
         *catalogue.possible_queue(job.home, queue_of(Manifest(job.body, ""))),
     ]
-    destination = Destination(world, catalogue.targets, is_complete=catalogue.is_complete)
+    created = [Manifest(body, "") for body in job.others]
+    destination = Destination(world, catalogue.targets, is_complete=catalogue.is_complete, created=created)
     done = pipeline.check_jobs({file: text.encode()}, destination, adoption.suite)
     run = Run(done.jobs, [file], lambda _: True, lambda _: text)
     findings = adoption.apply(done.findings, run).findings

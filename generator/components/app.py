@@ -196,7 +196,9 @@ class TenantRoles(Component):
 
     def __init__(self, scope: Construct, id: str, *, platform: Platform) -> None:  # noqa: A002
         accesses = [tenant.access for tenant in platform.tenants if not tenant.retired]
-        bodies = access.tenant_roles(platform.isolation, platform.access.roles, accesses)
+        bodies = access.tenant_roles(
+            platform.isolation, platform.access.roles, accesses, has_own_images=platform.has_own_images
+        )
         super().__init__(scope, id, [Manifest(role, "cluster/access/roles.yaml") for role in bodies])
 
 

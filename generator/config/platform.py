@@ -259,6 +259,11 @@ class Platform(Section):
         return runtime.with_family(entry.family for entry in self.families)
 
     @property
+    def has_own_images(self) -> bool:
+        """Return True if teams may copy a runtime with another image."""
+        return any(runtime.images for runtime in self.runtimes)
+
+    @property
     def operators(self) -> Callers:
         """The users and groups that may change generated objects: admins, Argo CD and `system:masters`."""
         argo_cd = [self.gitops.account_on(self.cluster)] if self.gitops else []

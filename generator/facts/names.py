@@ -174,6 +174,16 @@ RELAXED = "mpigen.dev/relaxed-"
 CONTRACT = "mpigen.dev/contract"
 """Annotation of a runtime, as JSON: its family, device and fabric, which `mpigen job new` cannot read from the pods."""
 
+IMAGES = "mpigen.dev/images"
+"""Annotation of a runtime: the images with which a team may copy it, separated by commas. `*` at the end of an image
+stands for any text."""
+
+DIGEST = "mpigen.dev/digest"
+"""Annotation of a runtime with `IMAGES`: the beginning of the SHA-256 of its spec."""
+
+BASE = "mpigen.dev/base"
+"""Label of a copy of a runtime with another image: the name of the copied runtime."""
+
 RUNTIME_LABEL = "mpigen.dev/runtime"
 """Label of a pod: the name of its runtime. NetworkPolicies select MPI pods by this label of mpigen."""
 

@@ -14,6 +14,8 @@ from typing import Any
 
 from generator.facts.env import variables_of_ranks
 from generator.facts.names import (
+    BASE,
+    IMAGES,
     ISOLATION,
     NODES,
     PARAMETER,
@@ -159,6 +161,12 @@ class OfferedRuntime:
     def image(self) -> str:
         """The image of the ranks."""
         return string(self._node.get("image"))
+
+    @property
+    def images(self) -> tuple[str, ...]:
+        """The images with which a team may copy the runtime. `*` at the end stands for any text."""
+        listed = string(mapping(self.runtime.body, "metadata", "annotations").get(IMAGES))
+        return tuple(listed.split(",")) if listed else ()
 
     @property
     def has_default_image(self) -> bool:
@@ -326,10 +334,10 @@ class Catalogue:
 
     @cached_property
     def runtimes(self) -> Mapping[str, OfferedRuntime]:
-        """Name → runtime, by name. Runtimes without MPI are left out."""
+        """Name → runtime, by name. Runtimes without MPI are left out, and copies of runtimes with another image."""
         by_name: dict[str, list[Manifest]] = {}
         for item in self.objects:
-            if item.group == GROUP and item.kind in KINDS and mpi_runtime(item.body):
+            if item.group == GROUP and item.kind in KINDS and BASE not in item.labels and mpi_runtime(item.body):
                 by_name.setdefault(item.name, []).append(item)
         return {name: _offered(by_name[name]) for name in sorted(by_name)}
 
@@ -348,13 +356,14 @@ class Catalogue:
             if "Deny" in strings(mapping(item.body, "spec").get("validationActions"))
         )
 
-    def seen_from(self, spaces: Collection[str], runtime: OfferedRuntime) -> list[Manifest]:
-        """Return the objects on which jobs on a runtime in some namespaces depend, without objects of other teams."""
+    def seen_from(self, spaces: Collection[str], *runtimes: OfferedRuntime) -> list[Manifest]:
+        """Return the objects on which jobs on some runtimes depend, without objects of teams in other namespaces."""
+        keys = {runtime.key for runtime in runtimes}
         others = {home.name for team in self.teams.values() for home in team.homes}.difference(spaces)
         return [
             item
             for item in self.objects
-            if item.namespace not in others and (item.kind not in KINDS or (item.kind, item.name) == runtime.key)
+            if item.namespace not in others and (item.kind not in KINDS or (item.kind, item.name) in keys)
         ]
 
     def possible_queue(self, home: Home, name: str) -> list[Manifest]:

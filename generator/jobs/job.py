@@ -11,7 +11,7 @@ from generator.documents.messages import format_value
 from generator.errors import Problem, suggest
 from generator.facts.devices import OTHER
 from generator.facts.names import CHECKPOINT, JOB_LABEL, JOB_POLICY, OWNER
-from generator.jobs import code, smoke
+from generator.jobs import code, own_image, smoke
 from generator.jobs.catalogue import Catalogue, Home, OfferedRuntime, Team
 from generator.jobs.program import program
 from generator.jobs.reach import JobError, Reach, fewest_hosts, others_for, reach, runtime_for, team_for
@@ -90,22 +90,28 @@ class NewJob:
 
     Attributes:
         bodies: the TrainJobs: one, or the jobs of a sweep.
-        others: the objects that the user creates before: the ConfigMap with the files, and NetworkPolicies.
+        others: the objects that the user creates before: the copy of a runtime with another image, the ConfigMap with
+            the files, and NetworkPolicies.
         home: the namespace of the TrainJobs.
-        runtime: their runtime.
+        runtimes: the runtime that they name; with another image, also the runtime of which it is a copy.
         notes: notes for their owner, as sentences.
     """
 
     bodies: tuple[Body, ...]
     others: tuple[Body, ...]
     home: Home
-    runtime: OfferedRuntime
+    runtimes: tuple[OfferedRuntime, ...]
     notes: tuple[str, ...]
 
     @property
     def body(self) -> Body:
         """The only TrainJob, or the first one of a sweep."""
         return self.bodies[0]
+
+    @property
+    def runtime(self) -> OfferedRuntime:
+        """The runtime that the TrainJobs name."""
+        return self.runtimes[0]
 
     @property
     def text(self) -> str:
@@ -133,6 +139,7 @@ def new_job(catalogue: Catalogue, request: JobRequest) -> NewJob:
     team = team_for(catalogue, runtime, request.tenant, request.namespace)
     home = _home(team, runtime, request.namespace)
     measured = _measured(runtime, request)
+    has_own_image = request.image not in ("", runtime.image)
     name = request.name or _usual_name(runtime, request)
     required = {key: value for key, value in home.labels.items() if value}
     request = replace(request, labels={**required, **request.labels})
@@ -151,13 +158,15 @@ def new_job(catalogue: Catalogue, request: JobRequest) -> NewJob:
         *faults,
         *_namespace_problems(request, team),
         *_runtime_problems(runtime, request, is_valid=not faults),
+        *(own_image.find_image_problems(runtime, request.image) if has_own_image else ()),
         *_admission_problems(catalogue, home, request),
         *(smoke.benchmark_problems(measured, has_own_command=bool(request.command)) if measured else ()),
     ]
     if problems:
         raise JobError(tuple(problems))
+    used = own_image.with_image(runtime, request.image, home) if has_own_image else runtime
     bodies = [
-        train_job(variant, home, runtime, nodes=nodes, command=_command(runtime, variant, nodes, measured))
+        train_job(variant, home, used, nodes=nodes, command=_command(runtime, variant, nodes, measured))
         for variant in requests
     ]
     notes = [*_notes(runtime, request), *(smoke.benchmark_notes(measured) if measured else ())]
@@ -168,7 +177,9 @@ def new_job(catalogue: Catalogue, request: JobRequest) -> NewJob:
     others = [policy for body in bodies for policy in job_network_policies(home, body)]
     if request.code:
         others.insert(0, code.config_map(request.code, code.name_of(name), home.name, owner=request.owner))
-    return NewJob(tuple(bodies), tuple(others), home, runtime, tuple(notes))
+    if has_own_image:
+        others.insert(0, used.runtime.body)
+    return NewJob(tuple(bodies), tuple(others), home, (used, runtime) if has_own_image else (runtime,), tuple(notes))
 
 
 def _home(team: Team, runtime: OfferedRuntime, namespace: str) -> Home:

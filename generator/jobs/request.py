@@ -81,6 +81,7 @@ class JobRequest:
         processes: the ranks of each pod. Default: the number of the runtime; with other `resources`, one for each
             device or core if the runtime has as many ranks as devices or cores.
         resources: resource → the amount that each pod with ranks requests, in place of the amount of the runtime.
+        image: another image of the ranks, of those in `images` of the runtime. Default: the image of the runtime.
         environment: variables of all ranks.
         secrets: variable of all ranks → the key of a Secret that has its value.
         connection: the Secret of an S3 connection of OpenShift AI. Each key becomes a variable of all ranks.
@@ -110,6 +111,7 @@ class JobRequest:
     link: int = 0
     processes: int = 0
     resources: Mapping[str, str] = field(default_factory=dict)
+    image: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
     secrets: Mapping[str, SecretKey] = field(default_factory=dict)
     connection: str = ""
@@ -192,6 +194,7 @@ def _words(request: JobRequest) -> dict[str, list[str]]:
     claim = request.checkpoint
     return {
         "COMMAND": [*request.command],
+        "--image": [request.image],
         "--owner": [request.owner],
         "--label": [text for label in request.labels.items() for text in label],
         "--env": [*request.environment.values()],

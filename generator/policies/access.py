@@ -1,7 +1,8 @@
 """Access: the roles of teams and of the platform (roles.yaml), their bindings, and the groups of controllers.
 
 A user who can create a TrainJob can run any program in the pods of a runtime (trainer v2.3.0 `runtimePatches`). The
-namespace is the boundary, so no role of a team allows reading Secrets, or writing runtimes, quotas and the namespace.
+namespace is the boundary, so no role of a team allows reading Secrets, or writing quotas, the namespace and, without
+own images, runtimes.
 Only the roles of `access.sessions` allow exec. Only if the platform isolates jobs, the roles with which users submit
 jobs allow writing NetworkPolicies. No role aggregates into the ClusterRole `edit` of Kubernetes, because users of other
 namespaces hold `edit`.
@@ -80,7 +81,13 @@ def role_of(access: str) -> str:
     return (ROLES | SESSION_ROLES).get(access, f"{OWN_ROLE}{access}")
 
 
-def tenant_roles(isolation: Isolation, own: Iterable[TeamRole] = (), accesses: Iterable[Access] = ()) -> list[Body]:
+def tenant_roles(
+    isolation: Isolation,
+    own: Iterable[TeamRole] = (),
+    accesses: Iterable[Access] = (),
+    *,
+    has_own_images: bool = False,
+) -> list[Body]:
     """Return the ClusterRoles of all tenants: one for each kind of access, and one to list runtimes and priorities.
 
     Args:
@@ -88,15 +95,18 @@ def tenant_roles(isolation: Isolation, own: Iterable[TeamRole] = (), accesses: I
         own: the roles of `access.roles`. Each gets a ClusterRole, which team admins can bind.
         accesses: the access of each tenant. A role of sessions gets a ClusterRole if a tenant gives the role to
             subjects. Team admins cannot bind it.
+        has_own_images: True if a runtime of the platform has `images`.
 
     If the platform isolates jobs, users who can submit jobs can also create and delete NetworkPolicies. The admission
-    rule `job-isolation` restricts them to the NetworkPolicies of their own jobs.
+    rule `job-isolation` restricts them to the NetworkPolicies of their own jobs. With own images, they can also create
+    TrainingRuntimes. The admission rule `own-images` restricts them to copies of runtimes.
     """
     own = sorted(own, key=lambda role: role.name)
     used = {role for access in accesses for role, subjects in access.sessions.subjects.items() if subjects}
-    policies = ["job-isolation"] if isolation.unit == "job" else []
+    optional = {"job-isolation": isolation.unit == "job", "own-images": has_own_images}
+    submitting = [name for name, is_used in optional.items() if is_used]
     rules = {
-        level: _with_bindable(_rules(*LEVELS[: index + 1], *(policies if index else [])), own)
+        level: _with_bindable(_rules(*LEVELS[: index + 1], *(submitting if index else [])), own)
         for index, level in enumerate(LEVELS)
     }
     return [

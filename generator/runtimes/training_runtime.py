@@ -25,7 +25,7 @@ from generator.config.model.pools import Pool
 from generator.config.model.runtimes import HOME, Runtime, fabric_of
 from generator.facts.devices import DeviceKind
 from generator.facts.env import Case, data_library, job_environment
-from generator.facts.names import CHECKPOINT, FRAMEWORK, HOSTFILE, JOB_LABEL, STEP, SUPPORT
+from generator.facts.names import CHECKPOINT, FRAMEWORK, HOSTFILE, IMAGES, JOB_LABEL, STEP, SUPPORT
 from generator.facts.nodes import SERVERS
 from generator.manifests import Body, omit_none
 from generator.objects.contract import Contract, FabricContract
@@ -164,7 +164,10 @@ def _training_runtime(parts: PodParts, namespace: str | None) -> Body:
                 FRAMEWORK: runtime.family.framework_label,
                 SUPPORT: "deprecated" if runtime.deprecated else None,  # Trainer's webhook warns users of it
             },
-            "annotations": contract(parts).to_annotations(),
+            "annotations": {
+                **contract(parts).to_annotations(),
+                **({IMAGES: ",".join(runtime.images)} if runtime.images else {}),
+            },
         },
         "spec": {
             "podGroupPolicy": _POD_GROUP_POLICIES.get(runtime.gang),

@@ -64,7 +64,24 @@ def _has_a_port(value: str) -> str:
     return value
 
 
+def _is_image_pattern(value: str) -> str:
+    """Reject a text that is neither an image, nor a registry, path or repository before `*`."""
+    if "*" not in value:
+        return _is_image_with_port(value)
+    begin = value.removesuffix("*")
+    example = "write `*` only at the end, after a path or a repository, such as quay.io/acme/* or quay.io/acme/train:*"
+    if "*" in begin:
+        raise invalid(f"{format_value(value)} has a `*` that is not at its end", example)
+    if not begin.endswith(("/", ":")) or "/" not in begin:
+        # `quay.io/acme*` is also the beginning of quay.io/acme-evil/image
+        raise invalid(f"{format_value(value)} also allows other paths that begin with {format_value(begin)}", example)
+    _is_registry(begin.removesuffix(":").removesuffix("@sha256").removesuffix("/") + "/")
+    return value
+
+
 Image = Annotated[Text, AfterValidator(_is_image_with_port)]
+ImagePattern = Annotated[Text, AfterValidator(_is_image_pattern)]
+"""An image, or all images of a path or a repository: `*` at the end stands for any text."""
 Registry = Annotated[String, AfterValidator(_is_registry)]
 
 

@@ -36,7 +36,7 @@ from generator.config.model.fields import (
     reject_reserved_labels,
     sort_keys,
 )
-from generator.config.model.policies import Image
+from generator.config.model.policies import Image, ImagePattern
 from generator.config.model.pools import Pool
 from generator.config.model.scheduling import NodeAffinity, Toleration
 from generator.config.model.secrets import SecretName
@@ -258,6 +258,11 @@ class Runtime(Section):
     """The image of the launcher pod and the worker pods, with the software of the family, and with OpenSSH unless
     `sshImage` has it. Default: `families[].defaultImage`, or a public image for `openmpi` on CPU pools. All other
     runtimes need this field."""
+    images: SetOf[ImagePattern] = ()
+    """The images that a TrainJob may use instead of `image`: images, or a path or repository with `*` at the end, such
+    as `quay.io/acme/*` or `quay.io/acme/train:*`. `mpigen job new --image` then copies the runtime with one of these
+    images into the namespace of the team, and the admission rule `own-images` rejects every other copy. Default: none;
+    then all jobs use `image`."""
     image_pull_policy: Literal["Always", "IfNotPresent", "Never"] | None = None
     """The time at which nodes pull `image` or `sshImage` for a container: at each start, only if the node has no such
     image, or never. Default: `Always` for an image with the tag `latest` or without a tag, else `IfNotPresent`."""

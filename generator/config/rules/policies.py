@@ -15,6 +15,7 @@ from generator.config.model.pools import Pool
 from generator.config.model.quotas import Shares, pools_offering
 from generator.config.model.tenants import POD_SECURITY, Relaxation, Tenant, remote_cohorts
 from generator.config.rules.rule import PartialPlatform, rule
+from generator.documents.messages import format_value
 from generator.quantities import Quantity
 
 _DAY = 24 * 3600
@@ -126,6 +127,25 @@ def residency_of_nodes(platform: PartialPlatform) -> Iterator[Mistake]:
             message = f"`policies.residency` cannot check the worker clusters on which jobs of `{tenant.name}` run"
             fix = "remove `multiKueue`, or declare this tenant in a platform without `policies.residency`"
             yield Mistake(("tenants", index, "multiKueue"), message, fix)
+
+
+@rule
+def images_of_copies(platform: PartialPlatform) -> Iterator[Mistake]:
+    """Report entries of `runtimes[].images` that the admission rule `own-images` allows to no tenant."""
+    if not platform.knows("policies.images"):
+        return
+    images = platform.policies.images
+    registries = {*images.registries, *(each for tenant in platform.tenants.values() for each in tenant.registries)}
+    for index, runtime in platform.runtimes.items():
+        for number, pattern in enumerate(runtime.images):
+            begin, path = pattern.removesuffix("*"), ("runtimes", index, "images", number)
+            is_allowed = any(begin.startswith(each) or each.startswith(begin) for each in registries)
+            if images.registries and not is_allowed:
+                message = f"`policies.images.registries` allows no image of {format_value(pattern)}"
+                yield Mistake(path, message, f"name images from {' or '.join(images.registries)}")
+            if images.digests and "*" not in pattern and "@sha256:" not in pattern:
+                message = f"{format_value(pattern)} has no digest, which `policies.images.digests` requires"
+                yield Mistake(path, message, "write NAME@sha256:DIGEST, or NAME@sha256:* for all its digests")
 
 
 @rule

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from generator.config.platform import Platform
 from generator.facts.names import LAST_APPLIED, OWNER, PRIORITY_CLASS, QUEUE_NAME, TRAINER_MANAGER, WAIVERS
 from generator.facts.table import read_table
-from generator.policies.admission.policy import cel_list
+from generator.policies.admission.policy import RUNTIME, cel_list, copied_runtime
 from generator.quantities import Quantity
 
 MULTI_KUEUE_MANAGER = "kueue.x-k8s.io/multikueue"
@@ -70,6 +70,7 @@ def job_constants(platform: Platform) -> Mapping[str, str]:
     if any(tenant.multi_kueue for tenant in platform.tenants):
         managers.append(MULTI_KUEUE_MANAGER)
     return {
+        "RUNTIME": copied_runtime() if platform.has_own_images else RUNTIME,
         "CONTACT": jobs.contact.replace("\\", "\\\\").replace("'", "\\'"),
         "JOB_LABELS": cel_list((*_JOB_LABELS, *flux, *platform.policies.labels)),
         "JOB_ANNOTATIONS": cel_list((*_JOB_ANNOTATIONS, *flux)),

@@ -10,7 +10,7 @@ from generator.config.model.access import Callers, to_callers
 from generator.config.model.policies import Policies
 from generator.config.model.roles import TEAM_RESOURCES
 from generator.config.platform import Platform
-from generator.facts.names import MANAGED_BY, PART_OF
+from generator.facts.names import BASE, MANAGED_BY, PART_OF
 from generator.manifests import Manifest
 from generator.policies.access import (
     KUBERNETES_USERS,
@@ -22,10 +22,10 @@ from generator.policies.access import (
 )
 from generator.policies.admission.allowed import job_constants
 from generator.policies.admission.fabric import fabric
-from generator.policies.admission.policy import Rule, binding, cel_list, policy
+from generator.policies.admission.policy import Parameters, Rule, bindings, cel_list, policy
 from generator.policies.admission.rules import read_rule, size
 
-_ALWAYS = ("job-isolation", MEMLOCK)
+_ALWAYS = ("job-isolation", MEMLOCK, "copies", "own-images", "own-images-of-teams")
 """Rules whose action is `deny`, whatever the platform file says.
 
 RBAC or Pod Security allows the requests that they reject.
@@ -75,22 +75,23 @@ def admission_pack(platform: Platform) -> Iterator[Manifest]:
         if action != "off":
             is_complete = rule.judges_controllers or rule.name in _ABOUT_CALLERS
             judged = rule if is_complete else replace(rule, conditions={**users_only, **rule.conditions})
-            for body in (policy(platform.platform, judged), binding(platform.platform, judged, action)):
+            for body in (policy(platform.platform, judged), *bindings(platform.platform, judged, action)):
                 yield Manifest(body, f"cluster/admission/{rule.name}.yaml")
 
 
 def _rules(platform: Platform) -> Iterator[Rule]:
     limits = [tenant.limits for tenant in platform.tenants]
     allowed = job_constants(platform)
-    yield from map(read_rule, ("queue", "runtime", "priority"))
+    yield from (read_rule(name, constants=allowed) for name in ("queue", "runtime", "priority"))
     for name in ("patches", "metadata", "placement", "job-volumes", "job-secrets", "environment", "names", "requests"):
         yield read_rule(name, constants=allowed)
     if any(pool.wiring for pool in platform.pools):  # removed again if no runtime uses a fabric: parameters.py
-        yield fabric(platform.cluster.versions.trainer)
+        yield fabric(platform.cluster.versions.trainer, allowed)
     yield from map(read_rule, ("owner", "own-jobs", "keys", "local-queues"))
     yield from _image_rules(platform)
     if any(limit.hosts_per_job or limit.devices_per_host or limit.time_per_job for limit in limits):
         yield size(limits)
+    yield from _copy_rules(platform)
     callers = _caller_constants(platform)
     if platform.isolation.unit == "job":
         yield read_rule("job-isolation", constants=callers)
@@ -122,6 +123,28 @@ def _image_rules(platform: Platform) -> Iterator[Rule]:
         registries = {"registries": json.dumps([*required.registries])}
         settings = [*(["registries"] if required.registries else []), *digests]
         yield read_rule("runtime-images", settings, variables=registries, labels=_platform_labels(platform))
+
+
+def _copy_rules(platform: Platform) -> Iterator[Rule]:
+    """Yield the rules about copies of runtimes with other images. No rule if no runtime has `images`."""
+    if not platform.has_own_images:
+        return
+    yield read_rule(
+        "copies", constants={"CALLERS": _is_caller(platform.operators), "IS_PLATFORM": _MAY_UPDATE_NAMESPACES}
+    )
+    required = platform.policies.images
+    is_listed = required.registries or any(tenant.registries for tenant in platform.tenants)
+    settings = [*(["registries"] if is_listed else []), *(["digests"] if required.digests else [])]
+    rule = read_rule("own-images", settings)
+    for name, kind, is_of_team in (
+        ("own-images", "ClusterTrainingRuntime", False),
+        ("own-images-of-teams", "TrainingRuntime", True),
+    ):
+        names = tuple(
+            runtime.name for runtime in platform.runtimes if runtime.images and bool(runtime.tenants) is is_of_team
+        )
+        if names:
+            yield replace(rule, name=name, parameters=Parameters(kind, BASE, names))
 
 
 def _compliance_rules(policies: Policies) -> Iterator[Rule]:
@@ -187,6 +210,7 @@ def _caller_constants(platform: Platform) -> dict[str, str]:
     )
     engine = to_callers([platform.gitops.account_on(platform.cluster)]).users[0] if platform.gitops else ""
     kinds = [*TEAM_RESOURCES, *(["networkpolicies.networking.k8s.io"] if platform.isolation.unit == "job" else [])]
+    kinds += ["trainingruntimes.trainer.kubeflow.org"] if platform.has_own_images else []
     return {
         "USER": _is_no_controller(platform),
         "MEMBER": "\n|| ".join([member, *([_is_caller(accounts)] if accounts.users or accounts.groups else [])]),

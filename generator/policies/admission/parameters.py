@@ -8,6 +8,8 @@ protects all generated objects.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,7 +21,7 @@ from generator.config.model.roles import SESSIONS
 from generator.config.model.tenants import Tenant
 from generator.config.platform import Platform
 from generator.facts.env import transport_variables
-from generator.facts.names import FABRIC, LOCAL_QUEUE, PARAMETER, STEP, TENANT_LABEL
+from generator.facts.names import DIGEST, FABRIC, LOCAL_QUEUE, PARAMETER, STEP, TENANT_LABEL
 from generator.facts.subjects import meaning_of
 from generator.manifests import Body, Manifest
 from generator.objects.fields import mapping, mappings
@@ -130,11 +132,14 @@ def _pods(job: Body) -> Body:
     return mapping(job, "template", "spec", "template")
 
 
+_POLICY = "ValidatingAdmissionPolicy"
+_DIGITS = 10
 _FABRIC_RULE = "cluster/admission/fabric.yaml"
 _RESERVED_RULE = "cluster/admission/reserved.yaml"
 _TREE_PARAMETERS = (
     "queues",
     "runtimes",
+    "copies",
     "fabrics",
     "fabric-variables",
     "reserved",
@@ -213,11 +218,15 @@ def add_parameters_of_tree(tree: list[Manifest], fabrics: Sequence[Fabric] = ())
 
     Remove the admission rule `fabric` from the tree if no runtime uses a fabric.
     """
+    bound = _copied_runtimes(tree)
+    tree = [_with_digest(manifest) if (manifest.kind, manifest.name) in bound else manifest for manifest in tree]
     values: dict[str | None, set[tuple[str, str]]] = {}
     is_reserving = any(manifest.file == _RESERVED_RULE for manifest in tree)
     for manifest in tree:
         place = None if manifest.kind == "ClusterTrainingRuntime" else manifest.namespace
         values.setdefault(place, set()).update(_parameters(manifest, fabrics))
+        if (manifest.kind, manifest.name) in bound:
+            values[place].add(("copies", f"{manifest.kind}/{manifest.name}={copy_prefix(manifest.body)}"))
         if is_reserving and manifest.namespace:
             values[manifest.namespace].add(("reserved", _reserved_key(manifest)))
     annotated = [
@@ -228,6 +237,41 @@ def add_parameters_of_tree(tree: list[Manifest], fabrics: Sequence[Fabric] = ())
     if any(f"{PARAMETER}fabrics" in home or f"{PARAMETER}fabric-variables" in home for home in homes):
         return annotated
     return [manifest for manifest in annotated if manifest.file != _FABRIC_RULE]
+
+
+def copy_prefix(runtime: Body) -> str:
+    """Return the beginning of the names of a runtime's copies: its name and the version of its spec.
+
+    The name of a runtime of mpigen has no dot, so no other runtime has this beginning.
+    """
+    metadata = mapping(runtime, "metadata")
+    return f"{metadata.get('name')}.{mapping(metadata, 'annotations').get(DIGEST, '')}-"
+
+
+def _copied_runtimes(tree: Iterable[Manifest]) -> frozenset[tuple[str, str]]:
+    """Return (kind, name) of the runtimes that the rule `own-images` compares with their copies."""
+    specs = {
+        (item.kind, item.name): mapping(item.body, "spec")
+        for item in tree
+        if item.kind in (_POLICY, f"{_POLICY}Binding")
+    }
+    pairs = (
+        (
+            mapping(specs.get((_POLICY, str(spec.get("policyName"))), {}), "paramKind").get("kind"),
+            mapping(spec, "paramRef"),
+        )
+        for (kind, _), spec in specs.items()
+        if kind != _POLICY
+    )
+    return frozenset((str(kind), str(reference["name"])) for kind, reference in pairs if kind and "name" in reference)
+
+
+def _with_digest(runtime: Manifest) -> Manifest:
+    """Return a runtime with the version of its spec as an annotation."""
+    metadata = runtime.body["metadata"]
+    text = json.dumps(runtime.body.get("spec"), sort_keys=True, separators=(",", ":"))
+    annotations = {**metadata.get("annotations", {}), DIGEST: hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]}
+    return replace(runtime, body={**runtime.body, "metadata": {**metadata, "annotations": annotations}})
 
 
 def _is_home(manifest: Manifest) -> bool:

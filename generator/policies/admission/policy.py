@@ -9,7 +9,7 @@ absent field is an error, and an error denies the request, so expressions read o
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from generator.facts.names import DESCRIPTION, DOCS, PARAMETER, PART_OF, RELAXED, TENANT_LABEL
@@ -18,6 +18,7 @@ from generator.manifests import Body, omit_none
 _ACTIONS = {"deny": ["Deny"], "warn": ["Warn", "Audit"], "audit": ["Audit"]}
 _LINE = 80  # characters
 _API = "admissionregistration.k8s.io/v1"
+_TRAINER = "trainer.kubeflow.org/v1alpha1"
 _FALLBACK = "the rule {rule} rejects this request, with a message that has several lines or over 5 KiB; see {section}"
 """The message if the API server drops the result of `messageExpression`.
 
@@ -64,6 +65,23 @@ class Validation:
 
 
 @dataclass(frozen=True, slots=True)
+class Parameters:
+    """The objects of Trainer that a rule compares with objects that name them in a label.
+
+    Each gets a binding of its own. If it is absent, the API server rejects the requests that name it.
+
+    Attributes:
+        kind: their kind. A kind with a namespace is read in the namespace of the request.
+        label: the label of an object with the name of its parameter.
+        names: the names of the parameters.
+    """
+
+    kind: str
+    label: str
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Rule:
     """An admission rule, which becomes a ValidatingAdmissionPolicy and its binding.
 
@@ -78,6 +96,7 @@ class Rule:
         namespace_labels: labels of the namespaces that the rule applies to; tenants cannot relax such a rule. Default:
             the namespaces of tenants, unless `relax` of a tenant names the rule.
         is_cluster_wide: True if the rule applies to all namespaces and to cluster-scoped objects.
+        parameters: the objects with which expressions compare a request, as `params`. Default: none.
     """
 
     name: str
@@ -90,15 +109,27 @@ class Rule:
     object_labels: Mapping[str, str] = field(default_factory=dict)
     namespace_labels: Mapping[str, str] = field(default_factory=dict)
     is_cluster_wide: bool = False
+    parameters: Parameters | None = None
+
+
+def copied_runtime() -> str:
+    """Return CEL for the runtime of a TrainJob as `RUNTIME`; of a copy with another image, the copied runtime."""
+    return (
+        f"({list_parameter('copies')}.map(each, each.split('=')).filter(each,\n"
+        "  object.spec.runtimeRef.?kind.orValue('') == 'TrainingRuntime'\n"
+        "  && object.spec.runtimeRef.name.startsWith(each[1])\n"
+        f").map(each, each[0]) + [{RUNTIME}])[0]"
+    )
 
 
 def parameter(name: str) -> str:
     """Return CEL that reads a parameter from an annotation of the object's namespace; an empty string if it is absent.
 
-    Policies have no `paramRef`, because of a defect: after the deletion of the last policy with ConfigMap parameters,
-    the API server watches no ConfigMaps for new policies until it restarts (apiserver v0.34.2
+    Policies have no ConfigMaps as `paramRef`, because of a defect: after the deletion of the last policy with ConfigMap
+    parameters, the API server watches no ConfigMaps for new policies until it restarts (apiserver v0.34.2
     pkg/admission/plugin/policy/generic/policy_source.go policySource.ensureParamsForPolicyLocked: it starts a shared
     informer a second time). If an admin removes and reinstalls a platform, the API server would reject all requests.
+    Custom resources as parameters get an informer of their own, which starts again.
     """
     return f"namespaceObject.metadata.?annotations[?'{PARAMETER}{name}'].orValue('')"
 
@@ -129,6 +160,7 @@ def policy(platform: str, rule: Rule) -> Body:
             },
             "spec": {
                 "failurePolicy": "Fail",
+                "paramKind": {"apiVersion": _TRAINER, "kind": rule.parameters.kind} if rule.parameters else None,
                 "matchConstraints": {
                     "matchPolicy": "Equivalent",
                     "namespaceSelector": {},
@@ -151,20 +183,40 @@ def policy(platform: str, rule: Rule) -> Body:
     )
 
 
-def binding(platform: str, rule: Rule, action: str) -> Body:
-    """Return the ValidatingAdmissionPolicyBinding of a rule for the action `deny`, `warn` or `audit`."""
+def bindings(platform: str, rule: Rule, action: str) -> Iterator[Body]:
+    """Yield the ValidatingAdmissionPolicyBindings of a rule for the action `deny`, `warn` or `audit`.
+
+    A rule has one binding, or one for each of its parameters.
+    """
+    if rule.parameters is None:
+        yield _binding(platform, rule, action)
+        return
+    for name in rule.parameters.names:
+        reference = {"name": name, "parameterNotFoundAction": "Deny"}
+        yield _binding(platform, rule, action, f"-{name}", {rule.parameters.label: name}, reference)
+
+
+def _binding(
+    platform: str,
+    rule: Rule,
+    action: str,
+    ending: str = "",
+    labels: Mapping[str, str] | None = None,
+    reference: Body | None = None,
+) -> Body:
     of_namespaces = {
         "matchPolicy": "Equivalent",
         "namespaceSelector": _namespace_selector(platform, rule),
-        "objectSelector": {},
+        "objectSelector": {"matchLabels": labels} if labels else {},
     }
     return omit_none(
         {
             "apiVersion": _API,
             "kind": "ValidatingAdmissionPolicyBinding",
-            "metadata": {"name": f"{platform}-{rule.name}"},
+            "metadata": {"name": f"{platform}-{rule.name}{ending}"},
             "spec": {
                 "policyName": f"{platform}-{rule.name}",
+                "paramRef": reference,
                 "validationActions": _ACTIONS[action],
                 "matchResources": None if rule.is_cluster_wide else of_namespaces,
             },

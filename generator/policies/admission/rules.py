@@ -20,6 +20,7 @@ A file has these keys:
 CEL is a block scalar with one condition per line, and `//` begins a comment. Abbreviations in CEL:
 
 - `$list(NAME)`, `$text(NAME)`: a parameter of the namespace (parameters.py), as a list of strings or as a string.
+- `$same(A, B, KEY)`: two maps are equal, except for the value of a key.
 - `${NAME}`: a constant of generator/facts/names.py, or a value of `read_rule`.
 
 A ValidatingAdmissionPolicy evaluates one object at a time, so it cannot count the jobs of a user. The queue of a team
@@ -83,7 +84,7 @@ _LISTS = {
 """Key of a variable → CEL that lists the strings of all pods, volumes, containers or metadata of the patches."""
 _END_OF_LIST = ").filter(text, text != '').join(', ')).filter(text, text != '')"
 _PACKAGE = "generator.policies.admission"
-_ABBREVIATION = re.compile(r"\$(list|text)\(([a-z-]+)\)|\$\{(\w+)\}")
+_ABBREVIATION = re.compile(r"\$(list|text)\(([a-z-]+)\)|\$\{(\w+)\}|\$same\(([^,()]+), ([^,()]+), ('\w+')\)")
 
 
 def read_rule(
@@ -108,7 +109,9 @@ def read_rule(
 
     def expand(match: re.Match[str]) -> str:
         """Return the CEL for one abbreviation."""
-        function, argument, constant = match.groups()
+        function, argument, constant, left, right, key = match.groups()
+        if left:
+            return _same(left, right, key)
         if constant:
             return str(values[constant])
         return list_parameter(argument) if function == "list" else parameter(argument)
@@ -134,6 +137,14 @@ def read_rule(
         conditions={key: _condition(entry, cel) for key, entry in row.get("conditions", {}).items()},
         object_labels=labels or {},
         is_cluster_wide=labels is not None,
+    )
+
+
+def _same(left: str, right: str, key: str) -> str:
+    """Return CEL that is true if two maps are equal except for the value of a key, which both or none have."""
+    return (
+        f"{left}.all(key, key in {right} && (key == {key} || {left}[key] == {right}[key]))"
+        f" && {right}.all(key, key in {left})"
     )
 
 

@@ -89,7 +89,18 @@ class Policy(_Object):
     @property
     def reads_user(self) -> bool:
         """True if the policy decides by the user of the request, or by the permissions of the user."""
-        return any("userInfo" in text or "authorizer" in text for text in self.texts)
+        return any(map(_reads_user, self.texts))
+
+    @property
+    def may_read_user_of_parameters(self) -> bool:
+        """True if a parameter can name users: a condition reads both, or another expression reads the user."""
+        if not any(reading.root == "params" for reading in self.readings):
+            return False
+        conditions = {string(row.get("expression")) for row in mappings(self.spec.get("matchConditions"))}
+        return any(
+            _reads_user(text) and (text not in conditions or any(item.root == "params" for item in find_readings(text)))
+            for text in self.texts
+        )
 
     @cached_property
     def tests_user(self) -> bool:
@@ -168,6 +179,10 @@ class Policy(_Object):
     ) -> Expression:
         scope = Scope(self.minor, self.param_kind is not None, variables, has_authorizer, self.access)
         return compile_expression(string(text), scope, returns)
+
+
+def _reads_user(text: str) -> bool:
+    return "userInfo" in text or "authorizer" in text
 
 
 class _Variables(Mapping[str, Expression]):
