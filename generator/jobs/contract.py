@@ -65,6 +65,7 @@ def runtime_facts(catalogue: Catalogue, runtime: OfferedRuntime) -> Facts:
         "pool": contract.pool if contract else "",
         "device": contract.device_name if contract else "",
         "image": runtime.image,
+        "images": [*runtime.images],
         "nodes": runtime.nodes,
         "ranksPerNode": runtime.slots,
         "threadsPerRank": runtime.threads,
@@ -123,6 +124,8 @@ def describe_runtime(catalogue: Catalogue, runtime: OfferedRuntime) -> Topics:
     if runtime.contract:
         yield "pool", f"{facts['pool']} ({facts['device']})"
     yield "image", facts["image"]
+    if runtime.images:
+        yield "image", f"or, with --image, {' or '.join(runtime.images)}"
     ranks, cores = facts["ranksPerNode"], facts["threadsPerRank"]
     host_ranks = f"{ranks} {'rank' if ranks == 1 else 'ranks'} on each"
     rank_cores = f"{cores} {'core' if cores == 1 else 'cores'} for a rank"

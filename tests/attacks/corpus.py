@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -38,6 +39,7 @@ CONTENT = {
 }
 _TRAINER = "trainer.kubeflow.org/v1alpha1"
 _JOBS = "/apis/trainer.kubeflow.org/v1alpha1/namespaces/{}/trainjobs?fieldValidation=Strict"
+_COPIES = "POST /apis/trainer.kubeflow.org/v1alpha1/namespaces/{team}/trainingruntimes?fieldValidation=Strict"
 _PLACEHOLDER = re.compile(r"\{([a-z-]+)\}")
 
 
@@ -132,6 +134,8 @@ def on(platform: str, rows: Iterable[Attack]) -> list[Attack]:
 
 def fill(value: Any, names: Mapping[str, Any]) -> Any:
     """Replace placeholders such as `{team}`. A string that is one placeholder becomes the value, of any type."""
+    if isinstance(value, dict) and _COPY in value:
+        return runtime_copy(names["copy"], fill(value[_COPY], names))
     if isinstance(value, dict):
         return {fill(key, names): fill(item, names) for key, item in value.items()}
     if isinstance(value, list):
@@ -148,7 +152,8 @@ def _rows(kind: str) -> list[Body]:
     return rows
 
 
-_KEYS = {"request", "body", "content", "headers", "raw", "job", "by", "repeat", "pods", "no-pods"}
+_COPY = "copy"
+_KEYS = {"request", "body", "content", "headers", "raw", "job", _COPY, "by", "repeat", "pods", "no-pods"}
 _OF_ATTACKS = {"attack", "work", "only", "given", "steps", "stopped", "says", "remains", "control", "offline", "since"}
 
 
@@ -180,8 +185,12 @@ def _step(row: Body) -> Step:
     assert row["by"] in PERSONAS, row
     if "pods" in row or "no-pods" in row:
         return Step(row["by"], pods=row.get("pods", ""), no_pods=row.get("no-pods", ""))
-    body = train_job(row["job"], PERSONAS[row["by"]]) if "job" in row else row.get("body")
-    request = row.get("request") or f"POST {_JOBS.format((body or {})['metadata']['namespace'])}"
+    if _COPY in row:
+        body, usual = {_COPY: row[_COPY]}, _COPIES
+    else:
+        body = train_job(row["job"], PERSONAS[row["by"]]) if "job" in row else row.get("body")
+        usual = "" if "request" in row else f"POST {_JOBS.format((body or {})['metadata']['namespace'])}"
+    request = row.get("request", usual)
     method, _, path = request.partition(" ")
     content = row.get("content", "merge" if method == "PATCH" else "json")
     return Step(
@@ -219,6 +228,22 @@ def train_job(row: Body, owner: str) -> Body:
         del body["metadata"]["name"]
     body["spec"] = {key: value for key, value in body["spec"].items() if value is not None}
     return body
+
+
+def runtime_copy(body: Body, row: Body) -> Body:
+    """Return a copy of the runtime with another image, with these changes.
+
+    Args:
+        body: the copy as `mpigen job new --image` writes it.
+        row: changes of `metadata`, `spec`, and of all its pods (`pod`) and containers (`container`).
+    """
+    copied = deepcopy(body)
+    for job in copied["spec"]["template"]["spec"]["replicatedJobs"]:
+        template = job["template"]["spec"]["template"]
+        pod = merged(template["spec"], row.get("pod", {}))
+        pod["containers"] = [merged(each, row.get("container", {})) for each in pod["containers"]]
+        template["spec"] = pod
+    return dict(merged(copied, {"metadata": row.get("metadata", {}), "spec": row.get("spec", {})}))
 
 
 def _patches(row: Body) -> list[Body]:

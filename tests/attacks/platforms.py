@@ -9,7 +9,8 @@ from typing import Any
 
 import yaml
 
-from generator import App, Platform, pipeline
+from generator import App, JobRequest, Platform, new_job, pipeline
+from generator.jobs.catalogue import Catalogue
 from generator.manifests import Manifest
 from tests.conftest import EXAMPLES
 
@@ -72,7 +73,11 @@ def scene(name: str) -> Scene:
     assert platform.gitops
     account = platform.gitops.account_on(platform.cluster).partition(":")[2].replace("/", ":")
     names = {**row["names"], "platform": platform.platform, "argocd": f"system:serviceaccount:{account}"}
-    return Scene(name, platform, names, tuple(pipeline.render(platform, App(platform))))
+    tree = tuple(pipeline.render(platform, App(platform)))
+    request = JobRequest(names["runtime"], names["team"], image=names["image"])
+    names["copy"] = new_job(Catalogue(tree), request).others[0]
+    names["copied"] = names["copy"]["metadata"]["name"]
+    return Scene(name, platform, names, tree)
 
 
 def merged(one: Any, other: Any) -> Any:

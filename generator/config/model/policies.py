@@ -145,8 +145,8 @@ class Admission(Section):
     """
 
     default: Action = "deny"
-    """The action of every rule that `rules` does not list. The rules `job-isolation` and `memlock`, which mpigen writes
-    only if another field needs them, always deny."""
+    """The action of every rule that `rules` does not list. The rules `job-isolation` and `memlock` and the rules
+    about copies of runtimes, which mpigen writes only if another field needs them, always deny."""
     rules: Annotated[dict[RuleName, Action], AfterValidator(FrozenMapping)] = Field(default={}, validate_default=True)
     """The actions of single rules, such as `images: audit`. Rules about TrainJobs: `queue` requires a queue of the
     namespace and lets only Kueue resume a job, `runtime` a runtime that the team can use, `images` allowed images,

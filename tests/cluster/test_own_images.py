@@ -1,0 +1,165 @@
+"""Test copies of runtimes with other images on real servers: jobs on them complete, and every other copy is denied."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from generator import App, JobRequest, catalogue, load_platform, new_job
+from generator.jobs.job import NewJob
+from generator.pipeline import render
+from tests.cluster import trees
+from tests.cluster.client import Body, Client, RefusedError, wait_for, wait_until
+from tests.cluster.runs import finish
+from tests.cluster.training import JOB, conditions
+from tests.cluster.trees import Deployed, as_argocd_applies
+from tests.unit.test_own_images import CHANGES, IMAGE, PLATFORM
+
+pytestmark = pytest.mark.cluster
+RULES = r"own-(copies|reserved|generated)"
+RUNTIMES = ("trainer.kubeflow.org/v1alpha1", "TrainingRuntime", "team-a")
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "platform.yaml"
+    path.write_text(PLATFORM)
+    return path
+
+
+@pytest.fixture
+def ada(file: Path, admin: Client, on_the_cluster: list[Deployed]) -> Iterator[Client]:
+    """Apply the platform, and yield a submitter of it. Delete the jobs and the copies afterwards."""
+    trees.remove_all(admin, on_the_cluster)
+    platform = load_platform(file)
+    deployed = trees.deploy(admin, platform, as_argocd_applies(render(platform, App(platform))))
+    on_the_cluster.append(deployed)
+    assert [outcome.refusal for outcome in deployed.outcomes if outcome.refusal] == []
+    yield admin.as_user("ada")
+    for job in admin.items(RUNTIMES[0], "TrainJob", "team-a"):
+        admin.delete({"apiVersion": RUNTIMES[0], "kind": "TrainJob", **job})
+    for each in admin.items(*RUNTIMES):
+        if "." in each["metadata"]["name"]:
+            admin.delete({"apiVersion": RUNTIMES[0], "kind": RUNTIMES[1], **each})
+    wait_until("no copy is left", lambda: all("." not in each["metadata"]["name"] for each in admin.items(*RUNTIMES)))
+
+
+def _job(file: Path, runtime: str = "openmpi", name: str = "") -> NewJob:
+    request = JobRequest(runtime, "team-a", name, image=IMAGE, command=("mpirun", "./a"), owner="ada")
+    return new_job(catalogue(file), request)
+
+
+def _create(user: Client, made: NewJob) -> None:
+    """Create the objects as soon as the API server has read the policies and their parameters."""
+    (runtime,), (job,) = made.others, made.bodies
+    wait_until("the copy is accepted", partial(_is_accepted, user, runtime))
+    user.create(runtime)
+    user.create(job)
+
+
+def _is_accepted(user: Client, body: Body) -> bool:
+    try:
+        user.create(body, dry_run=True)
+    except RefusedError:
+        return False
+    return True
+
+
+def test_a_job_with_another_image_completes(file: Path, ada: Client, admin: Client) -> None:
+    made = _job(file)
+    _create(ada, made)
+    pods = wait_for("its pods run", partial(_running, admin, made.body))
+    images = {
+        container["image"]
+        for pod in pods
+        for container in (*pod["spec"]["containers"], *pod["spec"].get("initContainers", []))
+    }
+    assert images == {IMAGE}
+    with pytest.raises(RefusedError, match="already exists"):
+        ada.create(made.others[0])
+    ada.apply(made.others[0], "ada")  # `kubectl apply --server-side` twice
+    finish(admin, pods)
+    wait_until(
+        "it is Complete",
+        lambda: any(
+            each["type"] == "Complete" and each["status"] == "True" for each in conditions(admin.read(made.body))
+        ),
+    )
+
+
+def _running(admin: Client, job: Body) -> list[Body] | None:
+    name = job["metadata"]["name"]
+    pods = [pod for pod in admin.items("v1", "Pod", "team-a") if pod["metadata"]["labels"].get(JOB) == name]
+    nodes = job["spec"]["trainer"]["numNodes"]
+    return pods if len(pods) >= nodes and all(pod["status"]["phase"] == "Running" for pod in pods) else None
+
+
+def test_a_copy_with_another_difference_is_denied(file: Path, ada: Client, admin: Client) -> None:
+    made = _job(file)
+    runtime = made.others[0]
+    wait_until("the copy is accepted", partial(_is_accepted, ada, runtime))
+    users = (ada, admin.as_user("eve"))
+    copies = {change: _changed(runtime, change) for change in CHANGES}
+    assert [change for change, body in copies.items() for user in users if _is_accepted(user, body)] == []
+    ada.create(runtime)
+    same = {change: body for change, body in copies.items() if body["metadata"]["name"] == runtime["metadata"]["name"]}
+    assert [change for change, body in same.items() if _applies(ada, body)] == []
+
+
+def _changed(runtime: Body, change: str) -> Body:
+    body = copy.deepcopy(runtime)
+    CHANGES[change](body)
+    return body
+
+
+def _applies(user: Client, body: Body) -> bool:
+    """Return True if the API server accepts that a user replaces an object by a patch."""
+    stored = user.read(body)
+    spec: Body = {key: None for key in stored["spec"] if key not in body["spec"]} | body["spec"]
+    labels = {key: None for key in stored["metadata"]["labels"] if key not in body["metadata"]["labels"]}
+    patch = {"metadata": {"labels": labels | body["metadata"]["labels"]}, "spec": spec}
+    try:
+        user.request("PATCH", f"{user.path_of(body)}?dryRun=All", patch, "application/merge-patch+json")
+    except RefusedError:
+        return False
+    return True
+
+
+def test_users_write_no_runtime_of_the_release(ada: Client, admin: Client) -> None:
+    base: Body = {"apiVersion": RUNTIMES[0], "kind": RUNTIMES[1], "metadata": {"name": "team", "namespace": "team-a"}}
+    patch = {"metadata": {"labels": {"mpigen.dev/base": "team"}}}
+    for user in (ada, admin.as_user("eve")):
+        with pytest.raises(RefusedError, match=RULES):
+            user.request("PATCH", user.path_of(base), patch, "application/merge-patch+json")
+        with pytest.raises(RefusedError, match=RULES):
+            user.delete(base)
+    bare = {**admin.read(base), **base, "metadata": {"name": "mine", "namespace": "team-a"}}
+    with pytest.raises(RefusedError, match="own-copies"):
+        ada.create(bare)
+
+
+def test_a_copy_of_an_earlier_runtime_is_of_no_use(
+    file: Path, ada: Client, admin: Client, on_the_cluster: list[Deployed]
+) -> None:
+    before = _job(file, "team", "before")
+    _create(ada, before)
+    file.write_text(PLATFORM.replace("tenants: [team-a],", "tenants: [team-a], environment: {LEVEL: '2'},"))
+    platform = load_platform(file)
+    for manifest in as_argocd_applies(render(platform, App(platform))):
+        on_the_cluster[-1].account.apply(manifest.body)
+    late = {**before.body, "metadata": {**before.body["metadata"], "name": "late"}}
+    wait_until("its version is denied", lambda: not _is_accepted(ada, late))
+    earlier = {
+        **before.others[0],
+        "metadata": {**before.others[0]["metadata"], "name": before.others[0]["metadata"]["name"]},
+    }
+    ada.delete(earlier)  # it stays until no TrainJob names it
+    assert admin.exists(earlier)
+    after = _job(file, "team", "after")
+    assert after.others[0]["metadata"]["name"] != earlier["metadata"]["name"]
+    _create(ada, after)
+    assert wait_for("its pods run", partial(_running, admin, after.body))
