@@ -29,7 +29,7 @@ from generator.effects.subjects import Statement, Teams, merge, name_subjects, p
 from generator.effects.trees import QueueTrees
 from generator.effects.values import differences
 from generator.effects.words import name_field
-from generator.facts.names import SUPPORT
+from generator.facts.names import IMAGES, SUPPORT
 from generator.manifests import Manifest
 from generator.objects.fields import mapping, mappings, string
 from generator.objects.queue import format_amount
@@ -129,11 +129,22 @@ def _removed(change: Change) -> Iterator[Statement]:
         yield Statement("runtime", _name(item), "is", rest, risk, (why,) if why else (), (item,))
 
 
+def _own_images(item: ChangedObject) -> Iterator[Statement]:
+    """Yield the images with which teams can or can no longer copy a runtime."""
+    texts = (string(mapping(one.body, "metadata", "annotations").get(IMAGES)) for one in (item.old, item.new))
+    was, now = ({*text.split(",")} - {""} for text in texts)
+    for images, verb in ((now - was, "can"), (was - now, "can no longer")):
+        if images:
+            rest = f"run with the images {', '.join(f'`{image}`' for image in sorted(images))}"
+            yield Statement("runtime", _name(item.new), verb, rest, Risk.MEDIUM, (), (item.new,))
+
+
 def _changed(change: Change, item: ChangedObject, sizes: Iterable[str]) -> Iterator[Statement]:
     was, now = (mapping(one.body, "metadata", "labels").get(SUPPORT) for one in (item.old, item.new))
     if was != now:
         rest = "deprecated: Trainer warns users of new jobs" if now == "deprecated" else "no longer deprecated"
         yield Statement("runtime", _name(item.new), "is", rest, Risk.LOW, (), (item.new,), was, now)
+    yield from _own_images(item)
     fields = _changed_fields(item)
     if not fields:
         return

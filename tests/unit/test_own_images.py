@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import copy
 from collections.abc import Callable
 from functools import cache
@@ -36,6 +37,7 @@ runtimes:
 tenants:
   - {name: team-a, quota: {cpu: 4}, registries: [quay.io/acme/], access: {submit: [user:ada], edit: [user:eve]}}
   - {name: team-b, quota: {cpu: 4}, access: {submit: [user:bob]}}
+gitops: {repository: https://git.example.com/platform.git, grant: true}
 """
 IMAGE = "quay.io/acme/my-train:v1.0_a"
 ADA = UserInfo("ada", ("system:authenticated",))
@@ -291,3 +293,14 @@ def _load(text: str, folder: Path) -> object:
     assert yaml.safe_load(text)
     (folder / "platform.yaml").write_text(text)
     return load_platform(folder / "platform.yaml")
+
+
+def test_the_python_program_creates_the_copy_before_the_job() -> None:
+    made = new_job(offer(), JobRequest(runtime="openmpi", tenant="team-a", image=IMAGE, command=("mpirun", "a")))
+    literals = {
+        node.targets[0].id: ast.literal_eval(node.value)
+        for node in ast.parse(made.program).body
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+    }
+    assert literals == {"RUNTIME": made.others[0], "JOBS": [*made.bodies]}
+    assert made.program.index('"trainingruntimes"') < made.program.index('"trainjobs"')
