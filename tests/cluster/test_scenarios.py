@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 
 import pytest
 
-from tests.cluster.client import Body, Client, wait_for
+from tests.cluster.client import Body, Client, wait_for, wait_until
 from tests.cluster.control_plane import Cluster
-from tests.cluster.nodes import add_nodes
+from tests.cluster.nodes import add_nodes, nodes
 from tests.cluster.runs import finish
 from tests.cluster.scenarios import Scenario, Step, scenarios
 from tests.cluster.training import JOB, ROLE, conditions
+from tests.cluster.trees import is_gone, remove_objects
 
 SCENARIOS = scenarios()
 _REFUSED = "mpigen refuses a topology for Kueue 0.18"
@@ -21,12 +23,25 @@ _STILL = 2.5
 
 
 @pytest.fixture(scope="module")
-def ended(cluster: Cluster) -> Mapping[str, Mapping[str, str]]:
+def ended(cluster: Cluster) -> Iterator[Mapping[str, Mapping[str, str]]]:
     """Play all scenarios together, one step at a time, and those with fair sharing last: scenario → job → end."""
-    found = _play(cluster.admin, [each for each in SCENARIOS.values() if not each.is_fair and _is_for(cluster, each)])
+    plain = [each for each in SCENARIOS.values() if not each.is_fair and _is_for(cluster, each)]
     fair = [each for each in SCENARIOS.values() if each.is_fair]
+    found = _play(cluster.admin, plain)
     with cluster.told(fair[0].platform.queues):
-        return found | _play(cluster.admin, fair)
+        found |= _play(cluster.admin, fair)
+    yield found
+    clear(cluster.admin, [*plain, *fair])
+
+
+def clear(admin: Client, played: Iterable[Scenario]) -> None:
+    """Delete all objects of scenarios, so that another test can play them."""
+    for scenario in played:
+        remove_objects(admin, [*(found.body for found in reversed(scenario.tree)), *nodes(scenario.platform)])
+    for scenario in played:
+        for found in scenario.tree:
+            if found.kind == "Namespace":
+                wait_until(f"namespace {found.name} is gone", partial(is_gone, admin, found.body))
 
 
 @pytest.mark.parametrize("name", SCENARIOS)

@@ -19,7 +19,7 @@ from tests.cluster.control_plane import Cluster
 from tests.cluster.nodes import add_nodes
 from tests.cluster.scenarios import Scenario, Step
 from tests.cluster.states import State, recorded, write
-from tests.cluster.test_scenarios import SCENARIOS, _is_for, _settle, _take
+from tests.cluster.test_scenarios import SCENARIOS, _is_for, _settle, _take, clear
 
 RECORDED = [*recorded(SCENARIOS)]
 
@@ -80,6 +80,7 @@ def test_states_can_be_recorded(cluster: Cluster, request: pytest.FixtureRequest
     states = _play(cluster.admin, plain)
     with cluster.told(fair[0].platform.queues):
         states |= _play(cluster.admin, fair)
+    clear(cluster.admin, [*plain, *fair])
     assert all(len(found) == len(SCENARIOS[name].steps) + 1 for name, found in states.items())
     if request.config.getoption("--record"):
         for name, found in states.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import http.client
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -112,13 +112,17 @@ def is_deployed(admin: Client, on_the_cluster: list[Deployed], platform: Platfor
 
 
 def remove(admin: Client, deployed: Deployed) -> None:
-    """Delete a tree and its nodes, and wait for the deletion; its namespaces end by themselves.
+    """Delete a tree and its nodes, and wait for the deletion; its namespaces end by themselves."""
+    remove_objects(admin, [*(found.body for found in reversed(deployed.stored)), *deployed.nodes])
 
-    Its TrainJobs go first: without their runtimes Kueue gives their quota back only when all pods are collected.
+
+def remove_objects(admin: Client, bodies: Sequence[Body]) -> None:
+    """Delete objects, and wait for the deletion; namespaces among them end by themselves.
+
+    Their TrainJobs go first: without their runtimes Kueue gives their quota back only when all pods are collected.
     """
-    theirs = {found.name for found in deployed.stored if found.kind == "Namespace"}
+    theirs = {body["metadata"]["name"] for body in bodies if body["kind"] == "Namespace"}
     _end_jobs(admin, theirs)
-    bodies = [*(found.body for found in reversed(deployed.stored)), *deployed.nodes]
     outside = [body for body in bodies if body["metadata"].get("namespace") not in theirs]
     for body in outside:
         admin.delete(body)
