@@ -48,8 +48,8 @@ def ada(file: Path, admin: Client, on_the_cluster: list[Deployed]) -> Iterator[C
     wait_until("no copy is left", lambda: all("." not in each["metadata"]["name"] for each in admin.items(*RUNTIMES)))
 
 
-def _job(file: Path, runtime: str = "openmpi", name: str = "") -> NewJob:
-    request = JobRequest(runtime, "team-a", name, image=IMAGE, command=("mpirun", "./a"), owner="ada")
+def _job(file: Path, runtime: str = "openmpi", name: str = "", image: str = IMAGE) -> NewJob:
+    request = JobRequest(runtime, "team-a", name, image=image, command=("mpirun", "./a"), owner="ada")
     return new_job(catalogue(file), request)
 
 
@@ -145,7 +145,7 @@ def test_users_write_no_runtime_of_the_release(ada: Client, admin: Client) -> No
 def test_a_copy_of_an_earlier_runtime_is_of_no_use(
     file: Path, ada: Client, admin: Client, on_the_cluster: list[Deployed]
 ) -> None:
-    before = _job(file, "team", "before")
+    before = _job(file, "team", "before", "quay.io/acme/train:2")
     _create(ada, before)
     file.write_text(PLATFORM.replace("tenants: [team-a],", "tenants: [team-a], environment: {LEVEL: '2'},"))
     platform = load_platform(file)
@@ -159,7 +159,7 @@ def test_a_copy_of_an_earlier_runtime_is_of_no_use(
     }
     ada.delete(earlier)  # it stays until no TrainJob names it
     assert admin.exists(earlier)
-    after = _job(file, "team", "after")
+    after = _job(file, "team", "after", "quay.io/acme/train:2")
     assert after.others[0]["metadata"]["name"] != earlier["metadata"]["name"]
     _create(ada, after)
     assert wait_for("its pods run", partial(_running, admin, after.body))
