@@ -200,7 +200,7 @@ def _seconds(context: click.Context, option: click.Parameter, text: str | None) 
     "--image",
     default="",
     metavar="IMAGE",
-    help="The image of all pods, one of those that `images` of the runtime allows. The output then starts with a copy "
+    help="The image of all pods, which `images` of the runtime must allow. The output then starts with a copy "
     "of the runtime. Default: the image of the runtime.",
 )
 @click.option(

@@ -135,11 +135,14 @@ def images_of_copies(platform: PartialPlatform) -> Iterator[Mistake]:
     if not platform.knows("policies.images"):
         return
     images = platform.policies.images
-    registries = {*images.registries, *(each for tenant in platform.tenants.values() for each in tenant.registries)}
+    registries = {
+        *images.registries,
+        *(registry for tenant in platform.tenants.values() for registry in tenant.registries),
+    }
     for index, runtime in platform.runtimes.items():
         for number, pattern in enumerate(runtime.images):
             begin, path = pattern.removesuffix("*"), ("runtimes", index, "images", number)
-            is_allowed = any(begin.startswith(each) or each.startswith(begin) for each in registries)
+            is_allowed = any(begin.startswith(registry) or registry.startswith(begin) for registry in registries)
             if images.registries and not is_allowed:
                 message = f"`policies.images.registries` allows no image of {format_value(pattern)}"
                 yield Mistake(path, message, f"name images from {' or '.join(images.registries)}")
