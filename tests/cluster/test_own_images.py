@@ -54,10 +54,11 @@ def _job(file: Path, runtime: str = "openmpi", name: str = "", image: str = IMAG
 
 
 def _create(user: Client, made: NewJob) -> None:
-    """Create the objects as soon as the API server has read the policies and their parameters."""
+    """Create the objects as soon as the API server has read the policies, and Trainer the copy."""
     (runtime,), (job,) = made.others, made.bodies
     wait_until("the copy is accepted", partial(_is_accepted, user, runtime))
     user.create(runtime)
+    wait_until("the job is accepted", partial(_is_accepted, user, job))
     user.create(job)
 
 
