@@ -105,8 +105,10 @@ def tenant_roles(
     used = {role for access in accesses for role, subjects in access.sessions.subjects.items() if subjects}
     optional = {"job-isolation": isolation.unit == "job", "own-images": has_own_images}
     submitting = [name for name, is_used in optional.items() if is_used]
+    added = {"view": [], "submit": submitting}
+    editing = [*submitting, *(["own-images-edit"] if has_own_images else [])]
     rules = {
-        level: _with_bindable(_rules(*LEVELS[: index + 1], *(submitting if index else [])), own)
+        level: _with_bindable(_rules(*LEVELS[: index + 1], *added.get(level, editing)), own)
         for index, level in enumerate(LEVELS)
     }
     return [

@@ -158,8 +158,9 @@ def test_a_copy_of_an_earlier_runtime_is_of_no_use(
         **before.others[0],
         "metadata": {**before.others[0]["metadata"], "name": before.others[0]["metadata"]["name"]},
     }
-    ada.delete(earlier)  # it stays until no TrainJob names it
-    assert admin.exists(earlier)
+    with pytest.raises(RefusedError, match="forbidden"):
+        ada.delete(earlier)
+    admin.as_user("eve").delete(earlier)
     after = _job(file, "team", "after", "quay.io/acme/train:2")
     assert after.others[0]["metadata"]["name"] != earlier["metadata"]["name"]
     _create(ada, after)
