@@ -73,7 +73,7 @@ def job_constants(platform: Platform) -> Mapping[str, str]:
         "CONTACT": jobs.contact.replace("\\", "\\\\").replace("'", "\\'"),
         "JOB_LABELS": cel_list((*_JOB_LABELS, *flux, *platform.policies.labels)),
         "JOB_ANNOTATIONS": cel_list((*_JOB_ANNOTATIONS, *flux)),
-        "POD_LABELS": cel_list(allow.labels),
+        "POD_LABELS": cel_list(dict.fromkeys((*allow.labels, *platform.policies.cost_labels))),
         "POD_ANNOTATIONS": cel_list((*_POD_ANNOTATIONS, *allow.annotations)),
         "CLAIM_ANNOTATIONS": cel_list((*_CLAIM_ANNOTATIONS, *allow.annotations)),
         "CONFIG_MAP_KEYS": cel_list(

@@ -127,6 +127,8 @@ def _image_rules(platform: Platform) -> Iterator[Rule]:
 def _compliance_rules(policies: Policies) -> Iterator[Rule]:
     if policies.labels:
         yield read_rule("labels")
+    if policies.cost_labels:
+        yield read_rule("cost-labels")
     if policies.residency:
         yield read_rule("residency")
     if policies.storage_classes:
