@@ -32,6 +32,7 @@ from generator.policies import access, namespace, secrets
 from generator.policies.access import MEMLOCK
 from generator.policies.admission.pack import admission_pack
 from generator.policies.audit import audit
+from generator.policies.hardware_profiles import hardware_profiles
 from generator.policies.network_policies import admin_network_policy, network_policies
 
 _OBJECTS = read_table("objects", "generator.policies")
@@ -196,7 +197,10 @@ class TenantRoles(Component):
 
     def __init__(self, scope: Construct, id: str, *, platform: Platform) -> None:  # noqa: A002
         accesses = [tenant.access for tenant in platform.tenants if not tenant.retired]
-        bodies = access.tenant_roles(platform.isolation, platform.access.roles, accesses)
+        has_dashboard = platform.cluster.openshift_ai is not None
+        bodies = access.tenant_roles(
+            platform.isolation, platform.access.roles, accesses, has_dashboard=has_dashboard
+        )
         super().__init__(scope, id, [Manifest(role, "cluster/access/roles.yaml") for role in bodies])
 
 
@@ -271,5 +275,6 @@ class Tenancy(Component):
             yield "quota", [namespace.resource_quota(home), namespace.limit_range(home, platform)]
             yield "secrets", [*secrets.secrets(home)]
             yield "data", [*namespace.persistent_volume_claims(home)]
+            yield "dashboard", [*hardware_profiles(home, platform)]
         if cluster.network == "openshift-ovn":
             yield "isolation", [admin_network_policy(tenant.name, platform.isolation.guard)]

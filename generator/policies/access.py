@@ -18,7 +18,7 @@ from generator.config.model.isolation import Isolation
 from generator.config.model.roles import LEVELS, SESSIONS, TeamRole
 from generator.config.model.tenants import POD_SECURITY, Tenant
 from generator.config.platform import Platform
-from generator.facts.kinds import KINDS
+from generator.facts.kinds import USUAL_KINDS
 from generator.facts.names import DESCRIPTION, MEMLOCK_SCC, OWN_ROLE, SERVICE_ACCOUNT
 from generator.facts.table import read_table
 from generator.manifests import Body
@@ -59,10 +59,10 @@ def cluster_role(name: str, rules: list[Body]) -> Body:
 
 
 def rules_for_kinds(verbs: list[str]) -> list[Body]:
-    """Return RBAC rules that allow these verbs on every kind that mpigen generates, one rule for each API group."""
+    """Return RBAC rules that allow these verbs on every usual kind of mpigen, one rule for each API group."""
     return [
         policy_rule(group, [row.resource for row in rows], verbs)
-        for group, rows in groupby(KINDS, key=lambda row: row.group)
+        for group, rows in groupby(USUAL_KINDS, key=lambda row: row.group)
     ]
 
 
@@ -80,7 +80,9 @@ def role_of(access: str) -> str:
     return (ROLES | SESSION_ROLES).get(access, f"{OWN_ROLE}{access}")
 
 
-def tenant_roles(isolation: Isolation, own: Iterable[TeamRole] = (), accesses: Iterable[Access] = ()) -> list[Body]:
+def tenant_roles(
+    isolation: Isolation, own: Iterable[TeamRole] = (), accesses: Iterable[Access] = (), *, has_dashboard: bool = False
+) -> list[Body]:
     """Return the ClusterRoles of all tenants: one for each kind of access, and one to list runtimes and priorities.
 
     Args:
@@ -88,6 +90,7 @@ def tenant_roles(isolation: Isolation, own: Iterable[TeamRole] = (), accesses: I
         own: the roles of `access.roles`. Each gets a ClusterRole, which team admins can bind.
         accesses: the access of each tenant. A role of sessions gets a ClusterRole if a tenant gives the role to
             subjects. Team admins cannot bind it.
+        has_dashboard: True if users of a dashboard read the HardwareProfiles of their namespaces.
 
     If the platform isolates jobs, users who can submit jobs can also create and delete NetworkPolicies. The admission
     rule `job-isolation` restricts them to the NetworkPolicies of their own jobs.
@@ -95,8 +98,9 @@ def tenant_roles(isolation: Isolation, own: Iterable[TeamRole] = (), accesses: I
     own = sorted(own, key=lambda role: role.name)
     used = {role for access in accesses for role, subjects in access.sessions.subjects.items() if subjects}
     policies = ["job-isolation"] if isolation.unit == "job" else []
+    dashboard = ["dashboard"] if has_dashboard else []
     rules = {
-        level: _with_bindable(_rules(*LEVELS[: index + 1], *(policies if index else [])), own)
+        level: _with_bindable(_rules(*LEVELS[: index + 1], *dashboard, *(policies if index else [])), own)
         for index, level in enumerate(LEVELS)
     }
     return [

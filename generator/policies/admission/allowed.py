@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from generator.config.platform import Platform
-from generator.facts.names import LAST_APPLIED, OWNER, PRIORITY_CLASS, QUEUE_NAME, TRAINER_MANAGER, WAIVERS
+from generator.facts.names import (
+    DISPLAY_DESCRIPTION,
+    DISPLAY_NAME,
+    LAST_APPLIED,
+    OWNER,
+    PRIORITY_CLASS,
+    QUEUE_NAME,
+    TRAINER_MANAGER,
+    WAIVERS,
+)
 from generator.facts.table import read_table
 from generator.policies.admission.policy import cel_list
 from generator.quantities import Quantity
@@ -31,8 +40,8 @@ _CLAIM_ANNOTATIONS = (
     LAST_APPLIED,
     "kubernetes.io/change-cause",
     "meta.helm.sh/",
-    "openshift.io/description",
-    "openshift.io/display-name",
+    DISPLAY_DESCRIPTION,
+    DISPLAY_NAME,
 )
 """Annotations that every claim of a team may have: the bookkeeping of kubectl and Helm, and the name and description of
 the dashboard of OpenShift AI."""
@@ -66,13 +75,14 @@ def job_constants(platform: Platform) -> Mapping[str, str]:
     allow = jobs.allow
     locations = [platform.policies.residency.label] if platform.policies.residency else []
     flux = [_FLUX_KEYS] if platform.gitops and platform.gitops.is_flux else []
+    shown = [DISPLAY_NAME, DISPLAY_DESCRIPTION] if platform.cluster.openshift_ai else []
     managers = [TRAINER_MANAGER]
     if any(tenant.multi_kueue for tenant in platform.tenants):
         managers.append(MULTI_KUEUE_MANAGER)
     return {
         "CONTACT": jobs.contact.replace("\\", "\\\\").replace("'", "\\'"),
         "JOB_LABELS": cel_list((*_JOB_LABELS, *flux, *platform.policies.labels)),
-        "JOB_ANNOTATIONS": cel_list((*_JOB_ANNOTATIONS, *flux)),
+        "JOB_ANNOTATIONS": cel_list((*_JOB_ANNOTATIONS, *flux, *shown)),
         "POD_LABELS": cel_list(dict.fromkeys((*allow.labels, *platform.policies.cost_labels))),
         "POD_ANNOTATIONS": cel_list((*_POD_ANNOTATIONS, *allow.annotations)),
         "CLAIM_ANNOTATIONS": cel_list((*_CLAIM_ANNOTATIONS, *allow.annotations)),
