@@ -198,9 +198,7 @@ class TenantRoles(Component):
     def __init__(self, scope: Construct, id: str, *, platform: Platform) -> None:  # noqa: A002
         accesses = [tenant.access for tenant in platform.tenants if not tenant.retired]
         has_dashboard = platform.cluster.openshift_ai is not None
-        bodies = access.tenant_roles(
-            platform.isolation, platform.access.roles, accesses, has_dashboard=has_dashboard
-        )
+        bodies = access.tenant_roles(platform.isolation, platform.access.roles, accesses, has_dashboard=has_dashboard)
         super().__init__(scope, id, [Manifest(role, "cluster/access/roles.yaml") for role in bodies])
 
 

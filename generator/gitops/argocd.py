@@ -286,7 +286,7 @@ def account_rules(manifests: Iterable[Manifest], catalog: Catalog) -> list[Body]
 
 
 def _rules_for_added_kinds(manifests: Sequence[Manifest], catalog: Catalog) -> list[Body]:
-    """Return RBAC rules for optional kinds and kinds that admins add, if the catalogue or a manifest defines the kind."""
+    """Return RBAC rules for optional kinds and added kinds, if the catalogue or a manifest defines the kind."""
     known = {(row.group, row.kind) for row in USUAL_KINDS}
     defined = {names: plural for manifest in manifests for names, plural in _defined_kind(manifest)}
     others: dict[str, set[str]] = {}

@@ -3,9 +3,9 @@
 The namespaces of teams have the label `kueue.openshift.io/managed`, so the dashboard offers only profiles of the type
 `Queue` whose LocalQueue exists there (opendatahub-io/odh-dashboard v3.5.0
 packages/hardware-profiles/shared/kueueUtils.ts filterProfilesByKueue). Such a profile cannot select nodes: Kueue
-chooses the flavor. `minCount` and `maxCount` limit what users can enter in the dashboard, and are no limits of pods. The
-dashboard warns about amounts that are not whole numbers
-(packages/hardware-profiles/src/pages/manage/validationUtils.ts), so amounts are whole cores and whole GiB.
+chooses the flavor. `minCount` and `maxCount` limit the input of users in the dashboard, but not the pods. The dashboard
+warns about amounts that are not whole numbers (packages/hardware-profiles/src/pages/manage/validationUtils.ts), so
+amounts are whole cores and whole GiB.
 
 Source: opendatahub-operator v3.5.0 api/infrastructure/v1/hardwareprofile_types.go HardwareProfileSpec
 """
@@ -51,7 +51,7 @@ def hardware_profiles(home: Tenant, platform: Platform) -> Iterator[Body]:
     }
     for pool in platform.pools:
         if pool.name in usable:
-            yield _hardware_profile(pool, home, features, platform.cluster.openshift_ai.description)
+            yield _hardware_profile(pool, home, features, platform.cluster.openshift_ai.description or "")
 
 
 def _hardware_profile(pool: Pool, home: Tenant, features: list[str], description: str) -> Body:
@@ -79,9 +79,10 @@ def _hardware_profile(pool: Pool, home: Tenant, features: list[str], description
 
 
 def _identifiers(pool: Pool) -> Iterator[Body]:
-    """Yield the amounts of cpu, memory and accelerators. By default, a pod gets one accelerator with its share of a node.
+    """Yield the amounts of cpu, memory and accelerators.
 
-    On a pool without accelerators, a pod gets 2 cores and 8 GiB by default, or a smaller node.
+    By default, a pod gets one accelerator and the share of a node that belongs to one accelerator. On a pool without
+    accelerators, a pod gets 2 cores and 8 GiB by default, or a smaller node.
     """
     cores = max(int(pool.offered["cpu"].value), 1)
     gib = max(int(pool.offered["memory"].value / _GIB), 1)

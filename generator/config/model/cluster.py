@@ -80,7 +80,9 @@ class OpenShiftAI(Section):
     # The kinds, labels and annotations: opendatahub-operator v3.5.0 api/infrastructure/v1/hardwareprofile_types.go
     # HardwareProfileSpec; opendatahub-io/odh-dashboard packages/hardware-profiles (v3.5.0).
 
-    description: Annotated[Text, Field(max_length=200)] = ""
+    description: Annotated[Text, Field(max_length=200)] | None = Field(
+        default=None, examples=["Ask #ml-platform for more quota."]
+    )
     """A sentence that the dashboard shows below the amounts of each hardware profile, such as the contact for questions
     about quota. Default: none."""
 

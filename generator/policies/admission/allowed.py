@@ -75,14 +75,14 @@ def job_constants(platform: Platform) -> Mapping[str, str]:
     allow = jobs.allow
     locations = [platform.policies.residency.label] if platform.policies.residency else []
     flux = [_FLUX_KEYS] if platform.gitops and platform.gitops.is_flux else []
-    shown = [DISPLAY_NAME, DISPLAY_DESCRIPTION] if platform.cluster.openshift_ai else []
+    display = [DISPLAY_NAME, DISPLAY_DESCRIPTION] if platform.cluster.openshift_ai else []
     managers = [TRAINER_MANAGER]
     if any(tenant.multi_kueue for tenant in platform.tenants):
         managers.append(MULTI_KUEUE_MANAGER)
     return {
         "CONTACT": jobs.contact.replace("\\", "\\\\").replace("'", "\\'"),
         "JOB_LABELS": cel_list((*_JOB_LABELS, *flux, *platform.policies.labels)),
-        "JOB_ANNOTATIONS": cel_list((*_JOB_ANNOTATIONS, *flux, *shown)),
+        "JOB_ANNOTATIONS": cel_list((*_JOB_ANNOTATIONS, *flux, *display)),
         "POD_LABELS": cel_list(dict.fromkeys((*allow.labels, *platform.policies.cost_labels))),
         "POD_ANNOTATIONS": cel_list((*_POD_ANNOTATIONS, *allow.annotations)),
         "CLAIM_ANNOTATIONS": cel_list((*_CLAIM_ANNOTATIONS, *allow.annotations)),
