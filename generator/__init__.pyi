@@ -92,6 +92,7 @@ from generator.config.model.access import Sessions as Sessions  # since 0.1.0
 from generator.config.model.cluster import Cluster as Cluster  # since 0.1.0
 from generator.config.model.cluster import GitOps as GitOps  # since 0.1.0
 from generator.config.model.cluster import Notification as Notification  # since 0.1.0
+from generator.config.model.cluster import OpenShiftAI as OpenShiftAI  # since 0.1.0
 from generator.config.model.cluster import Versions as Versions  # since 0.1.0
 from generator.config.model.fabric_parts import Addresses as Addresses  # since 0.1.0
 from generator.config.model.fabric_parts import FabricShare as FabricShare  # since 0.1.0

@@ -25,7 +25,7 @@ from generator.errors import ConfigError, Problem
 from generator.report import table
 
 if TYPE_CHECKING:
-    from generator.jobs.catalogue import Catalogue
+    from generator.jobs.catalogue import Catalogue, Team
 
 _FAMILIES = ("NAME", "MPI", "DEVICES", "LAUNCHER", "DEFAULT IMAGE", "DESCRIPTION")
 _DECLARED = (
@@ -276,7 +276,8 @@ def _server_row(facts: Mapping[str, Any]) -> Sequence[str]:
     "--tenant",
     default="",
     metavar="NAME",
-    help="Show only the ClusterQueues of this tenant (team), and the cohorts above them.",
+    help="Show only this tenant (team): its runtimes, priorities, limits and labels, its ClusterQueues, and the "
+    "cohorts above them.",
 )
 @click.option(
     "--details",
@@ -300,7 +301,11 @@ def queues(
     With --details, the columns OWNED, RECLAIMABLE and IDLE show how much a ClusterQueue without
     running jobs can get: OWNED without preemption, at any usage of the other queues; RECLAIMABLE with
     the preemption that its policy allows; IDLE while the other queues use nothing.
+
+    With --tenant, the first lines are the view of the team: the runtimes, priorities, limits and labels
+    of its jobs, from the annotations and ResourceQuotas of its namespaces.
     """
+    from generator.jobs.team_view import describe_team, team_facts
     from generator.report import queue_summary
     from generator.report import queues as report
     from generator.upstream.kueue.largest import largest_jobs
@@ -310,14 +315,18 @@ def queues(
         offer = read_offer(release, renders=renders)
         objects = offer.catalogue.objects
         tree = read_queue_tree(objects, {**offer.catalogue.targets, **targets}.get("kueue", ""))
-        only = _queues_of(offer.catalogue, tenant) if tenant else None
+        team = _team(offer.catalogue, tenant) if tenant else None
+        only = offer.catalogue.queues_of(team) if team else None
         largest = list(largest_jobs(tree, objects, only))
+        view = team_facts(offer.catalogue, team) if team else {}
     text = report.text if has_details else queue_summary.text
-    show(form, report.facts(tree, largest, only), text(tree, largest, table_width(), only))
+    summary = {**({"tenant": view} if view else {}), **report.facts(tree, largest, only)}
+    lines = [*table.topics(describe_team(view)), ""] if view else []
+    show(form, summary, [*lines, *text(tree, largest, table_width(), only)])
 
 
-def _queues_of(catalogue: Catalogue, tenant: str) -> set[str]:
-    """Return the names of the ClusterQueues to which a tenant submits jobs.
+def _team(catalogue: Catalogue, tenant: str) -> Team:
+    """Return the team with a name.
 
     Raises:
         ConfigError: the cluster has no such tenant.
@@ -328,4 +337,4 @@ def _queues_of(catalogue: Catalogue, tenant: str) -> set[str]:
     if tenant not in catalogue.teams:
         message = f"the cluster has no tenant {format_value(tenant)}"
         raise ConfigError((Problem(message, suggest(tenant, catalogue.teams), path="--tenant"),))
-    return catalogue.queues_of(catalogue.teams[tenant])
+    return catalogue.teams[tenant]

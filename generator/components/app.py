@@ -32,6 +32,7 @@ from generator.policies import access, namespace, secrets
 from generator.policies.access import MEMLOCK
 from generator.policies.admission.pack import admission_pack
 from generator.policies.audit import audit
+from generator.policies.hardware_profiles import hardware_profiles
 from generator.policies.network_policies import admin_network_policy, network_policies
 
 _OBJECTS = read_table("objects", "generator.policies")
@@ -197,7 +198,7 @@ class TenantRoles(Component):
     def __init__(self, scope: Construct, id: str, *, platform: Platform) -> None:  # noqa: A002
         accesses = [tenant.access for tenant in platform.tenants if not tenant.retired]
         bodies = access.tenant_roles(
-            platform.isolation, platform.access.roles, accesses, has_own_images=platform.has_own_images
+            platform.isolation, platform.access.roles, accesses, features=access.features(platform)
         )
         super().__init__(scope, id, [Manifest(role, "cluster/access/roles.yaml") for role in bodies])
 
@@ -273,5 +274,6 @@ class Tenancy(Component):
             yield "quota", [namespace.resource_quota(home), namespace.limit_range(home, platform)]
             yield "secrets", [*secrets.secrets(home)]
             yield "data", [*namespace.persistent_volume_claims(home)]
+            yield "dashboard", [*hardware_profiles(home, platform)]
         if cluster.network == "openshift-ovn":
             yield "isolation", [admin_network_policy(tenant.name, platform.isolation.guard)]

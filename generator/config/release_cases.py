@@ -22,6 +22,7 @@ _WORDS = (
     ("REGISTRY", "registries", "case.invalid/"),
     ("DEVICE", "devices-per-host", ""),
     ("PLACE", "residency", ""),
+    ("COST", "cost-labels", ""),
     ("CLASS", "storage-classes", "case"),
 )
 """Rows of (placeholder, parameter of the namespace, default).
@@ -88,7 +89,8 @@ def _for(
             ),
             None,
         )
-        rejecting = [f"{platform}-{name}" for name in rules if f"{platform}-{name}" in policies]
+        active = [name for name in rules if not _parameter(home, f"relaxed-{name}")]
+        rejecting = [f"{platform}-{name}" for name in active if f"{platform}-{name}" in policies]
         if first is home and (not rule or f"{platform}-{rule}" in rejecting):
             rest = {key: value for key, value in case.items() if key != "needs"}
             yield {**_filled(rest, home), **({"expect": {"rejected": rejecting}} if rejecting else {})}
@@ -129,6 +131,9 @@ def _bases(bases: Mapping[str, Body], home: Manifest, platform: str) -> Body:
         else body
         for name, body in bases.items()
     }
+    if costs := _cost_patches(home, *_runtime(home, "runtimes")):
+        patches = marked["patched"]["set"]["spec.runtimePatches"]
+        marked["patched"] = {**marked["patched"], "set": {"spec.runtimePatches": [*patches, *costs]}}
     jobs = {
         "job": _job(home, "runtimes"),
         "counted": _counted_job(home),
@@ -153,7 +158,32 @@ def _counted_job(home: Manifest) -> Body:
     job = _job(home, "resources")
     kind, _, name = runtime.partition("/")
     job["spec"]["runtimeRef"] |= {"kind": kind, "name": name} if runtime else {}
+    if costs := _cost_patches(home, kind, name):
+        job["spec"]["runtimePatches"] = costs
     return {**job, "spec": {**job["spec"], "trainer": {"resourcesPerNode": {"limits": amounts, "requests": amounts}}}}
+
+
+def _runtime(home: Manifest, listed: str) -> tuple[str, str]:
+    """Return the kind and the name of the first runtime that a parameter lists; empty strings if it lists none."""
+    kind, _, name = _parameter(home, listed).partition(",")[0].partition("=")[0].partition("/")
+    return kind, name
+
+
+def _cost_patches(home: Manifest, kind: str, name: str) -> list[Body]:
+    """Return the patch of a runtime with the cost labels that the rule `cost-labels` requires; empty without labels."""
+    labels = {key: value for key, _, value in _entries(home, "cost-labels")}
+    jobs = [job for runtime, _, job in _entries(home, "pod-templates") if runtime == f"{kind}/{name}"]
+    if not labels or not jobs:
+        return []
+    pods = {"template": {"spec": {"template": {"metadata": {"labels": labels}}}}}
+    patched = [{"name": job, **pods} for job in jobs]
+    template = {"spec": {"replicatedJobs": patched}}
+    return [{"manager": "mpigen.dev/case", "trainingRuntimeSpec": {"template": template}}]
+
+
+def _entries(home: Manifest, parameter: str) -> list[tuple[str, str, str]]:
+    """Return the entries `KEY=VALUE` of a parameter."""
+    return [entry.partition("=") for entry in _parameter(home, parameter).split(",") if entry]
 
 
 def _job(home: Manifest, listed: str) -> Body:
@@ -161,7 +191,8 @@ def _job(home: Manifest, listed: str) -> Body:
 
     If the parameter lists none, the TrainJob names the ClusterTrainingRuntime `none`, which does not exist.
     """
-    kind, _, name = _parameter(home, listed).partition(",")[0].partition("=")[0].partition("/")
+    kind, name = _runtime(home, listed)
+    costs = _cost_patches(home, kind, name)
     required = (label.partition("=") for label in _parameter(home, "labels").split(",") if label)
     labels = {key: value or "case" for key, _, value in required}
     if _parameter(home, "priority-required"):
@@ -184,5 +215,6 @@ def _job(home: Manifest, listed: str) -> Body:
             },
             **({"activeDeadlineSeconds": int64(end)} if int64(end) is not None else {}),
             "trainer": {},
+            **({"runtimePatches": costs} if costs else {}),
         },
     }

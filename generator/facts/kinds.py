@@ -18,6 +18,7 @@ class EmittedKind:
         pruning: `confirmed` if Argo CD deletes its objects only after a user confirms the deletion, `last` if Argo CD
             deletes them together with such objects; else empty.
         of_tenants: True if the kind is cluster-scoped and its objects can be in the folder of a tenant.
+        optional: True if roles and the audit policy name the kind only if a release has such an object.
     """
 
     group: str
@@ -27,7 +28,11 @@ class EmittedKind:
     wave: int = 0
     pruning: str = ""
     of_tenants: bool = False
+    optional: bool = False
 
 
 KINDS = read_rows("kinds", "kinds", EmittedKind)
 """The kinds, sorted by group and name. Objects that admins add to a release can have other kinds."""
+
+USUAL_KINDS = tuple(row for row in KINDS if not row.optional)
+"""The kinds that roles and the audit policy of every release name."""

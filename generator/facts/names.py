@@ -301,3 +301,12 @@ POD_SECCOMP = "seccomp.security.alpha.kubernetes.io/pod"
 """Annotation with the seccomp profile of a pod (api v0.34.2 core/v1/annotation_key_constants.go)."""
 CAP_SYS_ADMIN = "CAP_SYS_ADMIN"
 """Capability that allows most of what root may do, with the prefix that Kubernetes does not remove."""
+DASHBOARD_PROJECT = "opendatahub.io/dashboard"
+"""Label of a namespace that the dashboard of OpenShift AI shows as a project, with the value `true`.
+
+Source: opendatahub-io/odh-dashboard v3.5.0 packages/k8s-core/src/k8sTypes.ts KnownLabels
+"""
+DISPLAY_NAME = "openshift.io/display-name"
+"""Annotation with the name that the consoles of OpenShift and OpenShift AI show for an object."""
+DISPLAY_DESCRIPTION = "openshift.io/description"
+"""Annotation with the description that the consoles of OpenShift and OpenShift AI show for an object."""

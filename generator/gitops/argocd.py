@@ -20,7 +20,7 @@ from generator.config.model.policies import AUDIT_POLICY_FILE
 from generator.config.model.queues import CONFIGURATION_FILE
 from generator.config.model.tenants import RESERVED_NAMESPACES
 from generator.config.platform import Platform
-from generator.facts.kinds import KINDS
+from generator.facts.kinds import KINDS, USUAL_KINDS
 from generator.facts.names import (
     ARGOCD_FOLDER,
     FLUX_PRUNE,
@@ -286,8 +286,8 @@ def account_rules(manifests: Iterable[Manifest], catalog: Catalog) -> list[Body]
 
 
 def _rules_for_added_kinds(manifests: Sequence[Manifest], catalog: Catalog) -> list[Body]:
-    """Return RBAC rules for the kinds that admins add, if the catalogue or a manifest defines the kind."""
-    known = {(row.group, row.kind) for row in KINDS}
+    """Return RBAC rules for optional kinds and added kinds, if the catalogue or a manifest defines the kind."""
+    known = {(row.group, row.kind) for row in USUAL_KINDS}
     defined = {names: plural for manifest in manifests for names, plural in _defined_kind(manifest)}
     others: dict[str, set[str]] = {}
     for manifest in manifests:

@@ -51,6 +51,7 @@ class Home:
         priorities: the priorities that its jobs may use; None if the Namespace lists none.
         needs_priority: True if a job must name a priority.
         labels: key of each required label → its value; empty if the user chooses the value.
+        cost_labels: the labels that all pods of its jobs must have.
         relaxed: the admission rules that do not apply.
         isolates_jobs: True if no NetworkPolicy allows traffic between all pods, so that a job needs one of its own.
     """
@@ -63,6 +64,7 @@ class Home:
     priorities: tuple[str, ...] | None = None
     needs_priority: bool = False
     labels: Mapping[str, str] = field(default_factory=dict)
+    cost_labels: Mapping[str, str] = field(default_factory=dict)
     relaxed: frozenset[str] = frozenset()
     isolates_jobs: bool = False
 
@@ -71,7 +73,10 @@ class Home:
         """Read the namespace of a team. A Namespace without the label of mpigen is a team of its own."""
         annotations = string_map(mapping(namespace.body, "metadata", "annotations"))
         own = {key.removeprefix(PARAMETER): value for key, value in annotations.items() if key.startswith(PARAMETER)}
-        pairs = (entry.partition("=") for entry in own.get("labels", "").split(",") if entry)
+        pairs, costs = (
+            {key: value for key, _, value in (entry.partition("=") for entry in own.get(name, "").split(",") if entry)}
+            for name in ("labels", "cost-labels")
+        )
         seconds = own.get("seconds-per-job", "")
         return cls(
             name=namespace.name,
@@ -81,7 +86,8 @@ class Home:
             seconds=int(seconds) if seconds.isascii() and seconds.isdecimal() else 0,
             priorities=tuple(own["priorities"].split(",")) if "priorities" in own else None,
             needs_priority=own.get("priority-required") == "true",
-            labels={key: value for key, _, value in pairs},
+            labels=pairs,
+            cost_labels=costs,
             relaxed=frozenset(key.removeprefix(RELAXED) for key in namespace.labels if str(key).startswith(RELAXED)),
             isolates_jobs=annotations.get(ISOLATION) == "job",
         )

@@ -54,7 +54,7 @@ def train_job(request: JobRequest, home: Home, runtime: OfferedRuntime, *, nodes
                 },
                 "initializer": {name: _download(download) for name, download in request.downloads.items()} or None,
                 "activeDeadlineSeconds": seconds or None,
-                "runtimePatches": [*_patches(request)] or None,
+                "runtimePatches": [*_patches(request, home, runtime)] or None,
             },
         }
     )
@@ -88,8 +88,8 @@ def _variables(request: JobRequest, runtime: OfferedRuntime, processes: int) -> 
         yield {"name": CHECKPOINT, "value": f"{request.checkpoint.path.rstrip('/')}/{request.name}"}
 
 
-def _patches(request: JobRequest) -> Iterator[Body]:
-    """Yield a patch with the owner of the worker pods, and with the volumes of all pods.
+def _patches(request: JobRequest, home: Home, runtime: OfferedRuntime) -> Iterator[Body]:
+    """Yield a patch with the owner of the worker pods, the volumes of the MPI pods, and the cost labels of all pods.
 
     Kueue copies the annotations of pods into the Workload, and the admission rule `workloads` lets this user hold and
     resume the job by its Workload (kueue v0.19.2 pkg/controller/jobs/trainjob/trainjob_controller.go podSets).
@@ -108,10 +108,17 @@ def _patches(request: JobRequest) -> Iterator[Body]:
             }
         ],
     }
-    owner = {"annotations": {OWNER: request.owner}} if request.owner else None
+    owners = {"node": {OWNER: request.owner}} if request.owner else {}
+    mounted = ("launcher", "node") if mounts else ()
+    costs = {job.name: {**home.cost_labels} for job in runtime.runtime.jobs if home.cost_labels}
     templates = {
-        "launcher": {"spec": pods} if mounts else {},
-        "node": omit_none({"metadata": owner, "spec": pods if mounts else None}),
+        name: omit_none(
+            {
+                "metadata": omit_none({"labels": costs.get(name), "annotations": owners.get(name)}) or None,
+                "spec": pods if name in mounted else None,
+            }
+        )
+        for name in dict.fromkeys(("launcher", "node", *costs))
     }
     jobs = [
         {"name": name, "template": {"spec": {"template": template}}} for name, template in templates.items() if template

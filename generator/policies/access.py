@@ -10,7 +10,7 @@ namespaces hold `edit`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from itertools import chain, groupby
 
 from generator.config.model.access import Access, PlatformAccess
@@ -19,7 +19,7 @@ from generator.config.model.isolation import Isolation
 from generator.config.model.roles import LEVELS, SESSIONS, TeamRole
 from generator.config.model.tenants import POD_SECURITY, Tenant
 from generator.config.platform import Platform
-from generator.facts.kinds import KINDS
+from generator.facts.kinds import USUAL_KINDS
 from generator.facts.names import DESCRIPTION, MEMLOCK_SCC, OWN_ROLE, SERVICE_ACCOUNT
 from generator.facts.table import read_table
 from generator.manifests import Body
@@ -60,10 +60,10 @@ def cluster_role(name: str, rules: list[Body]) -> Body:
 
 
 def rules_for_kinds(verbs: list[str]) -> list[Body]:
-    """Return RBAC rules that allow these verbs on every kind that mpigen generates, one rule for each API group."""
+    """Return RBAC rules that allow these verbs on every usual kind of mpigen, one rule for each API group."""
     return [
         policy_rule(group, [row.resource for row in rows], verbs)
-        for group, rows in groupby(KINDS, key=lambda row: row.group)
+        for group, rows in groupby(USUAL_KINDS, key=lambda row: row.group)
     ]
 
 
@@ -81,12 +81,26 @@ def role_of(access: str) -> str:
     return (ROLES | SESSION_ROLES).get(access, f"{OWN_ROLE}{access}")
 
 
+_ADDED = {"dashboard": 0, "job-isolation": 1, "own-images": 1, "own-images-edit": 2}
+"""Key of roles.yaml → the place in `LEVELS` of the first role to which its rules are added."""
+
+
+def features(platform: Platform) -> list[str]:
+    """Return the keys of roles.yaml for the features that a platform uses."""
+    used = {
+        "dashboard": platform.cluster.openshift_ai is not None,
+        "own-images": platform.has_own_images,
+        "own-images-edit": platform.has_own_images,
+    }
+    return [name for name, is_used in used.items() if is_used]
+
+
 def tenant_roles(
     isolation: Isolation,
     own: Iterable[TeamRole] = (),
     accesses: Iterable[Access] = (),
     *,
-    has_own_images: bool = False,
+    features: Collection[str] = (),
 ) -> list[Body]:
     """Return the ClusterRoles of all tenants: one for each kind of access, and one to list runtimes and priorities.
 
@@ -95,7 +109,7 @@ def tenant_roles(
         own: the roles of `access.roles`. Each gets a ClusterRole, which team admins can bind.
         accesses: the access of each tenant. A role of sessions gets a ClusterRole if a tenant gives the role to
             subjects. Team admins cannot bind it.
-        has_own_images: True if a runtime of the platform has `images`.
+        features: the keys of roles.yaml for features of the platform, from `features`.
 
     If the platform isolates jobs, users who can submit jobs can also create and delete NetworkPolicies. The admission
     rule `job-isolation` restricts them to the NetworkPolicies of their own jobs. With own images, they can also create
@@ -103,12 +117,12 @@ def tenant_roles(
     """
     own = sorted(own, key=lambda role: role.name)
     used = {role for access in accesses for role, subjects in access.sessions.subjects.items() if subjects}
-    optional = {"job-isolation": isolation.unit == "job", "own-images": has_own_images}
-    submitting = [name for name, is_used in optional.items() if is_used]
-    added = {"view": [], "submit": submitting}
-    editing = [*submitting, *(["own-images-edit"] if has_own_images else [])]
+    added = {*features, *(["job-isolation"] if isolation.unit == "job" else [])}
     rules = {
-        level: _with_bindable(_rules(*LEVELS[: index + 1], *added.get(level, editing)), own)
+        level: _with_bindable(
+            _rules(*LEVELS[: index + 1], *(key for key, least in _ADDED.items() if key in added and index >= least)),
+            own,
+        )
         for index, level in enumerate(LEVELS)
     }
     return [

@@ -15,6 +15,7 @@ from generator.config.model.tenants import Tenant
 from generator.config.platform import Platform
 from generator.facts.names import (
     CONFIRMED_DELETION,
+    DASHBOARD_PROJECT,
     ISOLATION,
     POD_SECURITY_ENFORCE,
     REGISTRY_LOGIN,
@@ -59,6 +60,7 @@ def namespace(tenant: Tenant, team: str, platform: Platform) -> Body:
                 "pod-security.kubernetes.io/warn": "restricted",
                 "pod-security.kubernetes.io/warn-version": "latest",
                 **(_OPENSHIFT_LABELS if cluster.is_openshift else {}),
+                **({DASHBOARD_PROJECT: "true"} if cluster.openshift_ai else {}),
             },
             "annotations": {
                 SYNC_OPTIONS: CONFIRMED_DELETION,

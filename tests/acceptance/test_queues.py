@@ -240,7 +240,14 @@ def test_deep_cohort_trees_and_cycles_are_accepted(tmp_path: Path, mpigen: Run) 
 def test_a_tenant_sees_its_queue_and_the_cohorts_above(mpigen: Run) -> None:
     release = ROOT / "output" / "university"
     ran = mpigen("queues", "--release", release, "--tenant", "chem")
-    rows = [line.split()[0] for line in ran.stdout.split("\n\n")[0].splitlines()]
+    view, rows = (block.splitlines() for block in ran.stdout.split("\n\n")[:2])
+    assert view[:3] == [
+        "tenant          chem",
+        "runtimes        openmpi-cpu, openmpi-cpu-hybrid, openmpi-mi300x",
+        "namespaces      chem",
+    ]
+    assert view[-2:] == ["each job        no limit", "each namespace  1000 TrainJobs"]
+    rows = [line.split()[0] for line in rows]
     assert (ran.returncode, rows) == (0, ["QUEUE", "university", "science", "environment", "chem"])
     summary = json.loads(mpigen("queues", "--release", release, "--tenant", "chem", "--format", "json").stdout)[
         "summary"

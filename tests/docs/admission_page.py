@@ -21,7 +21,7 @@ This page is for reviewers of admission rules, and for users whose request a rul
 that mpigen can write, with an example of a rejected and of an accepted request.
 [Admission policies](../explanations/admission.md) explains which rules a release has, and how to introduce them.
 
-The examples are cases of `tests/fixtures/policy-cases/pack/`. `mpigen policy test` and a real API server with all
+The examples are cases of `tests/fixtures/policy-cases/`. `mpigen policy test` and a real API server with all
 webhooks evaluate each case, and agree on the verdict and the message. The example of a TrainJob has only the fields
 that differ from the TrainJob below. The example of an update has only the changed fields. Other examples have the
 whole object. `null` means that the request lacks this field of the TrainJob below. The examples leave out the namespace
@@ -29,7 +29,8 @@ and the user of the request.
 
 ```yaml
 """
-_PREFIX = "pack-"
+_PLATFORMS = {"pack": "pack-", "cost-labels": "pack-cost-"}
+"""Folder of tests/fixtures/policy-cases → the beginning of the names of its policies. The first with a rule counts."""
 _KEPT = ("apiVersion", "kind", "metadata", "spec", "type", "roleRef", "subjects")
 _ACCEPTED = {
     "labels": "a job with any cost centre in a team without a declared one",
@@ -46,12 +47,16 @@ Examples = Mapping[str, Sequence[Case]]
 
 def admission_page() -> str:
     """Return the page, with a section per rule."""
-    folder = CaseFolder.of(next(folder for folder in FOLDERS if folder.name == "pack"))
-    world = PolicyCluster(folder.manifests, Catalog.bundled())
-    job = next(case.object for case in folder.files["trainjob-cases.yaml"] if case.object is not None)
+    folders = {folder.name: CaseFolder.of(folder) for folder in FOLDERS if folder.name in _PLATFORMS}
+    worlds = {name: PolicyCluster(folder.manifests, Catalog.bundled()) for name, folder in folders.items()}
+    job = next(case.object for case in folders["pack"].files["trainjob-cases.yaml"] if case.object is not None)
     lines = [_INTRODUCTION.rstrip("\n"), _yaml(job).rstrip("\n"), "```", ""]
-    for policy in sorted(_policies(folder.manifests), key=lambda policy: policy.name):
-        lines += _section(policy, folder.files, world, job)
+    rules: dict[str, tuple[str, Manifest]] = {}
+    for name, platform in _PLATFORMS.items():
+        for policy in _policies(folders[name].manifests):
+            rules.setdefault(policy.name.removeprefix(platform), (name, policy))
+    for rule, (name, policy) in sorted(rules.items()):
+        lines += _section(rule, policy, folders[name].files, worlds[name], job)
     return "\n".join(lines)
 
 
@@ -59,13 +64,13 @@ def _policies(manifests: Sequence[Manifest]) -> Iterator[Manifest]:
     yield from (manifest for manifest in manifests if manifest.kind == "ValidatingAdmissionPolicy")
 
 
-def _section(policy: Manifest, files: Examples, world: PolicyCluster, job: Body) -> Iterator[str]:
+def _section(rule: str, policy: Manifest, files: Examples, world: PolicyCluster, job: Body) -> Iterator[str]:
     """Yield the lines of a rule: its description, a rejected case with its message, and an accepted case, if any."""
     rejecting = [case for case in chain(*files.values()) if policy.name in _rejecting(case)]
     rejected = min(rejecting, key=lambda case: len(_rejecting(case)))
-    accepted = _accepted(policy.name.removeprefix(_PREFIX), rejected, files)
+    accepted = _accepted(rule, rejected, files)
     decisions = [each for each in run_case(rejected, world).decisions if not each.holds and each.policy == policy.name]
-    yield f"## {policy.name.removeprefix(_PREFIX)}\n"
+    yield f"## {rule}\n"
     yield f"{policy.body['metadata']['annotations'][DESCRIPTION]}\n"
     yield f"Rejected: {rejected.name}.\n"
     yield from _example(rejected, job)

@@ -361,6 +361,26 @@ def test_a_job_has_the_required_labels() -> None:
     assert job_of(Platform.model_validate(data), JobRequest(runtime, tenant)).body
 
 
+def with_cost_labels() -> dict[str, Any]:
+    """Return the small platform, with a cost label of its tenants."""
+    data = small_platform()
+    data["policies"] = {"costLabels": ["example.com/cost-centre"]}
+    for tenant in data["tenants"]:
+        tenant["labels"] = {"example.com/cost-centre": "4711"}
+    return data
+
+
+def test_all_pods_of_a_job_have_the_cost_labels_of_the_team() -> None:
+    platform = Platform.model_validate(with_cost_labels())
+    for runtime in platform.runtimes:
+        request = JobRequest(runtime.name, "team-a", owner="ada")
+        (patch,) = job_of(platform, request).body["spec"]["runtimePatches"]
+        jobs = patch["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"]
+        pods = {job["name"]: job["template"]["spec"]["template"]["metadata"] for job in jobs}
+        labels = {"labels": {"example.com/cost-centre": "4711"}}
+        assert pods == {"launcher": labels, "node": {**labels, "annotations": {"mpigen.dev/owner": "ada"}}}
+
+
 def test_a_priority_that_names_other_teams_is_rejected() -> None:
     data = small_platform()
     rows = [{"name": "urgent", "value": 1, "description": "An incident.", "tenants": [data["tenants"][1]["name"]]}]

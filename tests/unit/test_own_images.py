@@ -245,6 +245,18 @@ def test_rules_about_resources_apply_to_jobs_on_copies() -> None:
     assert "does not fit ClusterTrainingRuntime/openmpi: add memory" in str(verdict.findings)
 
 
+def test_jobs_on_copies_need_the_cost_labels_of_the_team(tmp_path: Path) -> None:
+    costs = PLATFORM.replace("quota: {cpu: 4}", "quota: {cpu: 4}, labels: {example.com/cost: a}")
+    (tmp_path / "platform.yaml").write_text(f"{costs}policies: {{costLabels: [example.com/cost]}}\n")
+    cluster = catalogue(tmp_path / "platform.yaml")
+    made = new_job(cluster, JobRequest("openmpi", "team-a", image=IMAGE, command=("mpirun", "a"), owner="ada"))
+    (verdict,) = check_jobs(made, cluster, user="user:ada")
+    assert verdict.verdict == "admitted"
+    del made.body["spec"]["runtimePatches"]
+    (verdict,) = check_jobs(made, cluster, user="user:ada")
+    assert "pods of this TrainJob lack cost labels of the team" in str(verdict.findings)
+
+
 def test_no_command_lists_copies_as_runtimes() -> None:
     assert set(_with(job()[0]).runtimes) == {"openmpi", "team", "fixed"}
 

@@ -309,9 +309,10 @@ def missing_queue(graph: Graph) -> Iterator[Breach]:
     """Report a reference to a queue that is in no file.
 
     Until the queue exists, jobs stay suspended: jobs of a LocalQueue without its ClusterQueue, and a TrainJob without
-    its LocalQueue. The check reports an absent ClusterQueue only if the files have another ClusterQueue. It reports an
-    absent LocalQueue only if the files have another LocalQueue in the namespace, or the Namespace and a LocalQueue in
-    any namespace. The finding is a warning if the files are not a complete release of mpigen.
+    its LocalQueue. The dashboard of OpenShift AI does not offer a HardwareProfile without its LocalQueue. The check
+    reports an absent ClusterQueue only if the files have another ClusterQueue. It reports an absent LocalQueue only if
+    the files have another LocalQueue in the namespace, or the Namespace and a LocalQueue in any namespace. The finding
+    is a warning if the files are not a complete release of mpigen.
 
     Source: kueue v0.19.2 pkg/controller/core/workload_controller.go: "LocalQueue %s doesn't exist", "ClusterQueue %s
     doesn't exist"

@@ -69,6 +69,24 @@ class Versions(Section):
             yield Fault(message, f'write {need.needs}: "{need.least}"', (need.needs,), (need.component,))
 
 
+class OpenShiftAI(Section):
+    """The dashboard of OpenShift AI or Open Data Hub: the namespaces of teams become its projects.
+
+    A namespace in which the team may write `notebooks.kubeflow.org` or `inferenceservices.serving.kserve.io`, by
+    `policies.workloads.kinds` or `tenants[].workloads.kinds`, also gets a HardwareProfile for each pool in which the
+    team has quota or can borrow. The dashboard offers these profiles for workbenches or for model serving.
+    """
+
+    # The kinds, labels and annotations: opendatahub-operator v3.5.0 api/infrastructure/v1/hardwareprofile_types.go
+    # HardwareProfileSpec; opendatahub-io/odh-dashboard packages/hardware-profiles (v3.5.0).
+
+    description: Annotated[Text, Field(max_length=200)] | None = Field(
+        default=None, examples=["Ask #ml-platform for more quota."]
+    )
+    """A sentence that the dashboard shows below the amounts of each hardware profile, such as the contact for questions
+    about quota. Default: none."""
+
+
 class Cluster(Section):
     """The cluster that the platform runs on."""
 
@@ -91,6 +109,10 @@ class Cluster(Section):
     mesh: Literal["istio"] | None = None
     """The service mesh of the cluster. The manifests disable the mesh for MPI pods, because ssh and MPI do not work
     through its proxies. Default: none."""
+    openshift_ai: OpenShiftAI | None = Field(default=None, examples=[{"description": "Ask #ml-platform for quota."}])
+    """OpenShift AI 3 or Open Data Hub 3 on this cluster. If this field is set, also to `{}`, the dashboard shows the
+    namespaces of teams as projects, and mpigen writes HardwareProfiles of `infrastructure.opendatahub.io/v1`. Needs
+    `distribution: openshift`. Default: none."""
 
     @model_validator(mode="before")
     @classmethod
@@ -105,6 +127,9 @@ class Cluster(Section):
         return {**value, "versions": {**known, **versions}} if isinstance(versions, dict) else value
 
     def _contradictions(self) -> Iterator[Fault]:
+        if self.openshift_ai is not None and not self.is_openshift:
+            fix = "write `distribution: openshift`, or remove this field"
+            yield Fault("`openshiftAi` needs OpenShift", fix, ("openshiftAi",), ("distribution",))
         if self.network == "openshift-ovn" and not self.is_openshift:
             fix = "write `distribution: openshift`, or remove this field"
             yield Fault("`openshift-ovn` needs OpenShift", fix, ("network",), ("distribution",))

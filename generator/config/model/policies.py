@@ -113,6 +113,7 @@ RuleName = Literal[
     "fabric",
     "priority",
     "labels",
+    "cost-labels",
     "owner",
     "own-jobs",
     "residency",
@@ -151,7 +152,8 @@ class Admission(Section):
     """The actions of single rules, such as `images: audit`. Rules about TrainJobs: `queue` requires a queue of the
     namespace and lets only Kueue resume a job, `runtime` a runtime that the team can use, `images` allowed images,
     `size` a job within `tenants[].limits`, `fabric` the devices of the runtime's fabric, `priority` a priority that the
-    team may use, and `labels` the labels of `policies.labels`. `owner` rejects the name of another user as the owner of
+    team may use, `labels` the labels of `policies.labels`, and `cost-labels` the labels of `policies.costLabels` on all
+    pods of a job. `owner` rejects the name of another user as the owner of
     a job. `own-jobs` requires submitters to name themselves as the owner, and lets them change and delete only their
     own jobs. `patches` rejects fields that a TrainJob may not set, also in `runtimePatches`, such as another
     ServiceAccount. `metadata`, `placement`, `job-volumes`, `job-secrets` and `environment` reject labels, annotations,
@@ -381,6 +383,14 @@ class Policies(Section):
     labels: SetOf[LabelKey] = Field(default=())
     """The labels that every TrainJob must have, such as `example.com/owner`. If `tenants[].labels` sets such a label,
     TrainJobs of the team must have the same value."""
+    cost_labels: SetOf[Annotated[LabelKey, AfterValidator(_is_free_key)]] = Field(
+        default=(), max_length=8, examples=[["example.com/cost-centre"]]
+    )
+    """The labels by which cost tools assign the pods of jobs to teams, such as `example.com/cost-centre`, at most 8.
+    `tenants[].labels` of every tenant must set each of them. All pods of a TrainJob must then have the labels of the
+    team, also the launcher pod: `mpigen job new` writes a patch of the runtime with these labels, and the admission
+    rule `cost-labels` rejects TrainJobs without the patch. Trainer copies no other label of a TrainJob to pods.
+    Default: none."""
     residency: Residency | None = None
     """The places where nodes must be. mpigen then rejects tenants with `multiKueue`, because it cannot check the worker
     clusters. Default: anywhere."""

@@ -108,6 +108,18 @@ _REQUIRED: tuple[tuple[tuple[str, ...], str, str], ...] = (
 
 
 @rule
+def cost_labels_of_tenants(platform: PartialPlatform) -> Iterator[Mistake]:
+    """Report tenants without a label of `policies.costLabels`: their jobs would belong to no cost centre."""
+    keys = platform.policies.cost_labels if platform.knows("policies.costLabels", "tenants.labels") else ()
+    for index, tenant in platform.tenants.items():
+        for key in keys:
+            if not tenant.labels.get(key):
+                message = f"tenant `{tenant.name}` has no label `{key}`, which `policies.costLabels` puts on all pods"
+                fix = f"add `{key}` with a value to `labels` of this tenant, or remove `{key}` from `costLabels`"
+                yield Mistake(("tenants", index), message, fix)
+
+
+@rule
 def residency_of_nodes(platform: PartialPlatform) -> Iterator[Mistake]:
     """Report pools that are not in the places of `policies.residency`, and tenants with `multiKueue`."""
     residency = platform.policies.residency if platform.knows("policies.residency") else None

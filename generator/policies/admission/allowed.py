@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from generator.config.platform import Platform
-from generator.facts.names import LAST_APPLIED, OWNER, PRIORITY_CLASS, QUEUE_NAME, TRAINER_MANAGER, WAIVERS
+from generator.facts.names import (
+    DISPLAY_DESCRIPTION,
+    DISPLAY_NAME,
+    LAST_APPLIED,
+    OWNER,
+    PRIORITY_CLASS,
+    QUEUE_NAME,
+    TRAINER_MANAGER,
+    WAIVERS,
+)
 from generator.facts.table import read_table
 from generator.policies.admission.policy import RUNTIME, cel_list, copied_runtime
 from generator.quantities import Quantity
@@ -31,8 +40,8 @@ _CLAIM_ANNOTATIONS = (
     LAST_APPLIED,
     "kubernetes.io/change-cause",
     "meta.helm.sh/",
-    "openshift.io/description",
-    "openshift.io/display-name",
+    DISPLAY_DESCRIPTION,
+    DISPLAY_NAME,
 )
 """Annotations that every claim of a team may have: the bookkeeping of kubectl and Helm, and the name and description of
 the dashboard of OpenShift AI."""
@@ -66,6 +75,7 @@ def job_constants(platform: Platform) -> Mapping[str, str]:
     allow = jobs.allow
     locations = [platform.policies.residency.label] if platform.policies.residency else []
     flux = [_FLUX_KEYS] if platform.gitops and platform.gitops.is_flux else []
+    display = [DISPLAY_NAME, DISPLAY_DESCRIPTION] if platform.cluster.openshift_ai else []
     managers = [TRAINER_MANAGER]
     if any(tenant.multi_kueue for tenant in platform.tenants):
         managers.append(MULTI_KUEUE_MANAGER)
@@ -73,8 +83,8 @@ def job_constants(platform: Platform) -> Mapping[str, str]:
         "RUNTIME": copied_runtime() if platform.has_own_images else RUNTIME,
         "CONTACT": jobs.contact.replace("\\", "\\\\").replace("'", "\\'"),
         "JOB_LABELS": cel_list((*_JOB_LABELS, *flux, *platform.policies.labels)),
-        "JOB_ANNOTATIONS": cel_list((*_JOB_ANNOTATIONS, *flux)),
-        "POD_LABELS": cel_list(allow.labels),
+        "JOB_ANNOTATIONS": cel_list((*_JOB_ANNOTATIONS, *flux, *display)),
+        "POD_LABELS": cel_list(dict.fromkeys((*allow.labels, *platform.policies.cost_labels))),
         "POD_ANNOTATIONS": cel_list((*_POD_ANNOTATIONS, *allow.annotations)),
         "CLAIM_ANNOTATIONS": cel_list((*_CLAIM_ANNOTATIONS, *allow.annotations)),
         "CONFIG_MAP_KEYS": cel_list(

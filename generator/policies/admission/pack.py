@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from generator.config.model.access import Callers, to_callers
@@ -95,7 +95,7 @@ def _rules(platform: Platform) -> Iterator[Rule]:
     callers = _caller_constants(platform)
     if platform.isolation.unit == "job":
         yield read_rule("job-isolation", constants=callers)
-    yield from _compliance_rules(platform.policies)
+    yield from _compliance_rules(platform.policies, allowed)
     if any(tenant.pod_security == MEMLOCK for tenant in platform.tenants):
         # restricts all pods in namespaces with the label
         yield replace(read_rule(MEMLOCK), namespace_labels={STANDARD: MEMLOCK}, judges_controllers=True)
@@ -147,9 +147,11 @@ def _copy_rules(platform: Platform) -> Iterator[Rule]:
             yield replace(rule, name=name, parameters=Parameters(kind, BASE, names))
 
 
-def _compliance_rules(policies: Policies) -> Iterator[Rule]:
+def _compliance_rules(policies: Policies, allowed: Mapping[str, str]) -> Iterator[Rule]:
     if policies.labels:
         yield read_rule("labels")
+    if policies.cost_labels:
+        yield read_rule("cost-labels", constants=allowed)
     if policies.residency:
         yield read_rule("residency")
     if policies.storage_classes:

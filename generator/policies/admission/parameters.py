@@ -136,6 +136,8 @@ _POLICY = "ValidatingAdmissionPolicy"
 _DIGITS = 10
 _FABRIC_RULE = "cluster/admission/fabric.yaml"
 _RESERVED_RULE = "cluster/admission/reserved.yaml"
+_COST_RULE = "cluster/admission/cost-labels.yaml"
+_RUNTIMES = ("ClusterTrainingRuntime", "TrainingRuntime")
 _TREE_PARAMETERS = (
     "queues",
     "runtimes",
@@ -148,6 +150,7 @@ _TREE_PARAMETERS = (
     "resources",
     "volumes",
     "config-maps",
+    "pod-templates",
 )
 
 
@@ -170,6 +173,7 @@ def namespace_parameters(home: Tenant, team: str, platform: Platform) -> dict[st
         "registries": ",".join(sorted({*policies.images.registries, *home.registries})),
         "image-digests": "true" if policies.images.digests else "",
         "labels": ",".join(f"{key}={home.labels[key]}" if key in home.labels else key for key in policies.labels),
+        "cost-labels": ",".join(f"{key}={home.labels[key]}" for key in policies.cost_labels),
         "residency": ",".join(places),
         "storage-classes": ",".join(row.name for row in policies.storage_classes),
         "secrets": ",".join(sorted(row.name for row in (*home.secrets.external, *home.secrets.connections))),
@@ -221,12 +225,15 @@ def add_parameters_of_tree(tree: list[Manifest], fabrics: Sequence[Fabric] = ())
     bound = _copied_runtimes(tree)
     tree = [_with_digest(manifest) if (manifest.kind, manifest.name) in bound else manifest for manifest in tree]
     values: dict[str | None, set[tuple[str, str]]] = {}
-    is_reserving = any(manifest.file == _RESERVED_RULE for manifest in tree)
+    rules = {manifest.file for manifest in tree if manifest.kind == "ValidatingAdmissionPolicy"}
+    is_reserving, needs_templates = _RESERVED_RULE in rules, _COST_RULE in rules
     for manifest in tree:
         place = None if manifest.kind == "ClusterTrainingRuntime" else manifest.namespace
         values.setdefault(place, set()).update(_parameters(manifest, fabrics))
         if (manifest.kind, manifest.name) in bound:
             values[place].add(("copies", f"{manifest.kind}/{manifest.name}={copy_prefix(manifest.body)}"))
+        if needs_templates and manifest.kind in _RUNTIMES:
+            values[place].update(("pod-templates", entry) for entry in _pod_templates(manifest))
         if is_reserving and manifest.namespace:
             values[manifest.namespace].add(("reserved", _reserved_key(manifest)))
     annotated = [
@@ -287,7 +294,7 @@ def _parameters(manifest: Manifest, fabrics: Sequence[Fabric]) -> Iterator[tuple
         yield "services", manifest.name
     elif manifest.kind == "LocalQueue":
         yield "queues", manifest.name
-    elif manifest.kind in ("ClusterTrainingRuntime", "TrainingRuntime"):
+    elif manifest.kind in _RUNTIMES:
         name = f"{manifest.kind}/{manifest.name}"
         yield "runtimes", name
         yield from (
@@ -298,6 +305,13 @@ def _parameters(manifest: Manifest, fabrics: Sequence[Fabric]) -> Iterator[tuple
         if use := fabric_use(manifest, fabrics):
             yield from (("fabrics", f"{name}={device}={amount}") for device, amount in use.devices.items())
             yield from (("fabric-variables", f"{name}={variable}") for variable in use.variables)
+
+
+def _pod_templates(runtime: Manifest) -> Iterator[str]:
+    """Yield `KIND/NAME=JOB` for each replicated job of a runtime: a patch can name these jobs."""
+    for job in _jobs(runtime.body):
+        if name := job.get("name"):
+            yield f"{runtime.kind}/{runtime.name}={name}"
 
 
 def _reserved_key(manifest: Manifest) -> str:
