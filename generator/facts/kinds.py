@@ -18,6 +18,7 @@ class EmittedKind:
         pruning: `confirmed` if Argo CD deletes its objects only after a user confirms the deletion, `last` if Argo CD
             deletes them together with such objects; else empty.
         of_tenants: True if the kind is cluster-scoped and its objects can be in the folder of a tenant.
+        needs: `schedules` if a release has the kind only with `policies.schedules`; else empty.
     """
 
     group: str
@@ -27,7 +28,17 @@ class EmittedKind:
     wave: int = 0
     pruning: str = ""
     of_tenants: bool = False
+    needs: str = ""
 
 
 KINDS = read_rows("kinds", "kinds", EmittedKind)
 """The kinds, sorted by group and name. Objects that admins add to a release can have other kinds."""
+
+
+def emitted_kinds(*, schedules: bool) -> tuple[EmittedKind, ...]:
+    """Return the kinds that mpigen can generate for a platform, sorted by group and name.
+
+    Args:
+        schedules: True if the platform has `policies.schedules`.
+    """
+    return tuple(row for row in KINDS if not row.needs or (row.needs == "schedules" and schedules))

@@ -20,7 +20,7 @@ from generator.config.model.policies import AUDIT_POLICY_FILE
 from generator.config.model.queues import CONFIGURATION_FILE
 from generator.config.model.tenants import RESERVED_NAMESPACES
 from generator.config.platform import Platform
-from generator.facts.kinds import KINDS
+from generator.facts.kinds import KINDS, emitted_kinds
 from generator.facts.names import (
     ARGOCD_FOLDER,
     FLUX_PRUNE,
@@ -256,7 +256,8 @@ def account_role(platform: Platform, manifests: Iterable[Manifest]) -> list[Mani
     binding = _kept(cluster_role_binding(GITOPS_ROLE, GITOPS_ROLE, [account]), is_flux=is_flux)
     unwritten = Manifest(cluster_role(GITOPS_ROLE, []), _ACCOUNT_FILE)
     applied = [manifest for manifest in manifests if is_applied(manifest.file)]
-    rules = account_rules([*applied, unwritten, binding], catalog)
+    schedules = platform.policies.schedules is not None
+    rules = account_rules([*applied, unwritten, binding], catalog, schedules=schedules)
     if not is_flux:
         return [_kept(cluster_role(GITOPS_ROLE, rules)), binding]
     if not platform.gitops.is_remote:
@@ -272,22 +273,28 @@ def _kept(body: Body, *, is_flux: bool = False) -> Manifest:
     return Manifest({**body, "metadata": {**body["metadata"], "annotations": annotations}}, _ACCOUNT_FILE)
 
 
-def account_rules(manifests: Iterable[Manifest], catalog: Catalog) -> list[Body]:
-    """Return the RBAC rules that an account needs to apply these manifests and to delete all kinds of a platform."""
+def account_rules(manifests: Iterable[Manifest], catalog: Catalog, *, schedules: bool = False) -> list[Body]:
+    """Return the RBAC rules that an account needs to apply these manifests and to delete all kinds of a platform.
+
+    Args:
+        manifests: the manifests.
+        catalog: the schemas of their kinds.
+        schedules: True if the platform can have schedules, so that earlier releases can have CronJobs.
+    """
     manifests = list(manifests)
     defined = {manifest.kind for manifest in manifests}
     bound = {kind: {name for manifest in manifests for name in _bound_role(manifest, kind)} for kind in _ROLES}
     return [
-        *rules_for_kinds([*READ, *WRITE]),
-        *_rules_for_added_kinds(manifests, catalog),
+        *rules_for_kinds([*READ, *WRITE], schedules=schedules),
+        *_rules_for_added_kinds(manifests, catalog, schedules=schedules),
         *(policy_rule(RBAC, [resource], ["escalate"]) for kind, resource in _ROLES.items() if kind in defined),
         *(policy_rule(RBAC, [_ROLES[kind]], ["bind"], sorted(names)) for kind, names in bound.items() if names),
     ]
 
 
-def _rules_for_added_kinds(manifests: Sequence[Manifest], catalog: Catalog) -> list[Body]:
+def _rules_for_added_kinds(manifests: Sequence[Manifest], catalog: Catalog, *, schedules: bool) -> list[Body]:
     """Return RBAC rules for the kinds that admins add, if the catalogue or a manifest defines the kind."""
-    known = {(row.group, row.kind) for row in KINDS}
+    known = {(row.group, row.kind) for row in emitted_kinds(schedules=schedules)}
     defined = {names: plural for manifest in manifests for names, plural in _defined_kind(manifest)}
     others: dict[str, set[str]] = {}
     for manifest in manifests:

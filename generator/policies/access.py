@@ -18,7 +18,7 @@ from generator.config.model.isolation import Isolation
 from generator.config.model.roles import LEVELS, SESSIONS, TeamRole
 from generator.config.model.tenants import POD_SECURITY, Tenant
 from generator.config.platform import Platform
-from generator.facts.kinds import KINDS
+from generator.facts.kinds import emitted_kinds
 from generator.facts.names import DESCRIPTION, MEMLOCK_SCC, OWN_ROLE, SERVICE_ACCOUNT
 from generator.facts.table import read_table
 from generator.manifests import Body
@@ -42,6 +42,10 @@ _PLATFORM_RULES = {
     "ci": ("platform-ci",),
 }
 RUNTIME_READER = "mpigen-runtime-reader"
+SCHEDULE_CREATOR = "mpigen-schedule"
+"""The ClusterRole with which the pods of schedules create TrainJobs in a namespace of a team."""
+SCHEDULE_VIEWER = "mpigen-schedule-view"
+"""The ClusterRole with which members of a team read its CronJobs, their Jobs and the logs of their pods."""
 MEMLOCK = "memlock"
 STANDARD = f"mpigen.dev/{POD_SECURITY}"
 """Key of the label of namespaces whose pods may lock memory. Its value is `memlock`."""
@@ -58,21 +62,27 @@ def cluster_role(name: str, rules: list[Body]) -> Body:
     return {"apiVersion": f"{RBAC}/v1", "kind": "ClusterRole", "metadata": {"name": name}, "rules": rules}
 
 
-def rules_for_kinds(verbs: list[str]) -> list[Body]:
-    """Return RBAC rules that allow these verbs on every kind that mpigen generates, one rule for each API group."""
+def rules_for_kinds(verbs: list[str], *, schedules: bool = False) -> list[Body]:
+    """Return RBAC rules that allow these verbs on every kind that mpigen generates, one rule for each API group.
+
+    Args:
+        verbs: the verbs.
+        schedules: True if the platform can have schedules.
+    """
     return [
         policy_rule(group, [row.resource for row in rows], verbs)
-        for group, rows in groupby(KINDS, key=lambda row: row.group)
+        for group, rows in groupby(emitted_kinds(schedules=schedules), key=lambda row: row.group)
     ]
 
 
 _RULES: Mapping[str, list[Body]] = read_table("roles", "generator.policies")
 
 
-def _rules(*names: str) -> list[Body]:
+def _rules(*names: str, schedules: bool = False) -> list[Body]:
     """Return the RBAC rules at these keys of roles.yaml. A rule with `kinds: all` becomes a rule for each API group."""
     rules = [rule for name in names for rule in _RULES[name]]
-    return list(chain(*(rules_for_kinds(rule["verbs"]) if "kinds" in rule else [rule] for rule in rules)))
+    expanded = (rules_for_kinds(rule["verbs"], schedules=schedules) if "kinds" in rule else [rule] for rule in rules)
+    return list(chain(*expanded))
 
 
 def role_of(access: str) -> str:
@@ -122,9 +132,9 @@ def _own_role(role: TeamRole, included: list[Body]) -> Body:
     return {**body, "metadata": {**body["metadata"], "annotations": {DESCRIPTION: role.description}}}
 
 
-def _with_bindable(rules: list[Body], own: Iterable[TeamRole]) -> list[Body]:
-    """Return rules of which each rule with the verb `bind` also names the roles of `access.roles`."""
-    names = [role_of(role.name) for role in own]
+def _with_bindable(rules: list[Body], own: Iterable[TeamRole], more: Iterable[str] = ()) -> list[Body]:
+    """Return rules of which each rule with the verb `bind` also names the roles of `access.roles`, and further roles."""
+    names = [*(role_of(role.name) for role in own), *more]
     return [
         {**rule, "resourceNames": sorted([*rule["resourceNames"], *names])} if rule["verbs"] == ["bind"] else rule
         for rule in rules
@@ -151,17 +161,27 @@ def cluster_role_binding(name: str, role: str, subjects: Iterable[str]) -> Body:
     }
 
 
-def platform_access(access: PlatformAccess) -> list[Body]:
+def schedule_roles() -> list[Body]:
+    """Return the ClusterRoles of the pods of schedules, and of the members of teams who read schedules."""
+    return [cluster_role(SCHEDULE_CREATOR, _rules("schedule")), cluster_role(SCHEDULE_VIEWER, _rules("schedule-view"))]
+
+
+def platform_access(access: PlatformAccess, *, schedules: bool = False) -> list[Body]:
     """Return the ClusterRoles of platform admins, janitors and CI, each with its binding.
 
     A role for which the platform file names no subject is left out.
+
+    Args:
+        access: the subjects.
+        schedules: True if the platform can have schedules.
     """
+    more = (SCHEDULE_CREATOR, SCHEDULE_VIEWER) if schedules else ()
     return [
         body
         for persona, role in PLATFORM_ROLES.items()
         if (subjects := getattr(access, persona))
         for body in (
-            cluster_role(role, _with_bindable(_rules(*_PLATFORM_RULES[persona]), access.roles)),
+            cluster_role(role, _with_bindable(_rules(*_PLATFORM_RULES[persona], schedules=schedules), access.roles, more)),
             cluster_role_binding(role, role, subjects),
         )
     ]
@@ -192,8 +212,13 @@ def role_bindings(tenant: Tenant) -> list[Body]:
 
 def runtime_reader_binding(tenant: Tenant) -> Body | None:
     """Return the binding that lets a tenant's users list runtimes and priorities; None if the tenant has no users."""
-    users = sorted({user for access in granted_roles(tenant) for user in tenant.access.subjects[access]})
+    users = members(tenant)
     return cluster_role_binding(f"{RUNTIME_READER}-{tenant.name}", RUNTIME_READER, users) if users else None
+
+
+def members(tenant: Tenant) -> list[str]:
+    """Return the subjects that have a role in the namespaces of a tenant, sorted."""
+    return sorted({user for access in granted_roles(tenant) for user in tenant.access.subjects[access]})
 
 
 KUBERNETES_USERS = ("system:apiserver", "system:kube-controller-manager", "system:kube-scheduler")
