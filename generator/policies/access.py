@@ -133,7 +133,7 @@ def _own_role(role: TeamRole, included: list[Body]) -> Body:
 
 
 def _with_bindable(rules: list[Body], own: Iterable[TeamRole], more: Iterable[str] = ()) -> list[Body]:
-    """Return rules of which each rule with the verb `bind` also names the roles of `access.roles`, and further roles."""
+    """Return rules of which each rule with the verb `bind` also names the roles of `access.roles` and further roles."""
     names = [*(role_of(role.name) for role in own), *more]
     return [
         {**rule, "resourceNames": sorted([*rule["resourceNames"], *names])} if rule["verbs"] == ["bind"] else rule
@@ -181,7 +181,9 @@ def platform_access(access: PlatformAccess, *, schedules: bool = False) -> list[
         for persona, role in PLATFORM_ROLES.items()
         if (subjects := getattr(access, persona))
         for body in (
-            cluster_role(role, _with_bindable(_rules(*_PLATFORM_RULES[persona], schedules=schedules), access.roles, more)),
+            cluster_role(
+                role, _with_bindable(_rules(*_PLATFORM_RULES[persona], schedules=schedules), access.roles, more)
+            ),
             cluster_role_binding(role, role, subjects),
         )
     ]
