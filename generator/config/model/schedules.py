@@ -25,6 +25,7 @@ from generator.config.model.fields import (
     invalid,
     matching,
     one_of,
+    reject_reserved_labels,
 )
 from generator.config.model.runtimes import ConfigMapName, MountPath
 from generator.config.model.secrets import SecretKey, SecretName
@@ -152,7 +153,7 @@ class ScheduledJob(Section):
     """The name of an entry of `queues.priorities`. Default: no priority, which counts as 0."""
     queue: Name | None = None
     """The LocalQueue of the job. Default: the LocalQueue `default` of the namespace."""
-    labels: Labels = Field(default={}, validate_default=True)
+    labels: Annotated[Labels, AfterValidator(reject_reserved_labels)] = Field(default={}, validate_default=True)
     """Labels of the TrainJob in addition to the labels of `policies.labels` with a value in `tenants[].labels`."""
     timeout: Annotated[Duration, between("1s", "8760h")] | None = None
     """The time after which the job fails, such as `4h`, without the time in the queue. Default: `limits.timePerJob` of
