@@ -236,6 +236,9 @@ with this prefix."""
 TRAIN_JOB = "mpigen.dev/train-job"
 """Annotation of the pods of a CronJob, as YAML: the TrainJob that each pod creates."""
 
+SCHEDULES_OF = "mpigen.dev/schedules-of"
+"""Label of the namespace of the CronJobs of a team: the name of the team. The namespace has no jobs and no data."""
+
 SCHEDULES = "schedules"
 """The ServiceAccount of the CronJobs of a team."""
 

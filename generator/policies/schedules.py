@@ -13,7 +13,7 @@ from generator.config.model.cluster import Cluster
 from generator.config.model.isolation import ApiServer
 from generator.config.model.tenants import Tenant
 from generator.config.platform import Platform
-from generator.facts.names import CONFIRMED_DELETION, POD_SECURITY_ENFORCE, SCHEDULES, SYNC_OPTIONS
+from generator.facts.names import CONFIRMED_DELETION, POD_SECURITY_ENFORCE, SCHEDULES, SCHEDULES_OF, SYNC_OPTIONS
 from generator.manifests import Body
 from generator.policies.access import RBAC, SCHEDULE_CREATOR, SCHEDULE_VIEWER, members, subject
 from generator.policies.network_policies import api_server, cilium_api_server, default_deny
@@ -51,7 +51,7 @@ def schedule_access(tenant: Tenant, platform: Platform) -> Iterator[Body]:
 
 
 def _namespace(tenant: Tenant, cluster: Cluster) -> Body:
-    """Return the Namespace. It has no label of a team, so the admission rules about teams do not select it."""
+    """Return the Namespace. It lacks the label of a team's namespaces, so the rules about teams do not select it."""
     sync = {"security.openshift.io/scc.podSecurityLabelSync": "false"} if cluster.is_openshift else {}
     return {
         "apiVersion": "v1",
@@ -59,6 +59,7 @@ def _namespace(tenant: Tenant, cluster: Cluster) -> Body:
         "metadata": {
             "name": tenant.schedule_namespace,
             "labels": {
+                SCHEDULES_OF: tenant.name,
                 POD_SECURITY_ENFORCE: "restricted",
                 "pod-security.kubernetes.io/enforce-version": f"v{cluster.versions.kubernetes}",
                 **sync,
