@@ -55,7 +55,7 @@ def cron_jobs(platform: Platform, catalogue: Catalogue) -> list[Manifest]:
             effect. The error has every reason, without lines.
     """
     pods = platform.policies.schedules
-    found: list[Manifest] = []
+    manifests: list[Manifest] = []
     problems: list[Problem] = []
     for tenant in platform.tenants:
         for schedule in tenant.schedules if pods and not tenant.retired else ():
@@ -66,10 +66,10 @@ def cron_jobs(platform: Platform, catalogue: Catalogue) -> list[Manifest]:
                 continue
             if pods:
                 body = _cron_job(schedule, tenant, pods, job, is_openshift=platform.cluster.is_openshift)
-                found.append(Manifest(body, f"tenants/{tenant.name}/schedules.yaml"))
+                manifests.append(Manifest(body, f"tenants/{tenant.name}/schedules.yaml"))
     if problems:
         raise ConfigError(tuple(problems))
-    return found
+    return manifests
 
 
 def train_job_of(schedule: Schedule, tenant: Tenant, catalogue: Catalogue) -> Body:

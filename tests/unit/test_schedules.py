@@ -256,7 +256,7 @@ def test_the_longest_name_leaves_room_for_the_generated_characters() -> None:
     assert len(prefix) + 5 == LONGEST_NAME
 
 
-def test_each_namespace_with_jobs_has_a_role_binding() -> None:
+def test_namespaces_of_jobs_have_a_role_binding() -> None:
     data = small_platform()["tenants"]
     data[0]["namespaces"] = ["team-a-dev", "team-a-idle"]
     dev = {**NIGHTLY, "name": "dev", "job": {"runtime": "openmpi-cpu", "namespace": "team-a-dev"}}
