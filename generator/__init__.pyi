@@ -113,6 +113,7 @@ from generator.config.model.policies import Jobs as Jobs  # since 0.1.0
 from generator.config.model.policies import Policies as Policies  # since 0.1.0
 from generator.config.model.policies import Residency as Residency  # since 0.1.0
 from generator.config.model.policies import Retention as Retention  # since 0.1.0
+from generator.config.model.policies import SchedulePods as SchedulePods  # since 0.1.0
 from generator.config.model.policies import StorageClass as StorageClass  # since 0.1.0
 from generator.config.model.policies import Workloads as Workloads  # since 0.1.0
 from generator.config.model.patches import Operation as Operation  # since 0.1.0
@@ -136,6 +137,11 @@ from generator.config.model.runtimes import Placement as Placement  # since 0.1.
 from generator.config.model.runtimes import Resilience as Resilience  # since 0.1.0
 from generator.config.model.runtimes import Runtime as Runtime  # since 0.1.0
 from generator.config.model.runtimes import RuntimeVolume as RuntimeVolume  # since 0.1.0
+from generator.config.model.schedules import JobDownload as JobDownload  # since 0.1.0
+from generator.config.model.schedules import JobVolume as JobVolume  # since 0.1.0
+from generator.config.model.schedules import Schedule as Schedule  # since 0.1.0
+from generator.config.model.schedules import ScheduledJob as ScheduledJob  # since 0.1.0
+from generator.config.model.schedules import SecretVariable as SecretVariable  # since 0.1.0
 from generator.config.model.scheduling import NodeAffinity as NodeAffinity  # since 0.1.0
 from generator.config.model.scheduling import NodePreference as NodePreference  # since 0.1.0
 from generator.config.model.scheduling import NodeRequirement as NodeRequirement  # since 0.1.0

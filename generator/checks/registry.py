@@ -84,13 +84,13 @@ _OF_TREES = (
         "pod.security",
         "pod.scheduling",
     ),
-    *("pod.claims", "pod.finalizers", "feature_gates", "device_claims"),
+    *("pod.claims", "pod.finalizers", "feature_gates", "device_claims", "schedules"),
     *("gitops.paths", "gitops.projects", "gitops.order", "gitops.options", "gitops.namespaces"),
 )
 """Modules below generator.checks with the rules that `synth` and `validate` run."""
 _OF_OTHERS = frozenset(
     {
-        *("services", "relaxations", "identity", "unmatched", "pod.admission"),
+        *("services", "relaxations", "identity", "schedules", "unmatched", "pod.admission"),
         *("quota.canonical", "quota.capacity", "quota.configuration", "quota.unusable"),
         *("fabric.cni", "fabric.host", "fabric.networks", "fabric.operators", "fabric.pools"),
         *("gitops.paths", "gitops.projects", "gitops.order", "gitops.namespaces"),

@@ -29,6 +29,7 @@ from generator.checks.placeholders import MARK, depends_on, fill, names_placehol
 from generator.checks.protections import Protections
 from generator.checks.quota.queues import KINDS
 from generator.checks.registry import ERROR, Stage, Suite, complete, declare
+from generator.checks.schedules import Scheduled
 from generator.checks.schema import release_breaches
 from generator.checks.tree import Tree
 from generator.checks.unmatched import Matching
@@ -43,7 +44,7 @@ from generator.upstream.kueue.configuration import is_configuration
 if TYPE_CHECKING:
     from generator.checks.foreign import Skipped  # with the reader of kustomizations, which few commands need
 
-_OF_ALL_KINDS = (AllKinds, Matching, OwnAdmission, Protections)
+_OF_ALL_KINDS = (AllKinds, Matching, OwnAdmission, Protections, Scheduled)
 """The classes that read manifests of all kinds."""
 _READ_TOGETHER = KINDS | {
     *("ClusterTrainingRuntime", "DeviceClass", "Node", "PersistentVolumeClaim", "TrainingRuntime", "TrainJob"),

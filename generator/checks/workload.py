@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 from generator.checks.registry import ERROR, WARNING, Breach, check
@@ -24,6 +23,7 @@ from generator.objects.fields import indexed_mappings, integer, items, mapping, 
 from generator.objects.pods import JOB_SET, RUNTIMES
 from generator.objects.training import GROUP
 from generator.upstream.jobset.webhook import find_job_set_faults, find_name_faults, find_unmounted_claims
+from generator.upstream.kubernetes.cron import find_schedule_problem, is_time_zone
 from generator.upstream.kubernetes.names import find_manager_problem, is_label
 from generator.upstream.kubernetes.selectors import selects
 
@@ -336,25 +336,6 @@ def _find_name_breaches(job: JobSpec) -> Iterator[Breach]:
             )
 
 
-_MINUTE, _HOUR, _DAY, _MONTH, _WEEKDAY = (0, 59), (0, 23), (1, 31), (1, 12), (0, 6)
-_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-_FIELDS: tuple[tuple[str, tuple[int, int], Mapping[str, int]], ...] = (
-    ("minute", _MINUTE, {}),
-    ("hour", _HOUR, {}),
-    ("day of the month", _DAY, {}),
-    ("month", _MONTH, {name: number for number, name in enumerate(_MONTHS, start=1)}),
-    (
-        "day of the week",
-        _WEEKDAY,
-        {name: i for i, name in enumerate(("sun", "mon", "tue", "wed", "thu", "fri", "sat"))},
-    ),
-)
-_PRESETS = ("@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly")
-_DURATION = re.compile(r"[+-]?(0|((\d+(\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h))+)", re.ASCII)
-_SPACES = re.compile(r"[\t\n\v\f\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+")
-"""The white space of Go's strings.Fields."""
-
-
 @check("workload/schedule", severity=ERROR, needs=Jobs)
 def schedule(jobs: Jobs) -> Iterator[Breach]:
     """Report a schedule or a time zone of a CronJob that cannot be parsed.
@@ -375,67 +356,9 @@ def schedule(jobs: Jobs) -> Iterator[Breach]:
         if "TZ" in text:
             fix = "move the time zone to `timeZone`"
         yield Breach(("spec", "schedule"), f"the schedule `{text}` {problem}", _REJECTED, fix, value=text)
-    if isinstance(zone, str) and not _is_time_zone(zone):
+    if isinstance(zone, str) and not is_time_zone(zone):
         fix = "set a name of the IANA database, such as `Europe/Berlin` or `Etc/UTC`"
         yield Breach(("spec", "timeZone"), f"there is no time zone `{zone}`", _REJECTED, fix, value=zone)
-
-
-def find_schedule_problem(text: str) -> str:
-    """Return why the API server cannot parse a schedule, as the rest of a sentence; empty if it can."""
-    if "TZ" in text:
-        return "contains a time zone"
-    if text.startswith("@"):
-        is_known = text in _PRESETS or (text.startswith("@every ") and _DURATION.fullmatch(text[len("@every ") :]))
-        return "" if is_known else "is no preset"
-    parts = [part for part in _SPACES.split(text) if part]
-    if len(parts) != len(_FIELDS):
-        return f"has {len(parts)} fields, not {len(_FIELDS)}"
-    for part, (name, limits, names) in zip(parts, _FIELDS, strict=True):
-        if any(not _is_range(item, limits, names) for item in part.split(",") if item):
-            return f"has the {name} `{part}`, which is not from {limits[0]} to {limits[1]}"
-    return ""
-
-
-def _is_range(text: str, limits: tuple[int, int], names: Mapping[str, int]) -> bool:
-    """Return True if cron parses a range: `*`, `5`, `1-5`, `*/15` or `mon-fri`."""
-    whole, *steps = text.split("/")
-    first, *ends = whole.split("-")
-    least, most = limits
-    if first in ("*", "?"):
-        start, end = least, most
-    else:
-        numbers = [names.get(part.lower(), _number(part)) for part in (first, *ends)]
-        if len(numbers) > 2 or None in numbers:  # noqa: PLR2004
-            return False
-        start, end = numbers[0] or 0, numbers[-1] or 0
-    if steps:
-        step = _number(steps[0])
-        if len(steps) > 1 or not step:
-            return False
-        end = end if ends else most
-    return least <= start <= end <= most
-
-
-def _number(text: str) -> int | None:
-    """Return a number that Go's Atoi parses and that is not negative; else None."""
-    return int(text) if re.fullmatch(r"[+]?[0-9]{1,18}|-0{1,18}", text) else None
-
-
-def _is_time_zone(name: str) -> bool:
-    parts = name.split("/")
-    if any(part in (".", "..") or not re.fullmatch(r"[A-Za-z0-9_.+][A-Za-z0-9_.+-]*", part) for part in parts):
-        return False
-    if name.lower() == "local":
-        return False
-    return name in _time_zones() or parts[0] in ("posix", "right")
-
-
-@cache
-def _time_zones() -> frozenset[str]:
-    """Return the time zones of the package `tzdata` and of this machine, because either can lack old names."""
-    import zoneinfo  # for CronJobs only
-
-    return frozenset(zoneinfo.available_timezones())
 
 
 @dataclass(frozen=True, slots=True)

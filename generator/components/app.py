@@ -28,7 +28,7 @@ from generator.kueue.queues import cluster_queue, cohorts, local_queues, slack_q
 from generator.manifests import Body, Manifest
 from generator.networks import attachments, nodes
 from generator.networks.attachments import fabrics_of, pools_with
-from generator.policies import access, namespace, secrets
+from generator.policies import access, namespace, schedules, secrets
 from generator.policies.access import MEMLOCK
 from generator.policies.admission.pack import admission_pack
 from generator.policies.audit import audit
@@ -197,9 +197,8 @@ class TenantRoles(Component):
 
     def __init__(self, scope: Construct, id: str, *, platform: Platform) -> None:  # noqa: A002
         accesses = [tenant.access for tenant in platform.tenants if not tenant.retired]
-        bodies = access.tenant_roles(
-            platform.isolation, platform.access.roles, accesses, features=access.features(platform)
-        )
+        bodies = access.tenant_roles(platform.isolation, platform.access.roles, accesses, features=platform.features)
+        bodies += access.schedule_roles() if platform.policies.schedules else []
         super().__init__(scope, id, [Manifest(role, "cluster/access/roles.yaml") for role in bodies])
 
 
@@ -207,7 +206,7 @@ class PlatformRoles(Component):
     """The ClusterRoles and bindings of platform admins, janitors and CI pipelines."""
 
     def __init__(self, scope: Construct, id: str, *, platform: Platform) -> None:  # noqa: A002
-        bodies = access.platform_access(platform.access)
+        bodies = access.platform_access(platform.access, platform.features)
         super().__init__(scope, id, [Manifest(body, "cluster/access/platform.yaml") for body in bodies])
 
 
@@ -241,7 +240,7 @@ class Baseline(Component):
 
 
 class Tenancy(Component):
-    """A tenant: its namespaces, access, network policies, quota, secrets and volumes."""
+    """A tenant: its namespaces, access, network policies, quota, secrets, volumes and schedules."""
 
     def __init__(self, scope: Construct, id: str, *, platform: Platform, tenant: Tenant) -> None:  # noqa: A002
         files = self._files(platform, tenant)
@@ -275,5 +274,6 @@ class Tenancy(Component):
             yield "secrets", [*secrets.secrets(home)]
             yield "data", [*namespace.persistent_volume_claims(home)]
             yield "dashboard", [*hardware_profiles(home, platform)]
+        yield "schedules", [*schedules.schedule_access(tenant, platform)]
         if cluster.network == "openshift-ovn":
             yield "isolation", [admin_network_policy(tenant.name, platform.isolation.guard)]

@@ -264,6 +264,16 @@ class Platform(Section):
         return any(runtime.images for runtime in self.runtimes)
 
     @property
+    def features(self) -> frozenset[str]:
+        """The optional features that the platform uses, which add kinds of object to a release or rules to roles."""
+        used = {
+            "dashboard": self.cluster.openshift_ai is not None,
+            "own-images": self.has_own_images,
+            "schedules": self.policies.schedules is not None,
+        }
+        return frozenset(name for name, is_used in used.items() if is_used)
+
+    @property
     def operators(self) -> Callers:
         """The users and groups that may change generated objects: admins, Argo CD and `system:masters`."""
         argo_cd = [self.gitops.account_on(self.cluster)] if self.gitops else []

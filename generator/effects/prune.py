@@ -33,7 +33,7 @@ from generator.effects.renames import find_platform_rename, find_renames
 from generator.effects.subjects import Statement, Teams, conjugate, merge, plural
 from generator.effects.teams import describe_team, find_belongings
 from generator.effects.trees import find_lenders
-from generator.facts.names import FLUX_PRUNE, SYNC_OPTIONS
+from generator.facts.names import FLUX_PRUNE, SCHEDULES_OF, SYNC_OPTIONS
 from generator.manifests import Manifest
 from generator.objects.fields import mapping, string, strings
 
@@ -221,6 +221,9 @@ def _namespaces(change: Change, gone: set[str]) -> Iterator[Statement]:
             )
             objects = (*objects, *find_belongings(change, gained))
             yield Statement("team", team, "is", rest, Risk.HIGH, details, objects)
+        elif team in kept and all(SCHEDULES_OF in item.labels for item in namespaces):
+            text = f"the {place} of its schedules, which has no training jobs and no volume claims"
+            yield Statement("team", team, "loses", text, Risk.LOW, details, objects)
         elif team in kept:
             yield Statement("team", team, "loses", f"the {place}: {rest}", Risk.HIGH, details, objects)
         elif names == [team]:

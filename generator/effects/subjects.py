@@ -9,7 +9,7 @@ from generator.checks.objects import Change
 from generator.documents.messages import escape_control, format_names
 from generator.documents.scalars import Json
 from generator.effects.effect import Effect, Risk
-from generator.facts.names import TENANT_LABEL
+from generator.facts.names import SCHEDULES_OF, TENANT_LABEL
 from generator.manifests import Manifest
 from generator.objects.fields import mapping, string
 
@@ -23,7 +23,8 @@ class Teams:
     """The teams of an update, by their namespaces and queues.
 
     Attributes:
-        by_namespace: namespace → its team: the label `mpigen.dev/tenant`, or else the name of the namespace.
+        by_namespace: namespace → its team: the label `mpigen.dev/tenant` or `mpigen.dev/schedules-of`, or else the name
+            of the namespace.
         by_queue: ClusterQueue → the teams whose LocalQueues name the ClusterQueue.
     """
 
@@ -60,7 +61,7 @@ class Teams:
 
 
 def _team_of(namespace: Manifest) -> str:
-    return string(namespace.labels.get(TENANT_LABEL), namespace.name)
+    return string(namespace.labels.get(TENANT_LABEL, namespace.labels.get(SCHEDULES_OF)), namespace.name)
 
 
 @dataclass(frozen=True, slots=True)

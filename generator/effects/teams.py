@@ -1,4 +1,4 @@
-"""The topic `teams`: new and retired teams, new namespaces and labels. `prune` reports removed and renamed teams."""
+"""The topic `teams`: new and retired teams, new namespaces, schedules, labels. `prune` has removed and renamed ones."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from generator.effects.effect import Effect, Risk
 from generator.effects.largest import compute_largest, describe_left_out
 from generator.effects.quota import format_size
 from generator.effects.renames import find_renames
+from generator.effects.schedules import find_schedule_statements
 from generator.effects.subjects import Statement, Teams, merge, plural
 from generator.effects.trees import QueueTrees, find_lenders
 from generator.effects.values import format_change
-from generator.facts.names import MANAGED_BY, PARAMETER, PART_OF, RETIRED, TENANT_LABEL
+from generator.facts.names import MANAGED_BY, PARAMETER, PART_OF, RETIRED, SCHEDULES_OF, TENANT_LABEL
 from generator.manifests import Manifest
 from generator.objects.fields import mapping, string
 from generator.upstream.kueue.job_limits import NO_LIMIT
@@ -26,11 +27,13 @@ _MOST_TEAMS = 20
 
 
 def find_team_effects(change: Change) -> Iterator[Effect]:
-    """Yield the new and the retired teams, the new namespaces of other teams, and the changed labels of namespaces."""
+    """Yield new and retired teams, new namespaces and schedules of other teams, and changed labels of namespaces."""
     teams = Teams.of(change)
     known = {teams.of_namespace(item.name) for item in change.of_old("", "Namespace")}
     by_team: dict[str, list[Manifest]] = {}
     for item in change.added("", "Namespace"):
+        if SCHEDULES_OF in item.labels:
+            continue
         by_team.setdefault(teams.of_namespace(item.name), []).append(item)
     renamed = set(find_renames(change).values())
     new = [team for team in by_team if team not in known and team not in renamed]
@@ -41,7 +44,7 @@ def find_team_effects(change: Change) -> Iterator[Effect]:
         for team in by_team
         if team not in renamed
     ]
-    statements += _retirements(change)
+    statements += [*_retirements(change), *find_schedule_statements(change)]
     for changed in ChangedObject.between(change):
         if (changed.new.group, changed.new.kind) == ("", "Namespace"):
             statements += _labels(changed)

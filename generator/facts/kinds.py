@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from generator.facts.table import read_rows
@@ -18,7 +19,7 @@ class EmittedKind:
         pruning: `confirmed` if Argo CD deletes its objects only after a user confirms the deletion, `last` if Argo CD
             deletes them together with such objects; else empty.
         of_tenants: True if the kind is cluster-scoped and its objects can be in the folder of a tenant.
-        optional: True if roles and the audit policy name the kind only if a release has such an object.
+        needs: the feature of a platform without which no release has the kind, of `Platform.features`; empty if none.
     """
 
     group: str
@@ -28,11 +29,17 @@ class EmittedKind:
     wave: int = 0
     pruning: str = ""
     of_tenants: bool = False
-    optional: bool = False
+    needs: str = ""
 
 
 KINDS = read_rows("kinds", "kinds", EmittedKind)
 """The kinds, sorted by group and name. Objects that admins add to a release can have other kinds."""
 
-USUAL_KINDS = tuple(row for row in KINDS if not row.optional)
-"""The kinds that roles and the audit policy of every release name."""
+
+def emitted_kinds(features: Collection[str] = ()) -> tuple[EmittedKind, ...]:
+    """Return the kinds that mpigen can generate for a platform with some features, sorted by group and name.
+
+    Args:
+        features: the optional features of the platform, from `Platform.features`.
+    """
+    return tuple(row for row in KINDS if not row.needs or row.needs in features)

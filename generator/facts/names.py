@@ -240,7 +240,17 @@ LOCAL_QUEUE = "default"
 (LocalQueueDefaulting, GA)."""
 
 SWEEP = "app.kubernetes.io/name"
-"""Label of the TrainJobs of a sweep: its name. The admission rule `metadata` lets users set labels with this prefix."""
+"""Label of the TrainJobs of a sweep or of a schedule: its name. The admission rule `metadata` lets users set labels
+with this prefix."""
+
+TRAIN_JOB = "mpigen.dev/train-job"
+"""Annotation of the pods of a CronJob, as YAML: the TrainJob that each pod creates."""
+
+SCHEDULES_OF = "mpigen.dev/schedules-of"
+"""Label of the namespace of the CronJobs of a team: the name of the team. The namespace has no jobs and no data."""
+
+SCHEDULES = "schedules"
+"""The ServiceAccount of the CronJobs of a team."""
 
 ISOLATION = "mpigen.dev/isolation"
 """Annotation of a namespace: `job` if each TrainJob needs a NetworkPolicy of its own (`isolation.unit`)."""

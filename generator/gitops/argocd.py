@@ -13,14 +13,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from generator.config.model.cluster import GitOps
 from generator.config.model.policies import AUDIT_POLICY_FILE
 from generator.config.model.queues import CONFIGURATION_FILE
 from generator.config.model.tenants import RESERVED_NAMESPACES
 from generator.config.platform import Platform
-from generator.facts.kinds import KINDS, USUAL_KINDS
+from generator.facts.kinds import KINDS, emitted_kinds
 from generator.facts.names import (
     ARGOCD_FOLDER,
     FLUX_PRUNE,
@@ -256,7 +256,7 @@ def account_role(platform: Platform, manifests: Iterable[Manifest]) -> list[Mani
     binding = _kept(cluster_role_binding(GITOPS_ROLE, GITOPS_ROLE, [account]), is_flux=is_flux)
     unwritten = Manifest(cluster_role(GITOPS_ROLE, []), _ACCOUNT_FILE)
     applied = [manifest for manifest in manifests if is_applied(manifest.file)]
-    rules = account_rules([*applied, unwritten, binding], catalog)
+    rules = account_rules([*applied, unwritten, binding], catalog, platform.features)
     if not is_flux:
         return [_kept(cluster_role(GITOPS_ROLE, rules)), binding]
     if not platform.gitops.is_remote:
@@ -272,22 +272,28 @@ def _kept(body: Body, *, is_flux: bool = False) -> Manifest:
     return Manifest({**body, "metadata": {**body["metadata"], "annotations": annotations}}, _ACCOUNT_FILE)
 
 
-def account_rules(manifests: Iterable[Manifest], catalog: Catalog) -> list[Body]:
-    """Return the RBAC rules that an account needs to apply these manifests and to delete all kinds of a platform."""
+def account_rules(manifests: Iterable[Manifest], catalog: Catalog, features: Collection[str] = ()) -> list[Body]:
+    """Return the RBAC rules that an account needs to apply these manifests and to delete all kinds of a platform.
+
+    Args:
+        manifests: the manifests.
+        catalog: the schemas of their kinds.
+        features: the optional features of the platform. Earlier releases can have the kinds of these features.
+    """
     manifests = list(manifests)
     defined = {manifest.kind for manifest in manifests}
     bound = {kind: {name for manifest in manifests for name in _bound_role(manifest, kind)} for kind in _ROLES}
     return [
-        *rules_for_kinds([*READ, *WRITE]),
-        *_rules_for_added_kinds(manifests, catalog),
+        *rules_for_kinds([*READ, *WRITE], features),
+        *_rules_for_added_kinds(manifests, catalog, features),
         *(policy_rule(RBAC, [resource], ["escalate"]) for kind, resource in _ROLES.items() if kind in defined),
         *(policy_rule(RBAC, [_ROLES[kind]], ["bind"], sorted(names)) for kind, names in bound.items() if names),
     ]
 
 
-def _rules_for_added_kinds(manifests: Sequence[Manifest], catalog: Catalog) -> list[Body]:
-    """Return RBAC rules for optional kinds and added kinds, if the catalogue or a manifest defines the kind."""
-    known = {(row.group, row.kind) for row in USUAL_KINDS}
+def _rules_for_added_kinds(manifests: Sequence[Manifest], catalog: Catalog, features: Collection[str]) -> list[Body]:
+    """Return RBAC rules for the kinds that admins add, if the catalogue or a manifest defines the kind."""
+    known = {(row.group, row.kind) for row in emitted_kinds(features)}
     defined = {names: plural for manifest in manifests for names, plural in _defined_kind(manifest)}
     others: dict[str, set[str]] = {}
     for manifest in manifests:

@@ -33,8 +33,8 @@ def objects_for_jobs(platform: Platform) -> list[Manifest]:
     quotas, ServiceAccounts, claims and Secrets. Objects of `patches`, `extra` and an mpigen_platform.py are left out.
     """
     bodies = [*_queues(platform), *map(workload_priority_class, platform.queues.priorities)]
-    bodies += access.tenant_roles(platform.isolation, features=access.features(platform))
-    bodies += access.platform_access(platform.access)
+    bodies += access.tenant_roles(platform.isolation, features=platform.features)
+    bodies += access.platform_access(platform.access, platform.features)
     for tenant in platform.tenants:
         bodies += local_queues(tenant)
         for home in tenant.homes:

@@ -19,7 +19,7 @@ from generator.config.model.isolation import Isolation
 from generator.config.model.roles import LEVELS, SESSIONS, TeamRole
 from generator.config.model.tenants import POD_SECURITY, Tenant
 from generator.config.platform import Platform
-from generator.facts.kinds import USUAL_KINDS
+from generator.facts.kinds import emitted_kinds
 from generator.facts.names import DESCRIPTION, MEMLOCK_SCC, OWN_ROLE, SERVICE_ACCOUNT
 from generator.facts.table import read_table
 from generator.manifests import Body
@@ -43,6 +43,10 @@ _PLATFORM_RULES = {
     "ci": ("platform-ci",),
 }
 RUNTIME_READER = "mpigen-runtime-reader"
+SCHEDULE_CREATOR = "mpigen-schedule"
+"""The ClusterRole with which the pods of schedules create TrainJobs in a namespace of a team."""
+SCHEDULE_VIEWER = "mpigen-schedule-view"
+"""The ClusterRole with which members of a team read its CronJobs, their Jobs and the logs of their pods."""
 MEMLOCK = "memlock"
 STANDARD = f"mpigen.dev/{POD_SECURITY}"
 """Key of the label of namespaces whose pods may lock memory. Its value is `memlock`."""
@@ -59,21 +63,27 @@ def cluster_role(name: str, rules: list[Body]) -> Body:
     return {"apiVersion": f"{RBAC}/v1", "kind": "ClusterRole", "metadata": {"name": name}, "rules": rules}
 
 
-def rules_for_kinds(verbs: list[str]) -> list[Body]:
-    """Return RBAC rules that allow these verbs on every usual kind of mpigen, one rule for each API group."""
+def rules_for_kinds(verbs: list[str], features: Collection[str] = ()) -> list[Body]:
+    """Return RBAC rules that allow these verbs on every kind that mpigen generates, one rule for each API group.
+
+    Args:
+        verbs: the verbs.
+        features: the optional features of the platform, from `Platform.features`.
+    """
     return [
         policy_rule(group, [row.resource for row in rows], verbs)
-        for group, rows in groupby(USUAL_KINDS, key=lambda row: row.group)
+        for group, rows in groupby(emitted_kinds(features), key=lambda row: row.group)
     ]
 
 
 _RULES: Mapping[str, list[Body]] = read_table("roles", "generator.policies")
 
 
-def _rules(*names: str) -> list[Body]:
+def _rules(*names: str, features: Collection[str] = ()) -> list[Body]:
     """Return the RBAC rules at these keys of roles.yaml. A rule with `kinds: all` becomes a rule for each API group."""
     rules = [rule for name in names for rule in _RULES[name]]
-    return list(chain(*(rules_for_kinds(rule["verbs"]) if "kinds" in rule else [rule] for rule in rules)))
+    expanded = (rules_for_kinds(rule["verbs"], features) if "kinds" in rule else [rule] for rule in rules)
+    return list(chain(*expanded))
 
 
 def role_of(access: str) -> str:
@@ -81,18 +91,13 @@ def role_of(access: str) -> str:
     return (ROLES | SESSION_ROLES).get(access, f"{OWN_ROLE}{access}")
 
 
-_ADDED = {"dashboard": 0, "job-isolation": 1, "own-images": 1, "own-images-edit": 2}
-"""Key of roles.yaml → the place in `LEVELS` of the first role to which its rules are added."""
-
-
-def features(platform: Platform) -> list[str]:
-    """Return the keys of roles.yaml for the features that a platform uses."""
-    used = {
-        "dashboard": platform.cluster.openshift_ai is not None,
-        "own-images": platform.has_own_images,
-        "own-images-edit": platform.has_own_images,
-    }
-    return [name for name, is_used in used.items() if is_used]
+_ADDED = {
+    "dashboard": ("dashboard", 0),
+    "job-isolation": ("job-isolation", 1),
+    "own-images": ("own-images", 1),
+    "own-images-edit": ("own-images", 2),
+}
+"""Key of roles.yaml → (feature of the platform, place in `LEVELS` of the first role to which the rules are added)."""
 
 
 def tenant_roles(
@@ -109,7 +114,7 @@ def tenant_roles(
         own: the roles of `access.roles`. Each gets a ClusterRole, which team admins can bind.
         accesses: the access of each tenant. A role of sessions gets a ClusterRole if a tenant gives the role to
             subjects. Team admins cannot bind it.
-        features: the keys of roles.yaml for features of the platform, from `features`.
+        features: the optional features of the platform, from `Platform.features`.
 
     If the platform isolates jobs, users who can submit jobs can also create and delete NetworkPolicies. The admission
     rule `job-isolation` restricts them to the NetworkPolicies of their own jobs. With own images, they can also create
@@ -117,10 +122,11 @@ def tenant_roles(
     """
     own = sorted(own, key=lambda role: role.name)
     used = {role for access in accesses for role, subjects in access.sessions.subjects.items() if subjects}
-    added = {*features, *(["job-isolation"] if isolation.unit == "job" else [])}
+    enabled = {*features, *(["job-isolation"] if isolation.unit == "job" else [])}
+    added = [(key, least) for key, (feature, least) in _ADDED.items() if feature in enabled]
     rules = {
         level: _with_bindable(
-            _rules(*LEVELS[: index + 1], *(key for key, least in _ADDED.items() if key in added and index >= least)),
+            _rules(*LEVELS[: index + 1], *(key for key, least in added if index >= least)),
             own,
         )
         for index, level in enumerate(LEVELS)
@@ -148,9 +154,9 @@ def _own_role(role: TeamRole, included: list[Body]) -> Body:
     return {**body, "metadata": {**body["metadata"], "annotations": {DESCRIPTION: role.description}}}
 
 
-def _with_bindable(rules: list[Body], own: Iterable[TeamRole]) -> list[Body]:
-    """Return rules of which each rule with the verb `bind` also names the roles of `access.roles`."""
-    names = [role_of(role.name) for role in own]
+def _with_bindable(rules: list[Body], own: Iterable[TeamRole], more: Iterable[str] = ()) -> list[Body]:
+    """Return rules of which each rule with the verb `bind` also names the roles of `access.roles` and further roles."""
+    names = [*(role_of(role.name) for role in own), *more]
     return [
         {**rule, "resourceNames": sorted([*rule["resourceNames"], *names])} if rule["verbs"] == ["bind"] else rule
         for rule in rules
@@ -177,17 +183,29 @@ def cluster_role_binding(name: str, role: str, subjects: Iterable[str]) -> Body:
     }
 
 
-def platform_access(access: PlatformAccess) -> list[Body]:
+def schedule_roles() -> list[Body]:
+    """Return the ClusterRoles of the pods of schedules, and of the members of teams who read schedules."""
+    return [cluster_role(SCHEDULE_CREATOR, _rules("schedule")), cluster_role(SCHEDULE_VIEWER, _rules("schedule-view"))]
+
+
+def platform_access(access: PlatformAccess, features: Collection[str] = ()) -> list[Body]:
     """Return the ClusterRoles of platform admins, janitors and CI, each with its binding.
 
     A role for which the platform file names no subject is left out.
+
+    Args:
+        access: the subjects.
+        features: the optional features of the platform, from `Platform.features`.
     """
+    more = (SCHEDULE_CREATOR, SCHEDULE_VIEWER) if "schedules" in features else ()
     return [
         body
         for persona, role in PLATFORM_ROLES.items()
         if (subjects := getattr(access, persona))
         for body in (
-            cluster_role(role, _with_bindable(_rules(*_PLATFORM_RULES[persona]), access.roles)),
+            cluster_role(
+                role, _with_bindable(_rules(*_PLATFORM_RULES[persona], features=features), access.roles, more)
+            ),
             cluster_role_binding(role, role, subjects),
         )
     ]
@@ -218,8 +236,13 @@ def role_bindings(tenant: Tenant) -> list[Body]:
 
 def runtime_reader_binding(tenant: Tenant) -> Body | None:
     """Return the binding that lets a tenant's users list runtimes and priorities; None if the tenant has no users."""
-    users = sorted({user for access in granted_roles(tenant) for user in tenant.access.subjects[access]})
+    users = members(tenant)
     return cluster_role_binding(f"{RUNTIME_READER}-{tenant.name}", RUNTIME_READER, users) if users else None
+
+
+def members(tenant: Tenant) -> list[str]:
+    """Return the subjects that have a role in the namespaces of a tenant, sorted."""
+    return sorted({user for access in granted_roles(tenant) for user in tenant.access.subjects[access]})
 
 
 KUBERNETES_USERS = ("system:apiserver", "system:kube-controller-manager", "system:kube-scheduler")

@@ -13,7 +13,7 @@ from itertools import groupby
 from operator import itemgetter
 
 from generator.config.platform import Platform
-from generator.facts.kinds import USUAL_KINDS
+from generator.facts.kinds import emitted_kinds
 from generator.facts.table import read_table
 from generator.manifests import Body
 from generator.policies.access import KUBERNETES_USERS, controller_groups
@@ -84,7 +84,7 @@ def audit_policy(controllers: Sequence[str], days: int) -> Body:
 
 def _written_resources() -> list[Body]:
     """Return, by API group, the resource types that mpigen generates or that users write, without subresources."""
-    rows = sorted({(row.group, row.resource) for row in USUAL_KINDS} | {*_USER_RESOURCES})
+    rows = sorted({(row.group, row.resource) for row in emitted_kinds()} | {*_USER_RESOURCES})
     return [
         {"group": group, "resources": [resource for _, resource in resources]}
         for group, resources in groupby(rows, key=itemgetter(0))

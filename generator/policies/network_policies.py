@@ -35,21 +35,21 @@ _BEYOND = (
 _MPI_PODS: Body = {"matchExpressions": [{"key": RUNTIME_LABEL, "operator": "Exists"}]}
 
 
-def _network_policy(tenant: Tenant, name: str, spec: Body, annotations: Body | None = None) -> Body:
+def _network_policy(namespace: str, name: str, spec: Body, annotations: Body | None = None) -> Body:
     return omit_none(
         {
             "apiVersion": "networking.k8s.io/v1",
             "kind": "NetworkPolicy",
-            "metadata": {"name": name, "namespace": tenant.name, "annotations": annotations},
+            "metadata": {"name": name, "namespace": namespace, "annotations": annotations},
             "spec": spec,
         }
     )
 
 
-def default_deny(tenant: Tenant) -> Body:
+def default_deny(namespace: str) -> Body:
     """Return the NetworkPolicy that denies all traffic of a namespace."""
     return _network_policy(
-        tenant,
+        namespace,
         "np-default-deny",
         {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]},
         annotations={NOT_ISOLATED: _BEYOND},
@@ -73,7 +73,7 @@ def dns(tenant: Tenant, cluster: Cluster, cache: Address | None = None) -> Body:
     }
     node_cache = [{"ipBlock": {"cidr": f"{cache}/{cache.max_prefixlen}"}}] if cache else []
     return _network_policy(
-        tenant,
+        tenant.name,
         "np-dns",
         {
             "podSelector": {},
@@ -89,7 +89,7 @@ def dns(tenant: Tenant, cluster: Cluster, cache: Address | None = None) -> Body:
 def mpi(tenant: Tenant) -> Body:
     """Return the NetworkPolicy that lets MPI pods of a namespace connect to each other on all ports, as MPI needs."""
     return _network_policy(
-        tenant,
+        tenant.name,
         "np-mpi",
         {
             "podSelector": _MPI_PODS,
@@ -105,10 +105,10 @@ def metrics(tenant: Tenant, metrics: Metrics) -> Body:
     prometheus = {"namespaceSelector": {"matchLabels": {METADATA_NAME: metrics.namespace}}}
     ingress = [{"from": [prometheus], "ports": _ports(metrics.port, "TCP")}]
     spec: Body = {"podSelector": _MPI_PODS, "policyTypes": ["Ingress"], "ingress": ingress}
-    return _network_policy(tenant, "np-metrics", spec)
+    return _network_policy(tenant.name, "np-metrics", spec)
 
 
-def api_server(tenant: Tenant, server: ApiServer) -> Body:
+def api_server(namespace: str, server: ApiServer) -> Body:
     """Return the NetworkPolicy that allows the API server by its addresses, because no pod selector matches it."""
     to = [{"ipBlock": {"cidr": str(network)}} for network in server.networks]
     spec: Body = {
@@ -116,7 +116,7 @@ def api_server(tenant: Tenant, server: ApiServer) -> Body:
         "policyTypes": ["Egress"],
         "egress": [{"to": to, "ports": _ports(server.port, "TCP")}],
     }
-    return _network_policy(tenant, "np-api-server", spec)
+    return _network_policy(namespace, "np-api-server", spec)
 
 
 def egress(tenant: Tenant, target: Egress, network: Network) -> Body:
@@ -129,7 +129,7 @@ def egress(tenant: Tenant, target: Egress, network: Network) -> Body:
         "policyTypes": ["Egress"],
         "egress": [{"to": [{"ipBlock": block}], "ports": ports}],
     }
-    return _network_policy(tenant, f"np-egress-{target.name}", spec)
+    return _network_policy(tenant.name, f"np-egress-{target.name}", spec)
 
 
 def namespace_egress(tenant: Tenant, target: Egress, namespace: str) -> Body:
@@ -144,18 +144,18 @@ def namespace_egress(tenant: Tenant, target: Egress, namespace: str) -> Body:
     }
     ports = [entry for port in target.ports for entry in _ports(port, target.protocol)]
     spec: Body = {"podSelector": {}, "policyTypes": ["Egress"], "egress": [{"to": [pods], "ports": ports}]}
-    return _network_policy(tenant, f"np-egress-{target.name}", spec)
+    return _network_policy(tenant.name, f"np-egress-{target.name}", spec)
 
 
 def _ports(port: int, *protocols: str) -> list[Body]:
     return [{"protocol": protocol, "port": port} for protocol in protocols]
 
 
-def _cilium_network_policy(tenant: Tenant, name: str, egress: Body) -> Body:
+def _cilium_network_policy(namespace: str, name: str, egress: Body) -> Body:
     return {
         "apiVersion": "cilium.io/v2",
         "kind": "CiliumNetworkPolicy",
-        "metadata": {"name": name, "namespace": tenant.name},
+        "metadata": {"name": name, "namespace": namespace},
         "spec": {"endpointSelector": {}, "egress": [egress]},
     }
 
@@ -167,7 +167,7 @@ def cilium_dns(tenant: Tenant, cluster: Cluster) -> Body:
     pods = {"matchLabels": match}
     rules = {"dns": [{"matchPattern": "*"}]}
     to_ports = [{"ports": [*_cilium_ports(port, "UDP"), *_cilium_ports(port, "TCP")], "rules": rules}]
-    return _cilium_network_policy(tenant, "cnp-dns", {"toEndpoints": [pods], "toPorts": to_ports})
+    return _cilium_network_policy(tenant.name, "cnp-dns", {"toEndpoints": [pods], "toPorts": to_ports})
 
 
 def cilium_egress(tenant: Tenant, target: Egress, domain: str) -> Body:
@@ -175,13 +175,13 @@ def cilium_egress(tenant: Tenant, target: Egress, domain: str) -> Body:
     how = "matchPattern" if "*" in domain else "matchName"
     ports = [entry for port in target.ports for entry in _cilium_ports(port, target.protocol)]
     rule: Body = {"toFQDNs": [{how: domain}], "toPorts": [{"ports": ports}]}
-    return _cilium_network_policy(tenant, f"cnp-egress-{target.name}", rule)
+    return _cilium_network_policy(tenant.name, f"cnp-egress-{target.name}", rule)
 
 
-def cilium_api_server(tenant: Tenant, server: ApiServer) -> Body:
+def cilium_api_server(namespace: str, server: ApiServer) -> Body:
     """Return the CiliumNetworkPolicy that allows the API server by Cilium's entity, without addresses."""
     rule: Body = {"toEntities": ["kube-apiserver"], "toPorts": [{"ports": _cilium_ports(server.port, "TCP")}]}
-    return _cilium_network_policy(tenant, "cnp-api-server", rule)
+    return _cilium_network_policy(namespace, "cnp-api-server", rule)
 
 
 def _cilium_ports(port: int, protocol: str) -> list[Body]:
@@ -222,7 +222,7 @@ def network_policies(tenant: Tenant, isolation: Isolation, cluster: Cluster) -> 
 
     If the platform isolates jobs, no policy allows MPI traffic: each job then needs a NetworkPolicy of its own.
     """
-    yield default_deny(tenant)
+    yield default_deny(tenant.name)
     if any(target.fqdn for target in tenant.egress):
         yield cilium_dns(tenant, cluster)
     else:
@@ -233,9 +233,9 @@ def network_policies(tenant: Tenant, isolation: Isolation, cluster: Cluster) -> 
         yield metrics(tenant, isolation.metrics)
     if isolation.api_server:
         if cluster.network == "cilium":
-            yield cilium_api_server(tenant, isolation.api_server)
+            yield cilium_api_server(tenant.name, isolation.api_server)
         else:
-            yield api_server(tenant, isolation.api_server)
+            yield api_server(tenant.name, isolation.api_server)
     for target in tenant.egress:
         if target.cidr:
             yield egress(tenant, target, target.cidr)

@@ -59,6 +59,7 @@ def _render_unplaced(platform: Platform, app: App) -> tuple[list[manifests.Manif
         return annotate_for_flux(labelled) if platform.gitops.is_flux else annotate_for_argocd(labelled)
 
     collected = add_parameters_of_tree(collect(app), platform.fabrics)
+    collected += _cron_jobs(platform, collected)
     if problems := [*find_repeated(platform, collected)]:
         raise ConfigError(tuple(problems))
     patching = patching_of(platform, app)
@@ -76,6 +77,22 @@ def _render_unplaced(platform: Platform, app: App) -> tuple[list[manifests.Manif
     if problems := [*find_late(app, patching, constructs)]:
         raise ConfigError(tuple(problems))
     return tree, patching.effects
+
+
+def _cron_jobs(platform: Platform, tree: list[manifests.Manifest]) -> list[manifests.Manifest]:
+    """Return the CronJobs of all teams, whose TrainJobs use the runtimes and queues of a release.
+
+    Raises:
+        ConfigError: a TrainJob would not run.
+    """
+    if not any(tenant.schedules for tenant in platform.tenants):
+        return []
+    from generator.gitops.metadata import label_owner
+    from generator.jobs.catalogue import Catalogue
+    from generator.jobs.schedules import cron_jobs
+
+    objects = label_owner(tree, platform.platform)
+    return cron_jobs(platform, Catalogue(objects, platform.cluster.versions.model_dump()))
 
 
 def read_catalog(targets: Mapping[str, str], texts: Mapping[str, str], locations: Sequence[str] = ()) -> Catalog:

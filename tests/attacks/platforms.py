@@ -30,6 +30,7 @@ PERSONAS = {
     "workbench": "system:serviceaccount:workbenches:workbench",
     "pod": "system:serviceaccount:{team}:mpi",
     "ci": "system:serviceaccount:ci:platform",
+    "schedule": "system:serviceaccount:{team}-schedules:schedules",
     "student": "student",
     "professor": "professor",
     "notebooks": "system:serviceaccount:notebooks:controller",

@@ -262,6 +262,7 @@ def _find_in_export(_: Case, text: str, file: Path) -> Iterable[Finding]:
 
 
 ENGINES: Mapping[str, Callable[[Case, str, Path], Iterable[Finding]]] = {
+    "access/scheduled-job": _find_in_release,
     "audit": _find_in_export,
     "drift": _find_drift,
     "expect": _find_by_expectations,

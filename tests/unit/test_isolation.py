@@ -43,12 +43,12 @@ def made(**isolation: Any) -> dict[str, Body]:
 
 
 def test_default_deny_allows_no_traffic(platform: Platform) -> None:
-    spec = default_deny(platform.tenants[0])["spec"]
+    spec = default_deny(platform.tenants[0].name)["spec"]
     assert spec == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
 
 
 def test_the_default_deny_policy_lists_traffic_outside_its_control(platform: Platform) -> None:
-    said = default_deny(platform.tenants[0])["metadata"]["annotations"][NOT_ISOLATED]
+    said = default_deny(platform.tenants[0].name)["metadata"]["annotations"][NOT_ISOLATED]
     assert {"SR-IOV", "RDMA", "hostNetwork"} <= {word.strip("(),") for word in said.split()}
 
 

@@ -30,6 +30,7 @@ from generator.config.model.fields import (
     matching,
     to_quantity,
 )
+from generator.config.model.isolation import ApiServer
 from generator.documents.messages import format_value
 from generator.facts.images import image_fault, is_image
 
@@ -361,6 +362,18 @@ class Jobs(Section):
     """The fields that TrainJobs may set in addition to the fields that every job needs."""
 
 
+class SchedulePods(Section):
+    """The pods that create the TrainJobs of `tenants[].schedules`, each with one call of kubectl."""
+
+    image: Image
+    """An image with `kubectl`. On Kubernetes, `registry.k8s.io/kubectl` has the versions of Kubernetes as tags. On
+    OpenShift, use `registry.redhat.io/openshift4/ose-cli-rhel9`, or `quay.io/openshift/origin-cli` on OKD. kubectl
+    supports API servers that are at most one minor version older or newer."""
+    api_server: ApiServer | None = None
+    """The API server that the pods may reach. Default: `isolation.apiServer`, which then all pods of tenants may
+    reach. With `cluster.network: cilium`, the default is `{}`."""
+
+
 class Policies(Section):
     """The rules for the namespaces of all tenants."""
 
@@ -380,6 +393,9 @@ class Policies(Section):
     """The allowed registries of images, and whether images must be pinned by digest."""
     jobs: Jobs = Jobs()
     """The fields that TrainJobs may set, and the contact of users whose TrainJobs are rejected."""
+    schedules: SchedulePods | None = None
+    """The pods that create the TrainJobs of `tenants[].schedules`. Keep this field until a release without any schedule
+    is applied, because it also lets Argo CD or Flux delete CronJobs. Default: no team can have schedules."""
     labels: SetOf[LabelKey] = Field(default=())
     """The labels that every TrainJob must have, such as `example.com/owner`. If `tenants[].labels` sets such a label,
     TrainJobs of the team must have the same value."""

@@ -85,6 +85,8 @@ def _is_free(value: str) -> str:
     return value
 
 
+MountPath = Annotated[String, AfterValidator(_is_mount_path)]
+"""An absolute path at which a volume is mounted in pods."""
 ConfigMapName = Annotated[
     String, matching(SUBDOMAIN, "the name of a ConfigMap", "write a DNS subdomain, such as `company-ca`")
 ]
@@ -95,7 +97,7 @@ class RuntimeVolume(Section):
 
     name: Annotated[Name, AfterValidator(_is_free)]
     """The name of the volume in the pods, such as `datasets`."""
-    mount_path: Annotated[String, AfterValidator(_is_mount_path)]
+    mount_path: MountPath
     """The absolute path at which the volume is mounted, such as `/data`."""
     claim: Name | None = None
     """The PersistentVolumeClaim in the namespace of the job. Pods on several nodes mount the claim, so it needs the
@@ -147,7 +149,7 @@ class Checkpoint(Section):
     claim: Name
     """The PersistentVolumeClaim in the namespace of the job. Pods on several nodes write to it, so it needs the access
     mode ReadWriteMany."""
-    mount_path: Annotated[String, AfterValidator(_is_mount_path)] = "/checkpoint"
+    mount_path: MountPath = "/checkpoint"
     """The absolute path at which the claim is mounted. The variable `MPIGEN_CHECKPOINT` names the folder of the job
     below it: `/checkpoint/<name of the TrainJob>`. Jobs of the same name in a namespace resume from the same folder."""
 

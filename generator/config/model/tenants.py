@@ -37,6 +37,7 @@ from generator.config.model.patches import Extras
 from generator.config.model.policies import ClassName, Registry, RuleName, Workloads
 from generator.config.model.quotas import Shares
 from generator.config.model.removals import Retirement
+from generator.config.model.schedules import Schedules
 from generator.config.model.secrets import Secrets
 from generator.facts.names import REMOTE_COHORT
 from generator.quantities import Quantity
@@ -269,6 +270,9 @@ class Tenant(Section):
     """The Secrets that External Secrets fetches for the team. Neither this file nor a release holds their values."""
     volumes: NamedOf[DataVolume] = ()
     """PersistentVolumeClaims for the team's data."""
+    schedules: Schedules = ()
+    """CronJobs that create TrainJobs of the team at given times. They run in the namespace `<name>-schedules`, in which
+    no member of the team can write. Needs `policies.schedules`."""
     extra: Extras = ()
     """Objects of your own in the team's folder of the release: objects, and files with objects, as in the top-level
     `extra`. An object with a namespace is in a namespace of the team."""
@@ -295,6 +299,16 @@ class Tenant(Section):
         """
         alone = copy_unchecked(self, namespaces=())
         return (alone, *(copy_unchecked(alone, name=namespace) for namespace in self.namespaces))
+
+    @property
+    def schedule_namespace(self) -> str:
+        """Return the namespace of the CronJobs of the team, in which Kueue queues no Jobs.
+
+        Kueue puts each Job without a queue into the LocalQueue `default` of its namespace, so a CronJob in a namespace
+        of the team would wait for quota (kueue v0.19.2 pkg/controller/jobframework/defaults.go
+        ApplyDefaultLocalQueueWithManagedJobsNamespaceSelector).
+        """
+        return f"{self.name}-schedules"
 
     @property
     def quotas(self) -> tuple[Shares, ...]:

@@ -8,8 +8,8 @@ from typing import Any
 from generator.config.mistakes import Mistake
 from generator.config.model.access import explain_impersonation, explain_unfit_admin
 from generator.config.model.cluster import Cluster
-from generator.config.model.fields import to_seconds
-from generator.config.model.isolation import Guard
+from generator.config.model.fields import Steps, to_seconds
+from generator.config.model.isolation import ApiServer, Guard
 from generator.config.rules.rule import PartialPlatform, rule
 from generator.documents.messages import format_value
 from generator.facts.defects import find_rejecting_defect, sound_minors
@@ -89,18 +89,8 @@ def unenforceable_isolation(platform: PartialPlatform) -> Iterator[Mistake]:
     if not platform.knows("cluster.network"):
         return
     is_cilium = cluster.network == "cilium"
-    api_server = isolation.api_server
-    if api_server and is_cilium and api_server.networks:
-        # cilium v1.18.4 Documentation/security/policy/language.rst: selectors of CIDRs ignore nodes
-        message = (
-            "Cilium ignores addresses of nodes in `networks`, so pods cannot reach an API server that runs on nodes"
-        )
-        fix = "remove `networks`: mpigen then allows the API server by its Cilium entity `kube-apiserver`"
-        yield Mistake(("isolation", "apiServer", "networks"), message, fix)
-    if api_server and not is_cilium and not api_server.networks and platform.knows("isolation.apiServer"):
-        message = "a NetworkPolicy needs the addresses of the API server"
-        fix = "set `networks`, such as 10.0.0.8/32; `kubectl get endpointslices kubernetes` lists the addresses"
-        yield Mistake(("isolation", "apiServer"), message, fix)
+    if isolation.api_server and platform.knows("isolation.apiServer"):
+        yield from find_unreachable_server(isolation.api_server, ("isolation", "apiServer"), cluster.network)
     if isolation.dns_cache and is_cilium:
         message = "Cilium ignores addresses of nodes in policies, so pods cannot reach NodeLocal DNSCache"
         fix = "remove `dnsCache`, and redirect DNS to the pods of the cache with a CiliumLocalRedirectPolicy"
@@ -112,6 +102,27 @@ def unenforceable_isolation(platform: PartialPlatform) -> Iterator[Mistake]:
             f"`cluster.network: {cluster.network}` does not support AdminNetworkPolicy, so `guard` has no effect",
             fix,
         )
+
+
+def find_unreachable_server(server: ApiServer, path: Steps, network: str) -> Iterator[Mistake]:
+    """Yield why pods cannot reach an API server: a network policy needs addresses, or ignores them.
+
+    Args:
+        server: the API server.
+        path: the path of its section.
+        network: `cluster.network`.
+    """
+    if network == "cilium" and server.networks:
+        # cilium v1.18.4 Documentation/security/policy/language.rst: selectors of CIDRs ignore nodes
+        message = (
+            "Cilium ignores addresses of nodes in `networks`, so pods cannot reach an API server that runs on nodes"
+        )
+        fix = "remove `networks`: mpigen then allows the API server by its Cilium entity `kube-apiserver`"
+        yield Mistake((*path, "networks"), message, fix)
+    elif network != "cilium" and not server.networks:
+        message = "a NetworkPolicy needs the addresses of the API server"
+        fix = "set `networks`, such as 10.0.0.8/32; `kubectl get endpointslices kubernetes` lists the addresses"
+        yield Mistake(path, message, fix)
 
 
 @rule

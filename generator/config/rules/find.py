@@ -15,6 +15,7 @@ from generator.config.rules import (  # noqa: F401 - importing a module register
     removals,
     roles,
     runtimes,
+    schedules,
     secrets,
 )
 from generator.config.rules.rule import RULES, PartialPlatform

@@ -22,7 +22,7 @@ from generator.policies.access import (
 )
 from generator.policies.admission.allowed import job_constants
 from generator.policies.admission.fabric import fabric
-from generator.policies.admission.policy import Parameters, Rule, bindings, cel_list, policy
+from generator.policies.admission.policy import Parameters, ResourceRule, Rule, bindings, cel_list, policy
 from generator.policies.admission.rules import read_rule, size
 
 _ALWAYS = ("job-isolation", MEMLOCK, "copies", "own-images", "own-images-of-teams")
@@ -31,6 +31,8 @@ _ALWAYS = ("job-isolation", MEMLOCK, "copies", "own-images", "own-images-of-team
 RBAC or Pod Security allows the requests that they reject.
 """
 
+_CRON_JOBS = ResourceRule("batch", ("v1",), ("cronjobs",), ("CREATE", "UPDATE", "DELETE"))
+"""The CronJobs of `tenants[].schedules`."""
 _ABOUT_CALLERS = ("lifecycle", "workloads", "kinds", "claims", "config-maps", "debug", "tokens", "subjects")
 """Rules with all conditions about callers in one expression, so that CEL asks the authorizer only if necessary."""
 _MAY_UPDATE_NAMESPACES = "authorizer.group('').resource('namespaces').check('update').allowed()"
@@ -101,7 +103,9 @@ def _rules(platform: Platform) -> Iterator[Rule]:
         yield replace(read_rule(MEMLOCK), namespace_labels={STANDARD: MEMLOCK}, judges_controllers=True)
     if platform.gitops or platform.access.admin:
         operators = {"CALLERS": _is_caller(platform.operators)}
-        yield read_rule("generated", constants=operators, labels=_platform_labels(platform))
+        generated = read_rule("generated", constants=operators, labels=_platform_labels(platform))
+        cron_jobs = [_CRON_JOBS] if platform.policies.schedules else []
+        yield replace(generated, resource_rules=[*generated.resource_rules, *cron_jobs])
         is_argocd = platform.gitops and not platform.gitops.is_flux
         engine = {"APPLICATION": platform.platform if is_argocd else "", "ENGINE_KEYS": _engine_keys(platform)}
         yield read_rule("reserved", constants={**operators, **engine})
