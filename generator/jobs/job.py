@@ -280,7 +280,7 @@ def _runtime_problems(runtime: OfferedRuntime, request: JobRequest, *, is_valid:
         message = f"Trainer would apply the resources to the launcher of `{runtime.name}`, which runs no ranks"
         yield Problem(message, "name a runtime whose launcher runs ranks", path="--resources")
     for resource, amount in runtime.kept_by_checks(request.resources) if is_valid else ():
-        # kubernetes v1.34.2 staging/src/k8s.io/component-helpers/resource/helpers.go PodRequests
+        # component-helpers v0.34.2 resource/helpers.go PodRequests
         message = f"pods of `{runtime.name}` take {amount} {resource} anyway, because an init container requests them"
         yield Problem(message, f"pass {amount} or more, or name another runtime", path="--resources")
     if request.checkpoint and CHECKPOINT in runtime.environment:

@@ -24,7 +24,7 @@ from generator.policies.admission.parameters import copy_prefix
 
 _ESCAPES = {"-": "--", ".": "-d", "/": "-s", ":": "-c", "@": "-a", "_": "-u"}
 """Character of an image → its form in the name of a copy, in the order of the rule `own-images`."""
-_LONGEST = 253  # kubernetes v1.34.2 staging/src/k8s.io/apimachinery/pkg/util/validation/validation.go
+_LONGEST = 253  # apimachinery v0.34.2 pkg/util/validation/validation.go IsDNS1123Subdomain
 
 
 def find_image_problems(runtime: OfferedRuntime, image: str) -> Iterator[Problem]:

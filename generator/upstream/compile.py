@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 
 from generator.documents.load import Path
+from generator.documents.messages import format_value
 from generator.errors import NotModelledError, SimulationError, suggest
 from generator.manifests import Body, Manifest
 from generator.objects.pods import RUNTIMES
@@ -148,6 +149,10 @@ def _training(job: Manifest, runtime: Manifest, targets: Mapping[str, str]) -> T
 def find_faults(job: Manifest, runtime: Manifest, targets: Mapping[str, str]) -> Iterator[Fault]:
     """Yield the reasons why a TrainJob on a runtime cannot be compiled. Invalid fields hide all other reasons."""
     engine = _engine(targets.get("trainer", ""))
+    if engine.violations(job.body) is None:
+        message = f"{format_value(job.api_version)} is not the apiVersion of a TrainJob"
+        yield Fault(Origin(job, ("apiVersion",)), message, "write `apiVersion: trainer.kubeflow.org/v1alpha1`")
+        return
     invalid = [(one, broken) for one in (job, runtime) for broken in engine.violations(one.body) or ()]
     yield from (Fault(Origin(one, broken.path), broken.message, broken.fix) for one, broken in invalid)
     if not invalid:

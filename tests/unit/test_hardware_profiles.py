@@ -153,7 +153,7 @@ def test_a_namespace_becomes_a_project_of_the_dashboard(*, is_on: bool) -> None:
 @pytest.mark.parametrize("is_on", [True, False])
 def test_users_read_profiles_and_name_their_jobs(*, is_on: bool) -> None:
     made = platform(is_on=is_on)
-    roles = tenant_roles(made.isolation, has_dashboard=is_on)
+    roles = tenant_roles(made.isolation, features=made.features)
     reading = {
         role["metadata"]["name"]
         for role in roles

@@ -44,6 +44,22 @@ def test_trainer_2_2_accepts_variables_that_trainer_2_3_reserves(version: str, c
     assert [fault.is_at_creation for fault in find_faults(job, runtime, {"trainer": version})] == [True] * count
 
 
+@pytest.mark.parametrize("version", [None, "trainer.kubeflow.org/v2", "v1"])
+def test_a_job_of_an_unknown_version_is_not_compiled(version: str | None) -> None:
+    verdicts = read_verdicts()
+    (case,) = next(group for group in verdicts.groups if group[0].name == "reserved-variable")
+    runtime = find_runtime(Manifest(case.body, "job.yaml"), verdicts.world)
+    assert not isinstance(runtime, Fault)
+    resources = {"requests": {"cpu": {"a": 8}}}
+    body = {
+        **case.body,
+        "apiVersion": version,
+        "spec": {**case.body["spec"], "trainer": {"resourcesPerNode": resources}},
+    }
+    (fault,) = find_faults(Manifest(body, "job.yaml"), runtime, {})
+    assert fault.origin.path == ("apiVersion",)
+
+
 @pytest.mark.parametrize("release", ["openshift-h100", "university"])
 def test_the_objects_of_other_namespaces_decide_nothing(release: str) -> None:
     folder = ROOT / "output" / release
