@@ -12,7 +12,7 @@ import yaml
 from generator.config.model.tenants import Limits
 from generator.facts.names import PART_OF, TENANT_LABEL
 from generator.objects.namespace import ANNOTATION
-from generator.policies.admission.policy import binding, policy
+from generator.policies.admission.policy import bindings, policy
 from generator.policies.admission.rules import size
 from generator.upstream.kueue.podsets import default_nodes
 from tests.checks import CASES
@@ -88,7 +88,7 @@ def two_at_most(admin: Client) -> Iterator[None]:
     metadata = {"name": NAMESPACE, "labels": labels, "annotations": {ANNOTATION: "2"}}
     bodies = [
         policy(_PLATFORM, size([Limits(hosts_per_job=2)])),
-        binding(_PLATFORM, size([Limits(hosts_per_job=2)]), "deny"),
+        *bindings(_PLATFORM, size([Limits(hosts_per_job=2)]), "deny"),
     ]
     for body in ({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}, *bodies):
         admin.apply(body, "tests")
