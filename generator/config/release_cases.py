@@ -33,6 +33,8 @@ _VARIABLE = "VARIABLE"
 """Placeholder for the first environment variable by which a runtime binds its ranks to a fabric."""
 _VOLUME = "VOLUME"
 """Placeholder for the first volume of a runtime."""
+_COPIED = {"COPIED": "ClusterTrainingRuntime", "OFTEAM": "TrainingRuntime"}
+"""Placeholder for the first runtime of which the team may make copies → the kind of the runtime."""
 
 
 def own_cases(manifests: Iterable[Manifest]) -> list[Case]:
@@ -113,6 +115,9 @@ def _filled(case: Body, home: Manifest) -> Body:
     text = json.dumps(case)
     for word, parameter, usual in _WORDS:
         text = text.replace(word, _parameter(home, parameter).partition(",")[0].partition("=")[0] or usual)
+    copied = [entry.partition("=")[0].partition("/") for entry in _parameter(home, "copies").split(",") if entry]
+    for word, kind in _COPIED.items():
+        text = text.replace(word, next((name for listed, _, name in copied if listed == kind), "case"))
     for word, parameter in ((_VARIABLE, "fabric-variables"), (_VOLUME, "volumes")):
         text = text.replace(word, _parameter(home, parameter).partition(",")[0].partition("=")[2])
     filled: Body = json.loads(text)
