@@ -185,6 +185,7 @@ def _step(row: Body) -> Step:
     assert row["by"] in PERSONAS, row
     if "pods" in row or "no-pods" in row:
         return Step(row["by"], pods=row.get("pods", ""), no_pods=row.get("no-pods", ""))
+    body: Body | None
     if _COPY in row:
         body, usual = {_COPY: row[_COPY]}, _COPIES
     else:
