@@ -102,6 +102,7 @@ OPTIONS: dict[str, Any] = {
         "preferred": [{"key": "example.com/disk", "values": ["nvme"], "weight": 10}],
     },
     "imagePullPolicy": "Always",
+    "images": ["registry.example.com/mpi/*"],
     "readOnlyRootFilesystem": True,
     "fabric": "none",
     "memlock": "capability",
