@@ -179,7 +179,7 @@ IMAGES = "mpigen.dev/images"
 stands for any text."""
 
 DIGEST = "mpigen.dev/digest"
-"""Annotation of a runtime with `IMAGES`: the beginning of the SHA-256 of its spec."""
+"""Annotation of a runtime with `IMAGES`: the beginning of the SHA-256 of its spec and of `IMAGES`."""
 
 BASE = "mpigen.dev/base"
 """Label of a copy of a runtime with another image: the name of the copied runtime."""

@@ -9,6 +9,7 @@ The admission rule `own-images` compares the copy with the runtime.
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -20,10 +21,10 @@ from generator.jobs.catalogue import Home, OfferedRuntime
 from generator.manifests import Body, omit_none
 from generator.objects.fields import mapping, mappings
 from generator.objects.training import mpi_runtime
-from generator.policies.admission.parameters import copy_prefix
+from generator.policies.admission.parameters import IMAGE_END, IMAGE_ESCAPES, copy_prefix
 
-_ESCAPES = {"-": "--", ".": "-d", "/": "-s", ":": "-c", "@": "-a", "_": "-u"}
-"""Character of an image → its form in the name of a copy, in the order of the rule `own-images`."""
+_UNFIT = re.compile(r"[^-a-z0-9./:@_]")
+"""A character of an image that the name of a copy cannot have, also not escaped."""
 _LONGEST = 253  # apimachinery v0.34.2 pkg/util/validation/validation.go IsDNS1123Subdomain
 
 
@@ -41,9 +42,9 @@ def find_image_problems(runtime: OfferedRuntime, image: str) -> Iterator[Problem
     elif not any(_is_match(image, pattern) for pattern in patterns):
         message = f"the runtime `{runtime.name}` does not allow the image {format_value(image)}"
         yield Problem(message, f"use {' or '.join(patterns)}", path="--image")
-    elif image.lower() != image:
-        message = f"the copy of the runtime cannot have the upper-case letters of {format_value(image)} in its name"
-        yield Problem(message, "name the image by its digest: NAME@sha256:DIGEST", path="--image")
+    elif unfit := _UNFIT.search(image):
+        message = f"the name of the copied runtime contains the image, and cannot have {format_value(unfit[0])}"
+        yield Problem(message, "name the image by its digest, NAME@sha256:DIGEST, or another image", path="--image")
     elif len(name := name_of_copy(runtime, image)) > _LONGEST:
         message = f"the name of the copied runtime would have {len(name)} characters, more than {_LONGEST}"
         yield Problem(message, "use an image with a shorter path or a tag", path="--image")
@@ -54,14 +55,14 @@ def _is_match(image: str, pattern: str) -> bool:
 
 
 def name_of_copy(runtime: OfferedRuntime, image: str) -> str:
-    """Return the name of a copy: the name of the runtime, the version of its spec, and the image.
+    """Return the name of a copy: the name of the runtime, its version, and the image.
 
     So equal jobs share a copy, and no user can give the jobs of another user another image.
     """
     written = image
-    for character, escape in _ESCAPES.items():
+    for character, escape in IMAGE_ESCAPES.items():
         written = written.replace(character, escape)
-    return f"{copy_prefix(runtime.runtime.body)}{written}-i"
+    return f"{copy_prefix(runtime.runtime.body)}{written}{IMAGE_END}"
 
 
 def with_image(runtime: OfferedRuntime, image: str, home: Home) -> OfferedRuntime:

@@ -1,8 +1,8 @@
 """Access: the roles of teams and of the platform (roles.yaml), their bindings, and the groups of controllers.
 
 A user who can create a TrainJob can run any program in the pods of a runtime (trainer v2.3.0 `runtimePatches`). The
-namespace is the boundary, so no role of a team allows reading Secrets, or writing quotas, the namespace and, without
-own images, runtimes.
+namespace is the boundary, so no role of a team allows reading Secrets, or writing quotas and the namespace. Only if a
+runtime has `images`, the roles with which users submit jobs allow writing TrainingRuntimes.
 Only the roles of `access.sessions` allow exec. Only if the platform isolates jobs, the roles with which users submit
 jobs allow writing NetworkPolicies. No role aggregates into the ClusterRole `edit` of Kubernetes, because users of other
 namespaces hold `edit`.

@@ -110,7 +110,7 @@ def test_the_image_of_the_runtime_needs_no_copy() -> None:
         ("openmpi", "quay.io/acme-evil/x:1", "does not allow the image"),
         ("team", "quay.io/acme/trainer:1", "does not allow the image"),
         ("fixed", IMAGE, "allows no other image than quay.io/acme/openmpi:5"),
-        ("openmpi", "quay.io/acme/x:V1", "name the image by its digest"),
+        ("openmpi", "quay.io/acme/x:V1", "cannot have `V`; name the image by its digest"),
         ("openmpi", "quay.io/acme/x y", "is not an image reference"),
         ("openmpi", f"quay.io/acme/{'x' * 240}:1", "characters, more than 253"),
     ],
@@ -230,6 +230,16 @@ def test_jobs_use_copies_of_the_runtime_as_it_is_now() -> None:
     (verdict,) = check_jobs(
         [earlier], user="user:ada", cluster=_with({**runtime, "metadata": {**runtime["metadata"], "name": name}})
     )
+    assert verdict.verdict == "rejected"
+    assert "this team cannot use the runtime" in str(verdict.findings)
+
+
+def test_an_image_that_is_no_longer_allowed_ends_its_copies(tmp_path: Path) -> None:
+    runtime, train_job = job()
+    (tmp_path / "platform.yaml").write_text(PLATFORM.replace('"quay.io/acme/*"', '"quay.io/acme/other:*"'))
+    cluster = catalogue(tmp_path / "platform.yaml")
+    later = Catalogue([*cluster.objects, Manifest(runtime, "")], cluster.targets)
+    (verdict,) = check_jobs([train_job], later, user="user:ada")
     assert verdict.verdict == "rejected"
     assert "this team cannot use the runtime" in str(verdict.findings)
 

@@ -22,6 +22,7 @@ from generator.policies.access import (
 )
 from generator.policies.admission.allowed import job_constants
 from generator.policies.admission.fabric import fabric
+from generator.policies.admission.parameters import IMAGE_END, IMAGE_ESCAPES
 from generator.policies.admission.policy import Parameters, ResourceRule, Rule, bindings, cel_list, policy
 from generator.policies.admission.rules import read_rule, size
 
@@ -139,7 +140,8 @@ def _copy_rules(platform: Platform) -> Iterator[Rule]:
     required = platform.policies.images
     is_listed = required.registries or any(tenant.registries for tenant in platform.tenants)
     settings = [*(["registries"] if is_listed else []), *(["digests"] if required.digests else [])]
-    rule = read_rule("own-images", settings)
+    replacements = "".join(f".replace('{character}', '{escape}')" for character, escape in IMAGE_ESCAPES.items())
+    rule = read_rule("own-images", settings, constants={"ESCAPED": f"{replacements} + '{IMAGE_END}'"})
     for name, kind, is_of_team in (
         ("own-images", "ClusterTrainingRuntime", False),
         ("own-images-of-teams", "TrainingRuntime", True),

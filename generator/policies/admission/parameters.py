@@ -21,7 +21,7 @@ from generator.config.model.roles import SESSIONS
 from generator.config.model.tenants import Tenant
 from generator.config.platform import Platform
 from generator.facts.env import transport_variables
-from generator.facts.names import DIGEST, FABRIC, LOCAL_QUEUE, PARAMETER, STEP, TENANT_LABEL
+from generator.facts.names import DIGEST, FABRIC, IMAGES, LOCAL_QUEUE, PARAMETER, STEP, TENANT_LABEL
 from generator.facts.subjects import meaning_of
 from generator.manifests import Body, Manifest
 from generator.objects.fields import mapping, mappings
@@ -246,8 +246,14 @@ def add_parameters_of_tree(tree: list[Manifest], fabrics: Sequence[Fabric] = ())
     return [manifest for manifest in annotated if manifest.file != _FABRIC_RULE]
 
 
+IMAGE_ESCAPES = {"-": "--", ".": "-d", "/": "-s", ":": "-c", "@": "-a", "_": "-u"}
+"""Character of an image → its form in the name of a copy, in the order of the replacements."""
+IMAGE_END = "-i"
+"""End of the name of a copy. An image can end with a hyphen, and a name cannot."""
+
+
 def copy_prefix(runtime: Body) -> str:
-    """Return the beginning of the names of a runtime's copies: its name and the version of its spec.
+    """Return the beginning of the names of a runtime's copies: its name, and the version of its spec and images.
 
     The name of a runtime of mpigen has no dot, so no other runtime has this beginning.
     """
@@ -274,10 +280,15 @@ def _copied_runtimes(tree: Iterable[Manifest]) -> frozenset[tuple[str, str]]:
 
 
 def _with_digest(runtime: Manifest) -> Manifest:
-    """Return a runtime with the version of its spec as an annotation."""
+    """Return a runtime with the version of its spec and images as an annotation.
+
+    If the runtime no longer allows an image, the version changes, so jobs cannot use copies with that image.
+    """
     metadata = runtime.body["metadata"]
-    text = json.dumps(runtime.body.get("spec"), sort_keys=True, separators=(",", ":"))
-    annotations = {**metadata.get("annotations", {}), DIGEST: hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]}
+    annotations = metadata.get("annotations", {})
+    versioned = [runtime.body.get("spec"), annotations.get(IMAGES)]
+    text = json.dumps(versioned, sort_keys=True, separators=(",", ":"))
+    annotations = {**annotations, DIGEST: hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]}
     return replace(runtime, body={**runtime.body, "metadata": {**metadata, "annotations": annotations}})
 
 
