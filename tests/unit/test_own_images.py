@@ -274,7 +274,7 @@ def test_no_command_lists_copies_as_runtimes() -> None:
 @pytest.mark.parametrize(
     ("images", "told"),
     [
-        ("*", "also allows other paths"),
+        ("*", "`*` allows all images"),
         ("quay.io/acme*", "also allows other paths that begin with `quay.io/acme`"),
         ("quay.io:*", "also allows other paths"),
         ("quay.io/*/train", "has a `*` that is not at its end"),

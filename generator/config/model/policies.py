@@ -73,6 +73,8 @@ def _is_image_pattern(value: str) -> str:
     example = "write `*` only at the end, after a path or a repository, such as quay.io/acme/* or quay.io/acme/train:*"
     if "*" in begin:
         raise invalid(f"{format_value(value)} has a `*` that is not at its end", example)
+    if not begin:
+        raise invalid("`*` allows all images", example)
     if not begin.endswith(("/", ":")) or "/" not in begin:
         # `quay.io/acme*` is also the beginning of quay.io/acme-evil/image
         raise invalid(f"{format_value(value)} also allows other paths that begin with {format_value(begin)}", example)
