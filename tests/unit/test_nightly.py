@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -31,9 +32,9 @@ def run_all(repository: Path, tmp_path: Path) -> Nightly:
     """Return a function that runs three steps, of which some fail, and returns their outcomes."""
 
     def made(*broken: str, fresh: bool = False, during: Callable[[], object] = lambda: None) -> list[tuple[str, str]]:
-        def execute(step: str, _root: Path) -> bool:
+        def execute(step: str, _only: Sequence[str]) -> list[str] | None:
             during()
-            return step not in broken
+            return [] if step in broken else None
 
         results = run(ALL, repository, tmp_path / "record.json", execute=execute, fresh=fresh)
         return [(result.step, result.outcome) for result in results]
@@ -96,6 +97,49 @@ def test_a_committed_record_that_a_step_writes_is_no_change(run_all: Nightly, re
     record.parent.mkdir(parents=True)
     run_all(during=record.touch)
     assert run_all(*ALL) == outcomes("passed before", "passed before", "passed before")
+
+
+@pytest.mark.parametrize(("again", "outcome"), [(None, "passed"), (["b"], "failed")])
+def test_failed_tests_of_a_cluster_step_run_once_more_alone(
+    repository: Path, tmp_path: Path, again: list[str] | None, outcome: str
+) -> None:
+    runs: list[tuple[str, ...]] = []
+
+    def execute(_step: str, only: Sequence[str]) -> list[str] | None:
+        runs.append(tuple(only))
+        return again if only else ["a", "b"]
+
+    (result,) = run(["cluster-rest"], repository, tmp_path / "record.json", execute=execute)
+    assert (runs, result.outcome, result.repeated) == ([(), ("a", "b")], outcome, ("a", "b"))
+    assert "failed at the first try: a" in summary([result], "")
+
+
+def test_failed_tests_of_another_step_do_not_run_again(repository: Path, tmp_path: Path) -> None:
+    (result,) = run(["test"], repository, tmp_path / "record.json", execute=lambda _step, _only: ["a"])
+    assert (result.outcome, result.repeated) == ("failed", ())
+
+
+def test_pytest_runs_again_the_tests_that_the_nightly_run_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The real pytest reads and writes the file of failed tests, in two processes as the Makefile starts it."""
+    (tmp_path / "Makefile").write_text(f"cluster-x:\n\t{sys.executable} -m pytest -n 2 tests\n")
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "pytest.ini").touch()
+    (tmp_path / "tests" / "test_it.py").write_text(
+        "import pathlib\n"
+        "def test_good(): pathlib.Path('good').open('a').write('x')\n"
+        "def test_flaky():\n"
+        "    tries = pathlib.Path('tries')\n"
+        "    tries.open('a').write('x')\n"
+        "    assert tries.read_text() == 'xx'\n"
+    )
+    monkeypatch.setattr(nightly, "ROOT", tmp_path)
+    monkeypatch.setattr(nightly, "FAILED", tmp_path / ".pytest_cache" / "v" / "cache" / "lastfailed")
+    git(tmp_path, "init", "--quiet")
+    (result,) = run(["cluster-x"], tmp_path, tmp_path / "record.json", execute=nightly.execute)
+    assert (result.outcome, result.repeated) == ("passed", ("tests/test_it.py::test_flaky",))
+    assert (tmp_path / "good").read_text() == "x"
 
 
 def test_the_summary_lists_steps_with_outcome_and_duration() -> None:
