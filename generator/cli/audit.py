@@ -76,7 +76,8 @@ def audit(
     adoption, read_text = options.load(), text_reader()
     with progress("judging"):
         texts = dict(read_export_texts(files, "audit"))
-        release, made_for = read_cluster(releases, renders=renders) if releases else ([], {})
+        cluster = read_cluster(releases, renders=renders) if releases else None
+        release, made_for = (cluster.manifests, cluster.targets) if cluster else ([], {})
         done = pipeline.audit(texts, release, {**made_for, **targets})
 
     def text_of(file: str) -> str:

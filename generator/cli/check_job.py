@@ -105,7 +105,7 @@ def check_job(  # noqa: PLR0913 - one argument for each option
     from generator import pipeline
     from generator.adoption.adoption import Run
     from generator.checks.submission import Destination, read_jobs, select_objects
-    from generator.stages.cluster import is_complete, replaced_by
+    from generator.stages.cluster import replaced_by
 
     if Path("-") in files and Path("-") in usage:
         raise click.UsageError("standard input can be JOB or --usage, not both: write one of them to a file")
@@ -116,11 +116,15 @@ def check_job(  # noqa: PLR0913 - one argument for each option
         namespaces = {job.namespace for job in read_jobs(texts, namespace).jobs}
         needs_all = adoption.suite.own or usage  # your own checks can read all, and so can jobs of other teams
         select = None if needs_all else partial(select_objects, namespaces)
-        world, made_for = read_cluster(release, select, renders=renders)
-        live = read_cluster(usage)[0] if usage else None
-        versions = {**made_for, **targets}
+        cluster = read_cluster(release, select, renders=renders)
+        live = read_cluster(usage).manifests if usage else None
         destination = Destination(
-            replaced_by(world, live or ()), versions, requester, namespace, is_complete(release), usage=live
+            replaced_by(cluster.manifests, live or ()),
+            {**cluster.targets, **targets},
+            requester,
+            namespace,
+            cluster.is_complete,
+            usage=live,
         )
         done = pipeline.check_jobs(texts, destination, adoption.suite)
 

@@ -74,10 +74,9 @@ def compile_command(
     from generator.upstream.compile import read_priorities
 
     with progress("compiling"):
-        manifests, of_paths = read_cluster(paths, renders=renders)
-        others, of_releases = read_cluster(releases, renders=renders)
-        world = [*manifests, *others]
-        compiled = compile_all(_chosen(manifests, job), world, {**of_paths, **of_releases, **targets})
+        given, released = (read_cluster(places, renders=renders) for places in (paths, releases))
+        world = [*given.manifests, *released.manifests]
+        compiled = compile_all(_chosen(given.manifests, job), world, {**given.targets, **released.targets, **targets})
     priorities = read_priorities(world)
     names = {str(pod["spec"].get("priorityClassName", "")) for one in compiled for _, pod in one.pods}
     for name in sorted(names - priorities.keys()):

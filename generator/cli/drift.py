@@ -65,8 +65,8 @@ def drift(
 
     adoption, read_text = options.load(), text_reader()
     with progress("comparing"):
-        released, made_for = read_cluster([release], renders=renders)
-        versions = {**made_for, **targets}
+        cluster = read_cluster([release], renders=renders)
+        released, versions = cluster.manifests, {**cluster.targets, **targets}
         if lists_resources:
             with printing():
                 click.echo(",".join(_resources(released, versions)))

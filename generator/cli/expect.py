@@ -78,7 +78,8 @@ def expect(path: Path | None, *, file: Path, is_written: bool, renders: bool, op
     text = b"" if is_first else read_file(file)
     rows = [] if is_first else load_expectations(file, text)
     with progress("evaluating"):
-        world = World(*read_cluster([source], renders=renders))
+        cluster = read_cluster([source], renders=renders)
+        world = World(cluster.manifests, cluster.targets)
         if is_first:
             return _write_first(file, world)
         answers = [answered for row in rows for answered in world.answer(row)]

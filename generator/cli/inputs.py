@@ -18,11 +18,12 @@ if TYPE_CHECKING:
     from generator.checks.foreign import Skipped
     from generator.manifests import Manifest, Needed
     from generator.stages.catalogues import Offer
+    from generator.stages.cluster import ClusterFiles
 
 
 def read_manifests(paths: Sequence[Path], *, renders: bool = False, unreported: Collection[str] = ()) -> list[Manifest]:
     """Return all manifests at the paths, as `read_cluster` does, and raise the errors of `read_cluster`."""
-    return read_cluster(paths, renders=renders, unreported=unreported)[0]
+    return read_cluster(paths, renders=renders, unreported=unreported).manifests
 
 
 def read_cluster(
@@ -31,8 +32,8 @@ def read_cluster(
     *,
     renders: bool = False,
     unreported: Collection[str] = (),
-) -> tuple[list[Manifest], dict[str, str]]:
-    """Return all manifests at the paths, and the target versions, as `read_files` does.
+) -> ClusterFiles:
+    """Return the manifests of a cluster at the paths, as `read_files` does.
 
     Print the lines about skipped files to standard error.
 
@@ -51,7 +52,7 @@ def read_cluster(
     files = read_files(paths, lambda: read_stdin("pipe manifests in"), select, renders=renders)
     skipped = [item for item in files.skipped if item.reason not in unreported]
     _report_skipped(skipped, renders=renders, is_empty=files.is_empty)
-    return files.manifests, files.targets
+    return files
 
 
 def read_offer(paths: Sequence[Path], *, renders: bool = False) -> Offer:
@@ -163,8 +164,9 @@ def release_option(*, is_required: bool = True) -> Callable[[_Command], _Command
             required=is_required,
             metavar="PATH",
             type=click.Path(path_type=Path, allow_dash=True),
-            help="The objects of the cluster: a release such as output/prod, a platform file, YAML or JSON files and "
-            "folders, or - for what `kubectl get -o yaml` prints. May be repeated.",
+            help="The objects of the cluster: a release such as output/prod, a platform file, the ConfigMaps mpigen-team "
+            "and mpigen-catalogue, other YAML or JSON files and folders, or - for what `kubectl get -o yaml` prints. May "
+            "be repeated.",
         )(command)
 
     return add

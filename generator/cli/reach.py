@@ -64,7 +64,8 @@ def reach(words: tuple[str, ...], *, port: str, is_matrix: bool, renders: bool, 
     number = _port(port)
     ends, paths = ((), words) if is_matrix else (words[:2], words[2:])
     with progress("reading"):
-        manifests, targets = read_cluster([Path(path) for path in paths], renders=renders)
+        files = read_cluster([Path(path) for path in paths], renders=renders)
+        manifests, targets = files.manifests, files.targets
         cluster = Cluster.read(manifests)
         notes = [*_notes(manifests)]
         if is_matrix:

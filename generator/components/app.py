@@ -32,6 +32,7 @@ from generator.policies import access, namespace, schedules, secrets
 from generator.policies.access import MEMLOCK
 from generator.policies.admission.pack import admission_pack
 from generator.policies.audit import audit
+from generator.policies.catalogue import shared_catalogue, team_catalogue
 from generator.policies.hardware_profiles import hardware_profiles
 from generator.policies.network_policies import admin_network_policy, network_policies
 
@@ -65,6 +66,7 @@ class App(ManifestApp):
         if platform.tenants:
             TenantRoles(self, "roles", platform=platform)
             AdmissionPack(self, "admission", platform=platform)
+            SharedCatalogue(self, "catalogue", platform=platform)
         if platform.policies.profile == "regulated":
             AuditPolicy(self, "audit", platform=platform)
         if platform.cluster.is_openshift and any(tenant.pod_security == MEMLOCK for tenant in platform.tenants):
@@ -217,6 +219,14 @@ class AdmissionPack(Component):
         super().__init__(scope, id, admission_pack(platform))
 
 
+class SharedCatalogue(Component):
+    """The ConfigMap with the objects that all teams share, in its namespace."""
+
+    def __init__(self, scope: Construct, id: str, *, platform: Platform) -> None:  # noqa: A002
+        bodies = shared_catalogue(platform)
+        super().__init__(scope, id, [Manifest(body, "cluster/access/catalogue.yaml") for body in bodies])
+
+
 class AuditPolicy(Component):
     """The audit policy of the API server, in a file that no GitOps engine applies."""
 
@@ -274,6 +284,7 @@ class Tenancy(Component):
             yield "secrets", [*secrets.secrets(home)]
             yield "data", [*namespace.persistent_volume_claims(home)]
             yield "dashboard", [*hardware_profiles(home, platform)]
+        yield "catalogue", [team_catalogue(tenant)]
         yield "schedules", [*schedules.schedule_access(tenant, platform)]
         if cluster.network == "openshift-ovn":
             yield "isolation", [admin_network_policy(tenant.name, platform.isolation.guard)]

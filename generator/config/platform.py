@@ -47,6 +47,7 @@ from generator.config.rules.rule import PartialPlatform
 from generator.config.valid_parts import LISTS, SECTIONS, salvage
 from generator.documents.messages import format_value
 from generator.errors import suggest
+from generator.facts.names import CATALOGUE_NAMESPACE
 
 SORTED = tuple(LISTS)
 """The sections that are lists of named entries. A Platform sorts each of them by name."""
@@ -272,6 +273,11 @@ class Platform(Section):
             "schedules": self.policies.schedules is not None,
         }
         return frozenset(name for name, is_used in used.items() if is_used)
+
+    @property
+    def catalogue_namespace(self) -> str:
+        """The namespace of the ConfigMap with the objects that all teams share."""
+        return f"{self.platform}{CATALOGUE_NAMESPACE}"
 
     @property
     def operators(self) -> Callers:

@@ -14,7 +14,7 @@ from generator.effects.prune import is_applied_by
 from generator.effects.subjects import name_subjects
 from generator.effects.values import format_field
 from generator.effects.words import find_risk, name_fields
-from generator.facts.names import FLUX_KUSTOMIZATIONS
+from generator.facts.names import CATALOGUE_LABEL, FLUX_KUSTOMIZATIONS
 from generator.facts.table import read_rows
 from generator.manifests import Manifest
 
@@ -50,7 +50,8 @@ def find_other_effects(change: Change, effects: Sequence[Effect], finders: Mappi
     The consequence of a changed field is unknown if no topic reads the field, so its risk is medium. Metadata has a low
     risk, and so has a changed field that a topic reads without an effect. Added objects have a low risk, unless
     added.yaml lists a consequence. The lock of the release is omitted, and also added and removed Kustomizations of
-    Flux for folders that are added or removed with them.
+    Flux for folders that are added or removed with them. Changed catalogues follow other objects, so they are omitted
+    unless nothing else changes.
 
     Args:
         change: the manifests before and after the update.
@@ -75,7 +76,10 @@ def find_other_effects(change: Change, effects: Sequence[Effect], finders: Mappi
                 predicate, level = f"{predicate}: {row.effect if is_one else row.effects}", Risk(row.risk)
             yield _effect(kind, objects, predicate, level)
     changed: dict[tuple[str, tuple[tuple[Path, Risk], ...]], list[Manifest]] = {}
-    for item, paths in find_unexplained(change, effects, finders):
+    unexplained = [*find_unexplained(change, effects, finders)]
+    if effects or not all(_is_catalogue(item) for item, _ in unexplained):
+        unexplained = [(item, paths) for item, paths in unexplained if not _is_catalogue(item)]
+    for item, paths in unexplained:
         if not _is_lock(item):
             fields = [(path, _risk(item, path)) for path in paths]
             rows = tuple(sorted(fields, key=lambda field: (field[1] is Risk.LOW, str(field))))
@@ -103,6 +107,10 @@ def _is_of_folder(item: Manifest, others: Sequence[Manifest]) -> bool:
     """
     is_generated = item.kind == "Kustomization" and item.file.startswith(f"{FLUX_KUSTOMIZATIONS}/")
     return is_generated and not any(is_applied_by(item, other) for other in others)
+
+
+def _is_catalogue(item: Manifest) -> bool:
+    return (item.group, item.kind) == ("", "ConfigMap") and CATALOGUE_LABEL in item.labels
 
 
 def _is_lock(item: Manifest) -> bool:

@@ -33,7 +33,7 @@ from generator.effects.renames import find_platform_rename, find_renames
 from generator.effects.subjects import Statement, Teams, conjugate, merge, plural
 from generator.effects.teams import describe_team, find_belongings
 from generator.effects.trees import find_lenders
-from generator.facts.names import FLUX_PRUNE, SCHEDULES_OF, SYNC_OPTIONS
+from generator.facts.names import CATALOGUE_LABEL, FLUX_PRUNE, SCHEDULES_OF, SYNC_OPTIONS
 from generator.manifests import Manifest
 from generator.objects.fields import mapping, string, strings
 
@@ -202,6 +202,8 @@ def _namespaces(change: Change, gone: set[str]) -> Iterator[Statement]:
         rest = f"{loses}, such as running jobs, volume claims and Secrets"
         gone_objects = [item for item in objects if item.identity in removed]
         namespaces = [item for item in gone_objects if item.kind == "Namespace"]
+        if all(CATALOGUE_LABEL in item.labels for item in namespaces):
+            continue
         details = (
             *_order(change, namespaces),
             f"the update removes {count_kinds(gone_objects)}",

@@ -15,7 +15,7 @@ from generator.effects.schedules import find_schedule_statements
 from generator.effects.subjects import Statement, Teams, merge, plural
 from generator.effects.trees import QueueTrees, find_lenders
 from generator.effects.values import format_change
-from generator.facts.names import MANAGED_BY, PARAMETER, PART_OF, RETIRED, SCHEDULES_OF, TENANT_LABEL
+from generator.facts.names import CATALOGUE_LABEL, MANAGED_BY, PARAMETER, PART_OF, RETIRED, SCHEDULES_OF, TENANT_LABEL
 from generator.manifests import Manifest
 from generator.objects.fields import mapping, string
 from generator.upstream.kueue.job_limits import NO_LIMIT
@@ -32,7 +32,7 @@ def find_team_effects(change: Change) -> Iterator[Effect]:
     known = {teams.of_namespace(item.name) for item in change.of_old("", "Namespace")}
     by_team: dict[str, list[Manifest]] = {}
     for item in change.added("", "Namespace"):
-        if SCHEDULES_OF in item.labels:
+        if SCHEDULES_OF in item.labels or CATALOGUE_LABEL in item.labels:
             continue
         by_team.setdefault(teams.of_namespace(item.name), []).append(item)
     renamed = set(find_renames(change).values())

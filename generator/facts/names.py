@@ -252,6 +252,26 @@ SCHEDULES_OF = "mpigen.dev/schedules-of"
 SCHEDULES = "schedules"
 """The ServiceAccount of the CronJobs of a team."""
 
+CATALOGUE_LABEL = "mpigen.dev/catalogue"
+"""Label of a ConfigMap with objects of the release that people who train may read: `platform` or `team`. The namespace
+of the first one has the label too, and has no jobs and no data."""
+
+CATALOGUE = "mpigen-catalogue"
+"""The ConfigMap with the objects that all teams of a platform share."""
+
+CATALOGUE_NAMESPACE = "-catalogue"
+"""End of the name of the namespace of this ConfigMap, after the name of the platform."""
+
+TEAM_CATALOGUE = "mpigen-team"
+"""The ConfigMap in the first namespace of a team with the objects of the team."""
+
+FOLDED = "mpigen.dev/folded"
+"""Annotation of a Cohort in the catalogue of a team: `true` if its quota includes the quota that other queues lend."""
+
+GUARANTEES = "mpigen.dev/guarantees"
+"""Annotation of a ClusterQueue in the catalogue of a team, as JSON: what it gets whatever the other queues
+use. It maps flavor → resource → the fields of `Guarantee` in generator/upstream/kueue/capacity.py."""
+
 ISOLATION = "mpigen.dev/isolation"
 """Annotation of a namespace: `job` if each TrainJob needs a NetworkPolicy of its own (`isolation.unit`)."""
 

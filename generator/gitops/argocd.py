@@ -13,7 +13,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from generator.config.model.cluster import GitOps
 from generator.config.model.policies import AUDIT_POLICY_FILE
@@ -23,6 +23,7 @@ from generator.config.platform import Platform
 from generator.facts.kinds import KINDS, emitted_kinds
 from generator.facts.names import (
     ARGOCD_FOLDER,
+    CATALOGUE_LABEL,
     FLUX_PRUNE,
     GITOPS_ROLE,
     KEPT,
@@ -285,7 +286,8 @@ def account_rules(manifests: Iterable[Manifest], catalog: Catalog, features: Col
     bound = {kind: {name for manifest in manifests for name in _bound_role(manifest, kind)} for kind in _ROLES}
     return [
         *rules_for_kinds([*READ, *WRITE], features),
-        *_rules_for_added_kinds(manifests, catalog, features),
+        *_rules_for_added_kinds([item for item in manifests if not _is_catalogue(item)], catalog, features),
+        *_rules_for_catalogues(filter(_is_catalogue, manifests)),
         *(policy_rule(RBAC, [resource], ["escalate"]) for kind, resource in _ROLES.items() if kind in defined),
         *(policy_rule(RBAC, [_ROLES[kind]], ["bind"], sorted(names)) for kind, names in bound.items() if names),
     ]
@@ -302,6 +304,20 @@ def _rules_for_added_kinds(manifests: Sequence[Manifest], catalog: Catalog, feat
         if plural and names not in known:
             others.setdefault(manifest.group, set()).add(plural)
     return [policy_rule(group, sorted(resources), [*READ, *WRITE]) for group, resources in sorted(others.items())]
+
+
+def _is_catalogue(manifest: Manifest) -> bool:
+    return manifest.kind == "ConfigMap" and CATALOGUE_LABEL in manifest.labels
+
+
+def _rules_for_catalogues(manifests: Iterable[Manifest]) -> Iterator[Body]:
+    """Yield RBAC rules for the ConfigMaps of the catalogue, without the right to change other ConfigMaps.
+
+    RBAC cannot limit `create` by name, and Argo CD lists and watches all objects of a kind.
+    """
+    if names := sorted({manifest.name for manifest in manifests}):
+        yield policy_rule("", ["configmaps"], ["create", "list", "watch"])
+        yield policy_rule("", ["configmaps"], ["get", "update", "patch", "delete"], names)
 
 
 def _defined_kind(manifest: Manifest) -> Iterable[tuple[tuple[str, str], str]]:

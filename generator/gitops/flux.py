@@ -36,6 +36,7 @@ from generator.config.platform import Platform
 from generator.errors import ConfigError, Problem
 from generator.facts.kinds import KINDS
 from generator.facts.names import (
+    CATALOGUE_LABEL,
     CONFIRMED_DELETION,
     FLUX_KUSTOMIZATIONS,
     FLUX_PLATFORM,
@@ -88,7 +89,8 @@ def annotate_for_flux(manifests: Iterable[Manifest]) -> list[Manifest]:
 
 
 def _is_kept(item: Manifest) -> bool:
-    return (item.group, item.kind) in _KEPT_KINDS or (item.group, item.kind, item.name) == _DENIES_ALL
+    is_of_kind = (item.group, item.kind) in _KEPT_KINDS and CATALOGUE_LABEL not in item.labels
+    return is_of_kind or (item.group, item.kind, item.name) == _DENIES_ALL
 
 
 def _keep(item: Manifest) -> Manifest:

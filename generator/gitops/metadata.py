@@ -20,7 +20,15 @@ from generator.config.model.fields import Section
 from generator.config.platform import Platform
 from generator.documents.messages import shorten
 from generator.facts.kinds import KINDS
-from generator.facts.names import CONFIRMED_DELETION, LAST_DELETION, MANAGED_BY, PART_OF, SYNC_OPTIONS, SYNC_WAVE
+from generator.facts.names import (
+    CATALOGUE_LABEL,
+    CONFIRMED_DELETION,
+    LAST_DELETION,
+    MANAGED_BY,
+    PART_OF,
+    SYNC_OPTIONS,
+    SYNC_WAVE,
+)
 from generator.facts.table import read_table
 from generator.gitops.argocd import is_applied
 from generator.manifests import Manifest
@@ -65,7 +73,7 @@ def annotate_for_argocd(manifests: Iterable[Manifest]) -> list[Manifest]:
 
 def _annotate(manifest: Manifest) -> Manifest:
     wave = WAVES.get(manifest.kind)
-    options = _OPTIONS.get((manifest.group, manifest.kind))
+    options = None if CATALOGUE_LABEL in manifest.labels else _OPTIONS.get((manifest.group, manifest.kind))
     ours = {SYNC_OPTIONS: options} if options else {}
     if wave is not None:
         ours[WAVE_ANNOTATION] = str(wave)

@@ -350,7 +350,13 @@ class Catalogue:
     @cached_property
     def priorities(self) -> tuple[str, ...]:
         """The names of the WorkloadPriorityClasses."""
-        return tuple(item.name for item in self.objects if item.kind == "WorkloadPriorityClass")
+        return tuple(self.priority_values)
+
+    @cached_property
+    def priority_values(self) -> Mapping[str, int]:
+        """WorkloadPriorityClass → its value."""
+        classes = (item for item in self.objects if item.kind == "WorkloadPriorityClass")
+        return {item.name: integer(item.body.get("value"), 0) for item in classes}
 
     @cached_property
     def denying(self) -> frozenset[str]:
@@ -361,6 +367,18 @@ class Catalogue:
             for item in bindings
             if "Deny" in strings(mapping(item.body, "spec").get("validationActions"))
         )
+
+    def of_namespace(self, name: str) -> Sequence[Manifest]:
+        """Return a Namespace and the objects in it, in the order of `objects`."""
+        return self._by_namespace.get(name, ())
+
+    @cached_property
+    def _by_namespace(self) -> Mapping[str, list[Manifest]]:
+        by_name: dict[str, list[Manifest]] = {}
+        for item in self.objects:
+            if name := item.name if is_namespace(item) else item.namespace:
+                by_name.setdefault(name, []).append(item)
+        return by_name
 
     def seen_from(self, spaces: Collection[str], *runtimes: OfferedRuntime) -> list[Manifest]:
         """Return the objects on which jobs on some runtimes depend, without objects of teams in other namespaces."""
@@ -384,8 +402,7 @@ class Catalogue:
 
     def queues_of(self, team: Team) -> set[str]:
         """Return the names of the ClusterQueues to which the LocalQueues of a team submit jobs."""
-        spaces = {home.name for home in team.homes}
-        queues = (item for item in self.objects if item.kind == "LocalQueue" and item.namespace in spaces)
+        queues = (item for home in team.homes for item in self.of_namespace(home.name) if item.kind == "LocalQueue")
         return {name for queue in queues if (name := string(mapping(queue.body, "spec").get("clusterQueue")))}
 
     def denies(self, rule: str, home: Home) -> bool:

@@ -13,7 +13,7 @@ from generator.facts.names import PARAMETER
 from generator.jobs.catalogue import Catalogue, Home, Team
 from generator.jobs.reach import offers
 from generator.manifests import Manifest
-from generator.objects.fields import integer, mapping, string, string_map
+from generator.objects.fields import mapping, string, string_map
 from generator.quantities import parse
 
 Facts = dict[str, Any]
@@ -40,8 +40,8 @@ def team_facts(catalogue: Catalogue, team: Team) -> Facts:
 
 
 def _namespace_facts(catalogue: Catalogue, home: Home) -> Facts:
-    objects = [item for item in catalogue.objects if home.name in (item.namespace, item.name)]
-    spaces = (item for item in objects if item.kind == "Namespace" and item.name == home.name)
+    objects = catalogue.of_namespace(home.name)
+    spaces = (item for item in objects if item.kind == "Namespace")
     annotations = string_map(mapping(next((item.body for item in spaces), {}), "metadata", "annotations"))
     return {
         "name": home.name,
@@ -58,9 +58,9 @@ def _namespace_facts(catalogue: Catalogue, home: Home) -> Facts:
 
 def _priorities(catalogue: Catalogue, home: Home) -> list[Facts]:
     """Return the priorities of a namespace's jobs, the highest first; all priorities if the Namespace lists none."""
-    classes = {item.name: item for item in catalogue.objects if item.kind == "WorkloadPriorityClass"}
-    names = classes if home.priorities is None else home.priorities
-    known = [{"name": name, "value": integer(classes[name].body.get("value"), 0)} for name in names if name in classes]
+    values = catalogue.priority_values
+    names = values if home.priorities is None else home.priorities
+    known = [{"name": name, "value": values[name]} for name in names if name in values]
     return sorted(known, key=lambda entry: (-entry["value"], entry["name"]))
 
 

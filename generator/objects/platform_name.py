@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from generator.documents.load import Path
-from generator.facts.names import PART_OF, REMOTE_COHORT
+from generator.facts.names import CATALOGUE_LABEL, PART_OF, REMOTE_COHORT
 from generator.manifests import Manifest
 from generator.objects.fields import mapping, string
 
@@ -53,6 +53,11 @@ _FIELDS: Mapping[tuple[str, str], Sequence[tuple[str, ...]]] = {
     ),
 }
 """(group, kind) → the fields that contain the name of the platform; `*` is the position in a list."""
+_OF_CATALOGUE: Mapping[str, Sequence[tuple[str, ...]]] = {
+    "Namespace": (_NAME,),
+    "ConfigMap": (("metadata", "namespace"),),
+}
+"""Kind of an object of a catalogue → its fields that contain the name of the platform."""
 _PATHS = ("path", "sparseCheckout", "url")
 _EXPRESSIONS = ("expression", "messageExpression")
 
@@ -78,12 +83,24 @@ def rename_objects(old: Sequence[Manifest], new: Sequence[Manifest]) -> Sequence
 
     If the new release does not rename the platform, return the objects of the old release. The lock gets the new name,
     and keeps its `spec`. An object whose old name the new release has too, such as one of the user, keeps its name.
+    A catalogue gets the content of the new release: it repeats other objects.
     """
     names = find_rename(old, new)
     if names is None:
         return old
     kept = {item.identity for item in new}
-    return [_rename(item, *names, kept) for item in old]
+    contents = {item.identity: item.body for item in new if _is_catalogue(item)}
+    renamed = (_rename(item, *names, kept) for item in old)
+    return [
+        replace(item, body={**contents[item.identity], "metadata": item.body["metadata"]})
+        if item.identity in contents
+        else item
+        for item in renamed
+    ]
+
+
+def _is_catalogue(item: Manifest) -> bool:
+    return (item.group, item.kind) == ("", "ConfigMap") and CATALOGUE_LABEL in item.labels
 
 
 def find_renamed(old: Sequence[Manifest], new: Sequence[Manifest], earlier: str, name: str) -> list[Manifest]:
@@ -103,6 +120,8 @@ def _rename(
     item: Manifest, earlier: str, name: str, kept: AbstractSet[tuple[str, str, str, str]] = frozenset()
 ) -> Manifest:
     fields, names = _FIELDS.get((item.group, item.kind), ()), _Names(item, earlier, name)
+    if CATALOGUE_LABEL in item.labels:
+        fields = _OF_CATALOGUE.get(item.kind, ())
     renamed = replace(item, body=_renamed(item.body, (), fields, names))
     if renamed.identity != item.identity and item.identity in kept:
         return replace(item, body=_renamed(item.body, (), (), names))

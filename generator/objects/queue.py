@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from generator.documents.scalars import int64, read_json
 from generator.errors import Problem, SimulationError
-from generator.facts.names import ALLOCATABLE, MULTI_KUEUE, NODES, PROVISIONING
+from generator.facts.names import ALLOCATABLE, FOLDED, GUARANTEES, MULTI_KUEUE, NODES, PROVISIONING
 from generator.manifests import Body, Manifest
 from generator.objects.fields import integer, mapping, mappings, string, string_map, strings
 from generator.quantities import Quantity, parse
@@ -159,13 +159,19 @@ class ResourceGroup:
 
 @dataclass(frozen=True, slots=True)
 class Cohort:
-    """A Cohort. Without an object (`is_declared` is False) it exists in Kueue because a queue or cohort names it."""
+    """A Cohort.
+
+    Attributes:
+        is_declared: False without an object: it exists in Kueue because a queue or cohort names it.
+        is_folded: True in the catalogue of a team: the quota includes the quota that absent queues lend.
+    """
 
     name: str
     parent: str = ""
     quotas: Mapping[FlavorResource, Quota] = field(default_factory=dict)
     weight: float = 1.0
     is_declared: bool = True
+    is_folded: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +207,7 @@ class ClusterQueue:
         is_multi_kueue: True if an AdmissionCheck dispatches jobs to other clusters. Kueue checks the quota in this
             cluster, but not its nodes: kueue v0.19.2 pkg/scheduler/flavorassigner/tas_flavorassigner.go
             podSetTopologyRequest.
+        guarantees: the fields of the `Guarantee` of each flavor and resource, in the catalogue of a team; else empty.
         provisioned: flavors whose nodes a ProvisioningRequest creates for each job. Kueue places the job when these
             nodes exist (`podSetTopologyRequest`).
     """
@@ -218,6 +225,7 @@ class ClusterQueue:
     checks: tuple[str, ...] = ()
     is_multi_kueue: bool = False
     provisioned: frozenset[str] = frozenset()
+    guarantees: Mapping[FlavorResource, tuple[int, tuple[int, ...], int, int]] = field(default_factory=dict)
 
     def group(self, resource: str) -> ResourceGroup | None:
         """Return the resource group that covers a resource; None if the queue has no quota of the resource."""
@@ -292,7 +300,9 @@ def read_cohort(manifest: Manifest) -> Cohort:
     """
     spec = mapping(manifest.body, "spec")
     _, quotas = manifest.view(_read_groups)
-    return Cohort(manifest.name, string(spec.get("parentName")), quotas, _read_weight(manifest, spec))
+    is_folded = mapping(manifest.body, "metadata", "annotations").get(FOLDED) == "true"
+    weight = _read_weight(manifest, spec)
+    return Cohort(manifest.name, string(spec.get("parentName")), quotas, weight, is_folded=is_folded)
 
 
 def read_cluster_queue(manifest: Manifest, controllers: Mapping[str, str]) -> ClusterQueue:
@@ -338,7 +348,21 @@ def _read_without_controllers(manifest: Manifest) -> ClusterQueue:
         stop_policy=string(spec.get("stopPolicy"), "None"),
         namespaces=selector if isinstance(selector, dict) else None,
         checks=tuple(dict.fromkeys(checks)),
+        guarantees=dict(_read_guarantees(manifest)),
     )
+
+
+def _read_guarantees(manifest: Manifest) -> Iterator[tuple[FlavorResource, tuple[int, tuple[int, ...], int, int]]]:
+    text = mapping(manifest.body, "metadata", "annotations").get(GUARANTEES, "{}")
+    try:
+        for flavor, resources in read_json(text).items():
+            for resource, (owned, levels, bound, fair_bound) in resources.items():
+                yield (
+                    FlavorResource(flavor, resource),
+                    (int(owned), tuple(map(int, levels)), int(bound), int(fair_bound)),
+                )
+    except (AttributeError, TypeError, ValueError):
+        raise _malformed(manifest, f"the annotation {GUARANTEES} is not what mpigen writes") from None
 
 
 def read_local_queue(manifest: Manifest) -> LocalQueue:

@@ -145,6 +145,8 @@ def _cohort(tree: QueueTree, cohort: Cohort, depth: int) -> Iterator[_Row]:
 def note_of(tree: QueueTree, cohort: Cohort) -> str:
     """Return what is wrong with a cohort, in parentheses; empty if nothing is."""
     notes = [] if cohort.is_declared else ["no Cohort object has this name, so the cohort has no quota of its own"]
+    if cohort.is_folded:
+        notes.append("with the quota that other queues lend")
     if tree.is_cyclic(cohort.name):
         notes.append(
             f"its parent is {cohort.parent}, which has this cohort as an ancestor, so Kueue admits nothing here"

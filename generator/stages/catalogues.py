@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from generator.jobs.catalogue import Catalogue
-from generator.stages.cluster import is_complete, is_platform, read_files
+from generator.stages.cluster import is_platform, read_files
 
 if TYPE_CHECKING:
     from generator.checks.foreign import Skipped
@@ -52,7 +52,7 @@ def read_offer(paths: Sequence[Path], read_stdin: Callable[[], bytes], *, render
     if len(paths) == 1 and (paths[0].suffix == ".py" or (paths[0].is_file() and is_platform(read_file(paths[0])))):
         return _of_platform(paths[0])
     files = read_files(paths, read_stdin, renders=renders)
-    catalogue = Catalogue(files.manifests, files.targets, is_complete=is_complete(paths))
+    catalogue = Catalogue(files.manifests, files.targets, is_complete=files.is_complete)
     return Offer(catalogue, files.skipped, files.is_empty)
 
 

@@ -30,12 +30,15 @@ class ClusterFiles:
             versions, or if two paths have different ones.
         skipped: the files that are no manifests, as for `validate`.
         is_empty: True if no file is left to read.
+        is_complete: True if an object that the files lack does not exist in the cluster: the paths have a platform
+            file, a release, or the catalogue of a team.
     """
 
     manifests: list[Manifest]
     targets: dict[str, str]
     skipped: list[Skipped]
     is_empty: bool
+    is_complete: bool
 
 
 def read_files(
@@ -45,7 +48,7 @@ def read_files(
     *,
     renders: bool = False,
 ) -> ClusterFiles:
-    """Return all manifests at the paths. A platform file is rendered first.
+    """Return all manifests at the paths. A platform file is rendered first, and the catalogue of a team is unpacked.
 
     Args:
         paths: files and folders, or `-` for standard input.
@@ -56,11 +59,12 @@ def read_files(
 
     Raises:
         ConfigError: a platform file is invalid.
-        DocumentError: a text is not YAML.
+        DocumentError: a text is not YAML, or the catalogue of a team is incomplete or damaged.
         OutputError: a path does not exist, or a folder has no files.
         InputError: a file cannot be read, or kustomize rejects a kustomization.
         EngineError: `renders` is True, and PATH has neither kubectl nor kustomize.
     """
+    from generator.jobs.config_maps import unpack_catalogues
     from generator.manifests import Manifest, read, read_needed
 
     targets: set[Targets] = set()
@@ -76,7 +80,12 @@ def read_files(
             file, text = part
             manifests += read_needed(text, file, is_needed) if is_needed else read(text, file)
     made_for = dict(targets.pop()) if len(targets) == 1 else {}
-    return ClusterFiles(manifests, made_for, skipped, is_empty=not parts)
+    if is_complete(paths):  # the objects of a release are newer than its catalogue
+        return ClusterFiles(manifests, made_for, skipped, is_empty=not parts, is_complete=True)
+    unpacked = unpack_catalogues(manifests)
+    return ClusterFiles(
+        unpacked.objects, made_for or unpacked.targets, skipped, is_empty=not parts, is_complete=unpacked.is_complete
+    )
 
 
 def replaced_by(manifests: Sequence[Manifest], live: Sequence[Manifest]) -> list[Manifest]:

@@ -48,6 +48,7 @@ def _render_unplaced(platform: Platform, app: App) -> tuple[list[manifests.Manif
     from generator.gitops.bootstrap import bootstrap_manifests
     from generator.gitops.flux import annotate_for_flux, flux_manifests
     from generator.gitops.metadata import annotate_for_argocd, label_owner
+    from generator.jobs.config_maps import fill_catalogues
     from generator.objects.pods import RUNTIMES
     from generator.policies.admission.parameters import add_parameters_of_tree
 
@@ -76,7 +77,7 @@ def _render_unplaced(platform: Platform, app: App) -> tuple[list[manifests.Manif
     patching.check(tree)
     if problems := [*find_late(app, patching, constructs)]:
         raise ConfigError(tuple(problems))
-    return tree, patching.effects
+    return fill_catalogues(tree, platform.cluster.versions.model_dump()), patching.effects
 
 
 def _cron_jobs(platform: Platform, tree: list[manifests.Manifest]) -> list[manifests.Manifest]:

@@ -157,6 +157,14 @@ class Client:
         collection = self.path(body["apiVersion"], body["kind"], metadata.get("namespace", ""))
         return self.request("POST", f"{collection}?{urlencode(query)}", body)
 
+    def accepts(self, body: Body) -> bool:
+        """Return True if the API server would create an object."""
+        try:
+            self.create(body, dry_run=True)
+        except RefusedError:
+            return False
+        return True
+
     def read(self, body: Body) -> Body:
         """An object as it is stored; only the identity of `body` counts."""
         return self.request("GET", self.path_of(body)).body

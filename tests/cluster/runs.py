@@ -146,3 +146,16 @@ def finish(admin: Client, pods: list[Body]) -> None:
             identity = {"name": pod["metadata"]["name"], "namespace": pod["metadata"]["namespace"]}
             metadata = {**identity, "annotations": {FINISH: "yes"}}
             admin.apply({"apiVersion": "v1", "kind": "Pod", "metadata": metadata}, "tests")
+
+
+def running(admin: Client, job: Body) -> list[Body] | None:
+    """Return the pods of a TrainJob when all of them run."""
+    namespace, name = job["metadata"]["namespace"], job["metadata"]["name"]
+    pods = [pod for pod in admin.items("v1", "Pod", namespace) if pod["metadata"]["labels"].get(JOB) == name]
+    nodes = job["spec"]["trainer"]["numNodes"]
+    return pods if len(pods) >= nodes and all(pod["status"]["phase"] == "Running" for pod in pods) else None
+
+
+def is_complete(admin: Client, job: Body) -> bool:
+    """Return True if a TrainJob has the condition `Complete`."""
+    return any(each["type"] == "Complete" and each["status"] == "True" for each in conditions(admin.read(job)))

@@ -14,8 +14,7 @@ from generator.jobs.job import NewJob
 from generator.pipeline import render
 from tests.cluster import trees
 from tests.cluster.client import Body, Client, RefusedError, wait_for, wait_until
-from tests.cluster.runs import finish
-from tests.cluster.training import JOB, conditions
+from tests.cluster.runs import finish, is_complete, running
 from tests.cluster.trees import Deployed, as_argocd_applies
 from tests.unit.test_own_images import CHANGES, IMAGE, PLATFORM
 
@@ -56,24 +55,16 @@ def _job(file: Path, runtime: str = "openmpi", name: str = "", image: str = IMAG
 def _create(user: Client, made: NewJob) -> None:
     """Create the objects as soon as the API server has read the policies, and Trainer the copy."""
     (runtime,), (job,) = made.others, made.bodies
-    wait_until("the copy is accepted", partial(_is_accepted, user, runtime))
+    wait_until("the copy is accepted", partial(user.accepts, runtime))
     user.create(runtime)
-    wait_until("the job is accepted", partial(_is_accepted, user, job))
+    wait_until("the job is accepted", partial(user.accepts, job))
     user.create(job)
-
-
-def _is_accepted(user: Client, body: Body) -> bool:
-    try:
-        user.create(body, dry_run=True)
-    except RefusedError:
-        return False
-    return True
 
 
 def test_a_job_with_another_image_completes(file: Path, ada: Client, admin: Client) -> None:
     made = _job(file)
     _create(ada, made)
-    pods = wait_for("its pods run", partial(_running, admin, made.body))
+    pods = wait_for("its pods run", partial(running, admin, made.body))
     images = {
         container["image"]
         for pod in pods
@@ -84,28 +75,16 @@ def test_a_job_with_another_image_completes(file: Path, ada: Client, admin: Clie
         ada.create(made.others[0])
     ada.apply(made.others[0], "ada")  # `kubectl apply --server-side` twice
     finish(admin, pods)
-    wait_until(
-        "it is Complete",
-        lambda: any(
-            each["type"] == "Complete" and each["status"] == "True" for each in conditions(admin.read(made.body))
-        ),
-    )
-
-
-def _running(admin: Client, job: Body) -> list[Body] | None:
-    name = job["metadata"]["name"]
-    pods = [pod for pod in admin.items("v1", "Pod", "team-a") if pod["metadata"]["labels"].get(JOB) == name]
-    nodes = job["spec"]["trainer"]["numNodes"]
-    return pods if len(pods) >= nodes and all(pod["status"]["phase"] == "Running" for pod in pods) else None
+    wait_until("it is Complete", partial(is_complete, admin, made.body))
 
 
 def test_a_copy_with_another_difference_is_denied(file: Path, ada: Client, admin: Client) -> None:
     made = _job(file)
     runtime = made.others[0]
-    wait_until("the copy is accepted", partial(_is_accepted, ada, runtime))
+    wait_until("the copy is accepted", partial(ada.accepts, runtime))
     users = (ada, admin.as_user("eve"))
     copies = {change: _changed(runtime, change) for change in CHANGES}
-    assert [change for change, body in copies.items() for user in users if _is_accepted(user, body)] == []
+    assert [change for change, body in copies.items() for user in users if user.accepts(body)] == []
     ada.create(runtime)
     same = {change: body for change, body in copies.items() if body["metadata"]["name"] == runtime["metadata"]["name"]}
     assert [change for change, body in same.items() if _applies(ada, body)] == []
@@ -134,6 +113,8 @@ def test_users_write_no_runtime_of_the_release(ada: Client, admin: Client) -> No
     base: Body = {"apiVersion": RUNTIMES[0], "kind": RUNTIMES[1], "metadata": {"name": "team", "namespace": "team-a"}}
     patch = {"metadata": {"labels": {"mpigen.dev/base": "team"}}}
     eve = admin.as_user("eve")
+    bare = {**admin.read(base), **base, "metadata": {"name": "mine", "namespace": "team-a"}}
+    wait_until("the rules apply", lambda: not ada.accepts(bare))
     for user in (ada, eve):
         with pytest.raises(RefusedError, match=RULES):
             user.request("PATCH", user.path_of(base), patch, "application/merge-patch+json")
@@ -141,7 +122,6 @@ def test_users_write_no_runtime_of_the_release(ada: Client, admin: Client) -> No
         eve.delete(base)
     with pytest.raises(RefusedError, match="cannot delete resource"):
         ada.delete(base)
-    bare = {**admin.read(base), **base, "metadata": {"name": "mine", "namespace": "team-a"}}
     with pytest.raises(RefusedError, match="own-copies"):
         ada.create(bare)
 
@@ -156,7 +136,7 @@ def test_a_copy_of_an_earlier_runtime_is_of_no_use(
     for manifest in as_argocd_applies(render(platform, App(platform))):
         on_the_cluster[-1].account.apply(manifest.body)
     late = {**before.body, "metadata": {**before.body["metadata"], "name": "late"}}
-    wait_until("its version is denied", lambda: not _is_accepted(ada, late))
+    wait_until("its version is denied", lambda: not ada.accepts(late))
     earlier = {
         **before.others[0],
         "metadata": {**before.others[0]["metadata"], "name": before.others[0]["metadata"]["name"]},
@@ -167,4 +147,4 @@ def test_a_copy_of_an_earlier_runtime_is_of_no_use(
     after = _job(file, "team", "after", "quay.io/acme/train:2")
     assert after.others[0]["metadata"]["name"] != earlier["metadata"]["name"]
     _create(ada, after)
-    assert wait_for("its pods run", partial(_running, admin, after.body))
+    assert wait_for("its pods run", partial(running, admin, after.body))

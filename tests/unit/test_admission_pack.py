@@ -10,6 +10,7 @@ import pytest
 from generator import App, Platform, pipeline
 from generator.config.release_cases import own_cases
 from generator.errors import ConfigError
+from generator.facts.names import TENANT_LABEL
 from generator.facts.table import read_table
 from generator.manifests import Body, Manifest
 from generator.policies.admission.parameters import add_parameters_of_tree
@@ -146,7 +147,7 @@ def test_runtimes_that_admins_add_are_available_to_tenants() -> None:
     named = {
         found.name: found.body["metadata"]["annotations"]["mpigen.dev/runtimes"]
         for found in _PACK.manifests
-        if found.kind == "Namespace"
+        if TENANT_LABEL in found.labels
     }
     everywhere = [f"ClusterTrainingRuntime/{name}" for name in _FOR_ALL]
     assert named["pack-a"] == named["pack-a-dev"] == ",".join(everywhere)

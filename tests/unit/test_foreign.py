@@ -168,7 +168,7 @@ def test_all_commands_skip_the_files_that_validate_skips(
 ) -> None:
     files, line = SKIPPED[name]
     write(folder, files)
-    manifests, _ = read_cluster([Path()])
+    manifests = read_cluster([Path()]).manifests
     assert [manifest.resource for manifest in manifests] == ["ConfigMap team-a/a"]
     assert capsys.readouterr().err == f"skipped {line}\n"
     assert [file for file, _ in read_export_texts([Path()], "drift")] == ["map.yaml"]
@@ -406,7 +406,7 @@ def test_the_last_of_two_equal_keys_of_a_kustomization_counts(folder: Path, monk
     (finding,) = done.checked.findings
     assert (finding.file, finding.check) == ("prod/kustomization.yaml", "schema/unknown-field")
     assert (done.rendered, done.skipped) == (1, [])
-    flavors = [item for item in read_cluster([Path()], renders=True)[0] if item.kind == "ResourceFlavor"]
+    flavors = [item for item in read_cluster([Path()], renders=True).manifests if item.kind == "ResourceFlavor"]
     assert [item.body.get("spec") for item in flavors] == [{"nodeLabel": {"pool": "gpu"}}]
 
 

@@ -12,7 +12,7 @@ from generator.config.model.cluster import IN_CLUSTER
 from generator.config.model.tenants import RESERVED_NAMESPACES
 from generator.errors import ConfigError
 from generator.facts.kinds import KINDS
-from generator.facts.names import CONFIRMED_DELETION, GITOPS_ROLE, LAST_DELETION, SYNC_OPTIONS
+from generator.facts.names import CATALOGUE_LABEL, CONFIRMED_DELETION, GITOPS_ROLE, LAST_DELETION, SYNC_OPTIONS
 from generator.gitops.argocd import application_set, applications, find_tenant, is_applied
 from generator.manifests import Body, Manifest
 from tests.conftest import EXAMPLES, WITH_ARGOCD, small_platform
@@ -67,7 +67,7 @@ def test_policies_have_no_object_that_waits_for_a_confirmation(example: Path) ->
 def test_an_object_that_protects_a_namespace_is_deleted_with_the_namespace(example: Path) -> None:
     """Argo CD prunes objects without `PruneLast` while the namespace still waits for its confirmation."""
     kinds = {"LimitRange", "Namespace", "NetworkPolicy", "ResourceQuota", "RoleBinding"}
-    found = [item for item in rendered(example) if item.kind in kinds]
+    found = [item for item in rendered(example) if item.kind in kinds and CATALOGUE_LABEL not in item.labels]
     options = {item.kind: item.body["metadata"]["annotations"].get(SYNC_OPTIONS) for item in found}
     last = dict.fromkeys(("LimitRange", "NetworkPolicy", "ResourceQuota"), LAST_DELETION)
     assert options == {**last, "Namespace": CONFIRMED_DELETION, "RoleBinding": None}

@@ -16,7 +16,7 @@ from generator.config.model.cluster import Cluster, GitOps
 from generator.effects.topics import find_effects
 from generator.errors import ConfigError
 from generator.facts.kinds import KINDS
-from generator.facts.names import FLUX_PRUNE, SELECTS_REVISION
+from generator.facts.names import CATALOGUE_LABEL, FLUX_PRUNE, SELECTS_REVISION
 from generator.gitops.argocd import is_applied
 from generator.gitops.flux import find_parts
 from generator.manifests import Body, Manifest
@@ -73,7 +73,8 @@ def test_flux_keeps_objects_that_argo_cd_deletes_after_a_confirmation(release: l
     confirmed = {(row.group, row.kind) for row in KINDS if row.pruning == "confirmed"}
     for item in release:
         is_kept = item.body["metadata"].get("annotations", {}).get(FLUX_PRUNE) == "disabled"
-        expected = (item.group, item.kind) in confirmed or item.name == "np-default-deny"
+        has_data = (item.group, item.kind) in confirmed and CATALOGUE_LABEL not in item.labels
+        expected = has_data or item.name == "np-default-deny"
         assert is_kept == (expected or item.file == "cluster/access/gitops.yaml"), item.resource
 
 

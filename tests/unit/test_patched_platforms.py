@@ -14,6 +14,7 @@ from generator import App, ConfigError, Platform, load_platform, pipeline, selec
 from generator.checks.finding import Finding
 from generator.components.constructs import place_api_object
 from generator.config.load import load_environments
+from generator.facts.names import TENANT_LABEL
 from generator.hazards.patched import find_weakened
 from generator.stages.rendering import render_with_effects
 from tests.conftest import EXAMPLES
@@ -96,7 +97,7 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
         patch({"kind": "LimitRange"}, json=[{"op": "test", "path": "/kind", "value": "Pod"}]),
         ["patches[0].json[0]: LimitRange team-sim/tenant: `test` fails: `/kind` is `LimitRange`, not `Pod`"],
     ),
-    (patch({"kind": "Namespace"}, merge={"metadata": {"name": "b"}}), ["a patch cannot change `metadata.name`"]),
+    (patch({"kind": "Namespace", "name": "team-sim"}, merge={"metadata": {"name": "b"}}), ["a patch cannot change `metadata.name`"]),
 ]
 
 
@@ -392,7 +393,7 @@ def test_namespaces_list_the_resources_of_patched_runtimes(tmp_path: Path) -> No
     merge = json.loads(text.replace('"name": "node", "template"', '"name": "launcher", "template"'))
     platform = load_platform(write(tmp_path, patches=[patch({"runtime": "openmpi"}, merge=merge)]))
     tree = pipeline.render(platform, App(platform))
-    (home,) = [one for one in tree if one.kind == "Namespace"]
+    (home,) = [one for one in tree if one.kind == "Namespace" and TENANT_LABEL in one.labels]
     assert "openmpi=cpu=7" in home.body["metadata"]["annotations"]["mpigen.dev/resources"]
 
 
@@ -410,7 +411,7 @@ def test_python_patches_objects_of_mpigen_of_cdk8s_and_of_included_files(tmp_pat
     app.patch(select(kind="Namespace"), {"metadata": {"annotations": {"a": "b"}}})
     tree = pipeline.render(app.platform, app)
     assert {one.name for one in tree if one.labels == {"a": "b"}} >= {"included", "own"}
-    (home,) = [one for one in tree if one.kind == "Namespace"]
+    (home,) = [one for one in tree if one.kind == "Namespace" and TENANT_LABEL in one.labels]
     assert home.body["metadata"]["annotations"]["a"] == "b"
 
 
@@ -457,7 +458,7 @@ LABELLED = 'b["metadata"]["labels"]["a"] = "b"'
 FUNCTIONS: dict[str, tuple[list[str], str]] = {
     "an exit": (
         ["    sys.exit(0)"],
-        ":7: Namespace team-sim: `f` (mpigen_platform.py:6) fails in line 7: SystemExit: 0",
+        "Namespace team-sim: `f` (mpigen_platform.py:6) fails in line 7: SystemExit: 0",
     ),
     "a random value": (
         ['    b["metadata"]["labels"]["a"] = str(random.random())', "    return b"],

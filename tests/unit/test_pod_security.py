@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from generator import App, Platform, pipeline
+from generator.facts.names import TENANT_LABEL
 from generator.manifests import Body, Manifest
 from tests.conftest import small_platform
 
@@ -50,7 +51,8 @@ def test_a_namespace_lists_its_exemptions_with_dates_and_reasons() -> None:
 @pytest.mark.parametrize("standard", ["baseline", "privileged"])
 def test_other_pod_security_levels_are_enforced_unchanged(standard: str) -> None:
     tree = rendered(platform({**MEMLOCK, "to": standard}))
-    labels = only(tree, "Namespace")[0]["metadata"]["labels"]
+    spaces = (item["metadata"]["labels"] for item in only(tree, "Namespace"))
+    labels = next(labels for labels in spaces if TENANT_LABEL in labels)
     assert labels[ENFORCE] == standard
     assert "mpigen.dev/pod-security" not in labels
     assert not [found for found in tree if found.name == "small-memlock"]

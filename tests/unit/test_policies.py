@@ -78,7 +78,6 @@ def test_submitters_can_only_write_jobs_and_config_maps_and_hold_jobs() -> None:
     assert granted("mpigen-submit") - granted("mpigen-view") == {
         ("", "configmaps", "create"),
         ("", "configmaps", "delete"),
-        ("", "configmaps", "get"),
         ("", "configmaps", "patch"),
         ("kueue.x-k8s.io", "workloads", "patch"),
         ("trainer.kubeflow.org", "trainjobs", "create"),

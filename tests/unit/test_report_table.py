@@ -56,7 +56,8 @@ def test_optional_columns_are_hidden_until_the_words_of_the_others_have_room() -
 
 @pytest.mark.parametrize("name", ["university", "openshift-h100", "cpu-kubernetes"])
 def test_the_queues_of_an_example_fit_80_columns_without_breaking_a_word(name: str) -> None:
-    manifests, targets = read_cluster([ROOT / "output" / name])
+    files = read_cluster([ROOT / "output" / name])
+    manifests, targets = files.manifests, files.targets
     tree = read_queue_tree(manifests, targets.get("kueue", ""))
     largest = list(largest_jobs(tree, manifests))
     words = set(" ".join(report.text(tree, largest)).split())

@@ -14,6 +14,7 @@ from generator.effects.access import find_access_effects
 from generator.effects.effect import Risk
 from generator.effects.parameters import find_parameter_effects
 from generator.errors import ConfigError
+from generator.facts.names import TENANT_LABEL
 from generator.manifests import Manifest
 from generator.schemas.catalog import Catalog
 from generator.upstream.kubernetes.access import Access, AccessRequest, Requester, catalog_kinds, read_access
@@ -146,6 +147,6 @@ def test_a_runtime_reserves_the_names_of_its_config_maps() -> None:
     data = small_platform()
     data["runtimes"][0]["volumes"] = [{"name": "ca", "mountPath": "/etc/ca", "configMap": "company-ca"}]
     platform = Platform.model_validate(data)
-    homes = [each for each in pipeline.render(platform, App(platform)) if each.kind == "Namespace"]
+    homes = [each for each in pipeline.render(platform, App(platform)) if TENANT_LABEL in each.labels]
     assert homes
     assert all(each.body["metadata"]["annotations"]["mpigen.dev/config-maps"] == "company-ca" for each in homes)

@@ -63,7 +63,8 @@ def test_a_job_of_an_unknown_version_is_not_compiled(version: str | None) -> Non
 @pytest.mark.parametrize("release", ["openshift-h100", "university"])
 def test_the_objects_of_other_namespaces_decide_nothing(release: str) -> None:
     folder = ROOT / "output" / release
-    world, targets = read_cluster([folder])
+    files = read_cluster([folder])
+    world, targets = files.manifests, files.targets
     local = next(item for item in world if item.kind == "LocalQueue")
     runtimes = [item.name for item in world if item.kind == "ClusterTrainingRuntime"]
     text = "---\n".join(
@@ -71,7 +72,7 @@ def test_the_objects_of_other_namespaces_decide_nothing(release: str) -> None:
         for number, name in enumerate(runtimes)
     ).encode()
     select = partial(select_objects, {local.namespace})
-    some, _ = read_cluster([folder], select)
+    some = read_cluster([folder], select).manifests
     assert len(some) < len(world)
     for requester in (None, parse_requester("user:ada")):
         of_all, of_some = (

@@ -17,7 +17,7 @@ from generator.checks.objects import Change
 from generator.checks.registry import ERROR, INFO, WARNING, Breach, check
 from generator.documents.messages import escape_control
 from generator.errors import suggest
-from generator.facts.names import FLUX_PRUNE, RETIRED, SCHEDULES_OF, SYNC_OPTIONS, TENANT_LABEL
+from generator.facts.names import CATALOGUE_LABEL, FLUX_PRUNE, RETIRED, SCHEDULES_OF, SYNC_OPTIONS, TENANT_LABEL
 from generator.manifests import Manifest
 from generator.objects.fields import mapping, string
 
@@ -99,8 +99,8 @@ def tenant_removed(change: Change) -> Iterator[Breach]:
     acknowledges the removal in `removed`. With `unretired: true` in the acknowledgement, the team need not be retired.
     An acknowledgement is valid until its last day, `until`. A removal with a valid acknowledgement is an info, or until
     the day in `retired` a warning. For a namespace of a team that stays, the acknowledgement alone is enough. In files
-    that mpigen did not generate, a removed namespace is a warning. The namespace of a team's schedules needs no
-    acknowledgement, because it has no jobs and no data.
+    that mpigen did not generate, a removed namespace is a warning. The namespaces of a team's schedules and of
+    the catalogue need no acknowledgement, because they have no jobs and no data.
 
     Source: kubernetes v1.34.2 pkg/controller/namespace/deletion/namespaced_resources_deleter.go
     namespacedResourcesDeleter.deleteAllContent,
@@ -108,7 +108,7 @@ def tenant_removed(change: Change) -> Iterator[Breach]:
     """
     departures = Departures.of(change)
     for namespace in change.removed("", "Namespace"):
-        if SCHEDULES_OF in namespace.labels:  # it has no jobs and no data
+        if SCHEDULES_OF in namespace.labels or CATALOGUE_LABEL in namespace.labels:  # it has no jobs and no data
             continue
         yield (
             _report_namespace(namespace, departures)

@@ -13,6 +13,7 @@ from generator.config.rules.rule import UNKNOWN_NAME, PartialPlatform, rule
 from generator.documents.messages import format_value, shorten
 from generator.errors import suggest
 from generator.facts.families import FAMILIES
+from generator.facts.names import CATALOGUE_NAMESPACE
 
 _SINGULAR = {
     "fabrics": "fabric",
@@ -145,6 +146,25 @@ def shared_namespaces(platform: PartialPlatform) -> Iterator[Mistake]:
                     message = f"`{namespace}` is the namespace of tenant `{namespace}`"
                     fix = f"remove `{namespace}` from this list, because a tenant has the namespace of its name"
                 yield Mistake(("tenants", index, "namespaces"), message, fix)
+
+
+_LONGEST_NAMESPACE = 63
+
+
+@rule
+def namespace_of_catalogue(platform: PartialPlatform) -> Iterator[Mistake]:
+    """Report a tenant with the namespace of the catalogue, and a platform whose name is too long for this namespace."""
+    name = f"{platform.platform}{CATALOGUE_NAMESPACE}"
+    if platform.platform == platform.stand_in or not platform.tenants:
+        return
+    for index, tenant in platform.tenants.items():
+        for namespace in sorted({name} & {tenant.name, *tenant.namespaces}):
+            field = "name" if namespace == tenant.name else "namespaces"
+            message = f"mpigen creates the namespace `{name}`, in which all teams read what the platform offers"
+            yield Mistake(("tenants", index, field), message, "choose another namespace")
+    if len(name) > _LONGEST_NAMESPACE:
+        message = f"mpigen creates the namespace `{name}`, and a namespace has at most {_LONGEST_NAMESPACE} characters"
+        yield Mistake(("platform",), message, "choose a shorter name for the platform")
 
 
 @rule

@@ -78,8 +78,11 @@ class _PathNode:
 def compute_guarantee(node: Node, key: FlavorResource) -> Guarantee:
     """Return the amounts of a flavor and resource that a ClusterQueue gets, whatever the other queues use.
 
-    `node` is the ClusterQueue in the quota tree.
+    `node` is the ClusterQueue in the quota tree. In the catalogue of a team, which lacks the other queues, it has the
+    amounts itself.
     """
+    if node.queue and key in node.queue.guarantees:
+        return Guarantee(*node.queue.guarantees[key])
     path = _path(node, key)
     full = _outward(path, [step.all for step in path])
     quiet = _available(path, _outward(path, [step.kept for step in path]))[-1]

@@ -63,6 +63,13 @@ class QueueTree:
             yield self.cohorts[cohort]
             cohort = self.cohorts[cohort].parent
 
+    def is_folded(self, queue: ClusterQueue) -> bool:
+        """Return True if the quota that the other queues of the cohorts lend is quota of these cohorts.
+
+        Kueue then admits the same jobs on an idle cluster, but nothing is known about the other queues.
+        """
+        return any(cohort.is_folded for cohort in self.ancestors(queue.cohort))
+
     def is_cyclic(self, cohort: str) -> bool:
         """Return True if the parents of a cohort lead into a cycle, so that Kueue admits no job of its queues."""
         return cohort in self._cyclic
