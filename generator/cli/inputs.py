@@ -164,9 +164,9 @@ def release_option(*, is_required: bool = True) -> Callable[[_Command], _Command
             required=is_required,
             metavar="PATH",
             type=click.Path(path_type=Path, allow_dash=True),
-            help="The objects of the cluster: a release such as output/prod, a platform file, the ConfigMaps mpigen-team "
-            "and mpigen-catalogue, other YAML or JSON files and folders, or - for what `kubectl get -o yaml` prints. May "
-            "be repeated.",
+            help="The objects of the cluster: a release such as output/prod, a platform file, the ConfigMaps "
+            "mpigen-team and mpigen-catalogue, other YAML or JSON files and folders, or - for what "
+            "`kubectl get -o yaml` prints. May be repeated.",
         )(command)
 
     return add

@@ -1,4 +1,4 @@
-"""What the jobs of a team can use, for a person who reads the catalogue of the team: a text, and an example."""
+"""The text and the example in the catalogue of a team: what its jobs can use."""
 
 from __future__ import annotations
 

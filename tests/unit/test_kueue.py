@@ -285,9 +285,7 @@ def test_all_namespaces_of_a_team_share_its_queue_and_settings() -> None:
     platform = campus(namespaces=["team-dev"], access={"edit": ["group:team"]})
     tree = collect(App(platform))
     mine = {
-        name: sorted(
-            (found.kind, found.name) for found in tree if found.namespace == name
-        )
+        name: sorted((found.kind, found.name) for found in tree if found.namespace == name)
         for name in ("team", "team-dev")
     }
     assert [row for row in mine["team"] if row != ("ConfigMap", "mpigen-team")] == mine["team-dev"]

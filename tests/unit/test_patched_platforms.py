@@ -97,7 +97,10 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
         patch({"kind": "LimitRange"}, json=[{"op": "test", "path": "/kind", "value": "Pod"}]),
         ["patches[0].json[0]: LimitRange team-sim/tenant: `test` fails: `/kind` is `LimitRange`, not `Pod`"],
     ),
-    (patch({"kind": "Namespace", "name": "team-sim"}, merge={"metadata": {"name": "b"}}), ["a patch cannot change `metadata.name`"]),
+    (
+        patch({"kind": "Namespace", "name": "team-sim"}, merge={"metadata": {"name": "b"}}),
+        ["a patch cannot change `metadata.name`"],
+    ),
 ]
 
 
