@@ -52,6 +52,7 @@ def _namespace_facts(catalogue: Catalogue, home: Home) -> Facts:
         "devicesPerPod": dict(_pairs(annotations.get(f"{PARAMETER}devices-per-host", ""))),
         "labels": dict(home.labels),
         "costLabels": dict(home.cost_labels),
+        "places": [place for place in annotations.get(f"{PARAMETER}residency", "").split(",") if place],
         "resourceQuota": _hard(objects),
     }
 
@@ -107,6 +108,8 @@ def _describe_namespace(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for topic, kind in (("job labels", "labels"), ("cost labels", "costLabels")):
         if labels := facts[kind]:
             yield topic, ", ".join(f"{key}={value}" if value else f"{key} (any value)" for key, value in labels.items())
+    if places := facts["places"]:
+        yield "places", ", ".join(places)
     hard = facts["resourceQuota"]
     counted = [f"{_plain(hard[key])} {_COUNTED[key]}" for key in _COUNTED if key in hard]
     requests = [f"{value} {key.removeprefix('requests.')}" for key, value in hard.items() if key not in _COUNTED]

@@ -228,12 +228,16 @@ def _is_place(value: str) -> str:
     return value
 
 
+Place = Annotated[LabelValue, AfterValidator(_is_place)]
+"""A value of `policies.residency.label`, such as `eu-central-1`."""
+
+
 class Residency(Section):
     """The regions or other places in which the nodes of all pools must be."""
 
     label: LabelKey
     """The node label with the place of a node, such as `topology.kubernetes.io/region`."""
-    values: SetOf[Annotated[LabelValue, AfterValidator(_is_place)]] = Field(min_length=1)
+    values: SetOf[Place] = Field(min_length=1)
     """The allowed values of this label, such as `eu-central-1`. `pools[].labels` of each pool must contain the label
     with one of these values."""
 

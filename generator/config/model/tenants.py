@@ -34,7 +34,7 @@ from generator.config.model.fields import (
 )
 from generator.config.model.isolation import Egress
 from generator.config.model.patches import Extras
-from generator.config.model.policies import ClassName, Registry, RuleName, Workloads
+from generator.config.model.policies import ClassName, Place, Registry, RuleName, Workloads
 from generator.config.model.quotas import Shares
 from generator.config.model.removals import Retirement
 from generator.config.model.schedules import Schedules
@@ -237,6 +237,10 @@ class Tenant(Section):
     priorities: SetOf[Name] | None = None
     """The names in `queues.priorities` that jobs of the team may use, such as `[research]`. Default: all names in
     `queues.priorities`."""
+    residency: SetOf[Place] = Field(default=(), examples=[["eu-central-1"]])
+    """The places, of those in `policies.residency.values`, in which jobs of the team may run. mpigen rejects quota and
+    borrowing limits in pools of other places, and the team cannot use runtimes on these pools. Default: all places in
+    `policies.residency.values`."""
     registries: SetOf[Registry] = ()
     """The image registries that TrainJobs of the team may use in addition to `policies.images.registries`, such as
     `ghcr.io/acme/`. If `policies.images.registries` is empty, the team may use only these registries. Default: no more

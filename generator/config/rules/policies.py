@@ -142,6 +142,38 @@ def residency_of_nodes(platform: PartialPlatform) -> Iterator[Mistake]:
 
 
 @rule
+def residency_of_tenants(platform: PartialPlatform) -> Iterator[Mistake]:
+    """Report tenants whose `residency` is not in `policies.residency`, or whose jobs could run in other places."""
+    if not platform.knows("policies.residency"):
+        return
+    allowed = platform.policies.residency
+    for index, tenant in platform.tenants.items():
+        path: Steps = ("tenants", index, "residency")
+        if not tenant.residency:
+            continue
+        if allowed is None:
+            message = f"`residency` of tenant `{tenant.name}` has no effect without `policies.residency`"
+            fix = "write `residency: {label: topology.kubernetes.io/region, values: [eu-central-1]}` in `policies`"
+            yield Mistake(path, message, fix)
+            continue
+        for place in (place for place in tenant.residency if place not in allowed.values):
+            message = f"`policies.residency` does not allow {format_value(place)}"
+            yield Mistake(path, message, f"write some of: {', '.join(allowed.values)}")
+        places = {pool.name: pool.labels.get(allowed.label, "") for pool in platform.pools.values()}
+        far = {name: place for name, place in places.items() if place in {*allowed.values} - {*tenant.residency}}
+        for pool in (pool for pool in platform.pools.values() if pool.name in far):
+            if _has_share(pool, (*tenant.quotas, tenant.borrow), platform):
+                message = f"tenant `{tenant.name}` has quota or a borrowing limit in pool `{pool.name}`, which is in "
+                fix = f"remove the amounts for this pool, or add {far[pool.name]} to `residency`"
+                yield Mistake(path, f"{message}{far[pool.name]}", fix)
+        for number, runtime in platform.runtimes.items():
+            if tenant.name in runtime.tenants and runtime.pool in far:
+                message = f"tenant `{tenant.name}` cannot use runtime `{runtime.name}`, which is in {far[runtime.pool]}"
+                fix = f"remove the tenant from `tenants`, or add {far[runtime.pool]} to `residency` of the tenant"
+                yield Mistake(("runtimes", number, "tenants"), message, fix)
+
+
+@rule
 def images_of_copies(platform: PartialPlatform) -> Iterator[Mistake]:
     """Report entries of `runtimes[].images` that the admission rule `own-images` allows to no tenant."""
     if not platform.knows("policies.images"):

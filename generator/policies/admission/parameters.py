@@ -162,7 +162,9 @@ def namespace_parameters(home: Tenant, team: str, platform: Platform) -> dict[st
     policies, limits = platform.policies, home.limits
     devices = (f"{device}={count}" for device, count in limits.devices_per_host.items())
     places = (
-        [f"{policies.residency.label}={value}" for value in policies.residency.values] if policies.residency else []
+        [f"{policies.residency.label}={value}" for value in home.residency or policies.residency.values]
+        if policies.residency
+        else []
     )
     priorities = platform.queues.priorities_of(team, home.priorities)
     values = {
@@ -225,6 +227,7 @@ def add_parameters_of_tree(tree: list[Manifest], fabrics: Sequence[Fabric] = ())
     bound = _copied_runtimes(tree)
     tree = [_with_digest(manifest) if (manifest.kind, manifest.name) in bound else manifest for manifest in tree]
     values: dict[str | None, set[tuple[str, str]]] = {}
+    selectors: dict[str, Mapping[str, str]] = {}
     rules = {manifest.file for manifest in tree if manifest.kind == "ValidatingAdmissionPolicy"}
     is_reserving, needs_templates = _RESERVED_RULE in rules, _COST_RULE in rules
     for manifest in tree:
@@ -232,18 +235,47 @@ def add_parameters_of_tree(tree: list[Manifest], fabrics: Sequence[Fabric] = ())
         values.setdefault(place, set()).update(_parameters(manifest, fabrics))
         if (manifest.kind, manifest.name) in bound:
             values[place].add(("copies", f"{manifest.kind}/{manifest.name}={copy_prefix(manifest.body)}"))
+        if manifest.kind in _RUNTIMES:
+            selectors[f"{manifest.kind}/{manifest.name}"] = _node_selector(manifest.body)
         if needs_templates and manifest.kind in _RUNTIMES:
             values[place].update(("pod-templates", entry) for entry in _pod_templates(manifest))
         if is_reserving and manifest.namespace:
             values[manifest.namespace].add(("reserved", _reserved_key(manifest)))
     annotated = [
-        _annotate(manifest, {*values.get(None, ()), *values.get(manifest.name, ())}) if _is_home(manifest) else manifest
+        _annotate(manifest, _allowed(manifest, {*values.get(None, ()), *values.get(manifest.name, ())}, selectors))
+        if _is_home(manifest)
+        else manifest
         for manifest in tree
     ]
     homes = (manifest.body["metadata"]["annotations"] for manifest in annotated if _is_home(manifest))
     if any(f"{PARAMETER}fabrics" in home or f"{PARAMETER}fabric-variables" in home for home in homes):
         return annotated
     return [manifest for manifest in annotated if manifest.file != _FABRIC_RULE]
+
+
+def _node_selector(runtime: Body) -> Mapping[str, str]:
+    """Return the node labels that the pods of a runtime select."""
+    selected: dict[str, str] = {}
+    for job in _jobs(runtime):
+        selected |= {str(key): str(value) for key, value in mapping(_pods(job), "spec", "nodeSelector").items()}
+    return selected
+
+
+def _allowed(
+    home: Manifest, values: Collection[tuple[str, str]], selectors: Mapping[str, Mapping[str, str]]
+) -> Collection[tuple[str, str]]:
+    """Return the parameters of a namespace without the ones about runtimes whose pods run outside of its places."""
+    listed = str(mapping(home.body, "metadata", "annotations").get(f"{PARAMETER}residency", ""))
+    places = {place for place in listed.split(",") if place}
+    labels = {place.partition("=")[0] for place in places}
+    outside = {
+        runtime
+        for runtime, selector in selectors.items()
+        if any(key in labels and f"{key}={value}" not in places for key, value in selector.items())
+    }
+    if not outside:
+        return values
+    return [(name, entry) for name, entry in values if entry.partition("=")[0] not in outside]
 
 
 IMAGE_ESCAPES = {"-": "--", ".": "-d", "/": "-s", ":": "-c", "@": "-a", "_": "-u"}
