@@ -266,11 +266,7 @@ TEAM_CATALOGUE = "mpigen-team"
 """The ConfigMap in the first namespace of a team with the objects of the team."""
 
 FOLDED = "mpigen.dev/folded"
-"""Annotation of a Cohort in the catalogue of a team: `true` if its quota includes the quota that other queues lend."""
-
-GUARANTEES = "mpigen.dev/guarantees"
-"""Annotation of a ClusterQueue in the catalogue of a team, as JSON: what it gets whatever the other queues
-use. It maps flavor → resource → the fields of `Guarantee` in generator/upstream/kueue/capacity.py."""
+"""Annotation of a Cohort in a catalogue: `true` if its quota is the total of all queues and cohorts below."""
 
 ISOLATION = "mpigen.dev/isolation"
 """Annotation of a namespace: `job` if each TrainJob needs a NetworkPolicy of its own (`isolation.unit`)."""

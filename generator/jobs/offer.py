@@ -14,30 +14,27 @@ from generator.jobs.request import JobRequest
 from generator.jobs.team_view import describe_team, team_facts
 from generator.jobs.train_job import train_job
 from generator.objects.queue import FlavorResource, format_amount
-from generator.upstream.kueue.queues import Node, QueueTree
+from generator.upstream.kueue.queues import QueueTree
 
 FOLDER = "cluster"
 """The folder of the ConfigMaps in the printed commands."""
 
 
-def describe_offer(
-    team: Team, catalogue: Catalogue, queues: tuple[QueueTree, Mapping[str, Node]] | None, namespace: str
-) -> str:
+def describe_offer(team: Team, catalogue: Catalogue, queues: QueueTree | None, namespace: str) -> str:
     """Return what the jobs of a team can use, and the commands that read it.
 
     Args:
         team: the team.
         catalogue: all objects of its cluster.
-        queues: the queues, and ClusterQueue → its node in the quota tree; None if they are unknown.
+        queues: the queues; None if they are unknown.
         namespace: the namespace of the catalogue that all teams share.
     """
     facts = [*describe_team(team_facts(catalogue, team))]
     if queues:
-        facts += _quota(team, catalogue, *queues)
+        facts += _quota(team, catalogue, queues)
     if catalogue.denies("patches", team.home):
-        facts.append(
-            ("spec.trainer", ", ".join(read_table("job_fields", "generator.policies.admission")["spec.trainer"]))
-        )
+        fields = read_table("job_fields", "generator.policies.admission")["spec.trainer"]
+        facts.append(("spec.trainer", ", ".join(fields)))
     width = max(len(topic) for topic, _ in facts)
     runtime = _first_runtime(team, catalogue)
     name = runtime.name if runtime else "RUNTIME"
@@ -62,18 +59,20 @@ def _first_runtime(team: Team, catalogue: Catalogue) -> OfferedRuntime | None:
     return next((runtime for runtime in usable if not runtime.is_deprecated), usable[0] if usable else None)
 
 
-def _quota(team: Team, catalogue: Catalogue, tree: QueueTree, nodes: Mapping[str, Node]) -> Iterator[tuple[str, str]]:
-    """Yield the quota of each flavor: the team's own, and what its queue gets while the other queues are idle."""
-    for name in sorted(catalogue.queues_of(team) & nodes.keys()):
-        node = nodes[name]
-        flavors = dict.fromkeys(key.flavor for key in node.quotas)
-        for flavor in flavors:
-            keys = [key for key in node.quotas if key.flavor == flavor]
-            own = {key: node.quota(key).nominal for key in keys}
-            most = {key: node.potential(key) for key in keys}
-            if any(most.values()):
-                borrowed = f", at most {_size(most, tree)} with borrowed quota" if most != own else ""
-                yield "quota", f"{_size(own, tree)} of flavor {flavor}{borrowed}"
+def _quota(team: Team, catalogue: Catalogue, tree: QueueTree) -> Iterator[tuple[str, str]]:
+    """Yield the nominal quota and the borrowing limit of the team in each flavor."""
+    for name in sorted(catalogue.queues_of(team) & tree.queues.keys()):
+        queue = tree.queues[name]
+        for flavor in dict.fromkeys(key.flavor for key in queue.quotas):
+            quotas = {key: quota for key, quota in queue.quotas.items() if key.flavor == flavor}
+            own = {key: quota.nominal for key, quota in quotas.items()}
+            limits = {key: quota.borrowing for key, quota in quotas.items() if quota.borrowing is not None}
+            text = f"{_size(own, tree)} of flavor {flavor}"
+            if queue.cohort and len(limits) < len(quotas):
+                text += ", and all that others leave idle"
+            elif queue.cohort and any(limits.values()):
+                text += f", and at most {_size(limits, tree)} that others leave idle"
+            yield "quota", text
 
 
 def _size(amounts: Mapping[FlavorResource, int], tree: QueueTree) -> str:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from generator.documents.scalars import int64, read_json
 from generator.errors import Problem, SimulationError
-from generator.facts.names import ALLOCATABLE, FOLDED, GUARANTEES, MULTI_KUEUE, NODES, PROVISIONING
+from generator.facts.names import ALLOCATABLE, FOLDED, MULTI_KUEUE, NODES, PROVISIONING
 from generator.manifests import Body, Manifest
 from generator.objects.fields import integer, mapping, mappings, string, string_map, strings
 from generator.quantities import Quantity, parse
@@ -163,7 +163,7 @@ class Cohort:
 
     Attributes:
         is_declared: False without an object: it exists in Kueue because a queue or cohort names it.
-        is_folded: True in the catalogue of a team: the quota includes the quota that absent queues lend.
+        is_folded: True in the catalogue of a team: the quota is the total of all queues and cohorts below.
     """
 
     name: str
@@ -207,7 +207,6 @@ class ClusterQueue:
         is_multi_kueue: True if an AdmissionCheck dispatches jobs to other clusters. Kueue checks the quota in this
             cluster, but not its nodes: kueue v0.19.2 pkg/scheduler/flavorassigner/tas_flavorassigner.go
             podSetTopologyRequest.
-        guarantees: the fields of the `Guarantee` of each flavor and resource, in the catalogue of a team; else empty.
         provisioned: flavors whose nodes a ProvisioningRequest creates for each job. Kueue places the job when these
             nodes exist (`podSetTopologyRequest`).
     """
@@ -225,7 +224,6 @@ class ClusterQueue:
     checks: tuple[str, ...] = ()
     is_multi_kueue: bool = False
     provisioned: frozenset[str] = frozenset()
-    guarantees: Mapping[FlavorResource, tuple[int, tuple[int, ...], int, int]] = field(default_factory=dict)
 
     def group(self, resource: str) -> ResourceGroup | None:
         """Return the resource group that covers a resource; None if the queue has no quota of the resource."""
@@ -348,21 +346,7 @@ def _read_without_controllers(manifest: Manifest) -> ClusterQueue:
         stop_policy=string(spec.get("stopPolicy"), "None"),
         namespaces=selector if isinstance(selector, dict) else None,
         checks=tuple(dict.fromkeys(checks)),
-        guarantees=dict(_read_guarantees(manifest)),
     )
-
-
-def _read_guarantees(manifest: Manifest) -> Iterator[tuple[FlavorResource, tuple[int, tuple[int, ...], int, int]]]:
-    text = mapping(manifest.body, "metadata", "annotations").get(GUARANTEES, "{}")
-    try:
-        for flavor, resources in read_json(text).items():
-            for resource, (owned, levels, bound, fair_bound) in resources.items():
-                yield (
-                    FlavorResource(flavor, resource),
-                    (int(owned), tuple(map(int, levels)), int(bound), int(fair_bound)),
-                )
-    except (AttributeError, TypeError, ValueError):
-        raise _malformed(manifest, f"the annotation {GUARANTEES} is not what mpigen writes") from None
 
 
 def read_local_queue(manifest: Manifest) -> LocalQueue:

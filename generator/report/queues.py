@@ -146,7 +146,7 @@ def note_of(tree: QueueTree, cohort: Cohort) -> str:
     """Return what is wrong with a cohort, in parentheses; empty if nothing is."""
     notes = [] if cohort.is_declared else ["no Cohort object has this name, so the cohort has no quota of its own"]
     if cohort.is_folded:
-        notes.append("with the quota that other queues lend")
+        notes.append("the total of all queues below")
     if tree.is_cyclic(cohort.name):
         notes.append(
             f"its parent is {cohort.parent}, which has this cohort as an ancestor, so Kueue admits nothing here"

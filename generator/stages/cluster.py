@@ -64,8 +64,8 @@ def read_files(
         InputError: a file cannot be read, or kustomize rejects a kustomization.
         EngineError: `renders` is True, and PATH has neither kubectl nor kustomize.
     """
-    from generator.jobs.config_maps import unpack_catalogues
     from generator.manifests import Manifest, read, read_needed
+    from generator.objects.catalogue import unpack_catalogues
 
     targets: set[Targets] = set()
     skipped: list[Skipped] = []

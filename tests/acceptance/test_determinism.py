@@ -90,5 +90,8 @@ def test_a_new_team_changes_only_its_own_files_and_the_slack_queue() -> None:
     after = rendered(Platform.model_validate(grown))
     assert {path for path in after if after[path] != before.get(path)} == {
         "cluster/queues/slack.yaml",
-        *(f"tenants/team-c/{file}.yaml" for file in ("namespace", "access", "isolation", "quota", "queue")),
+        *(
+            f"tenants/team-c/{file}.yaml"
+            for file in ("namespace", "access", "catalogue", "isolation", "quota", "queue")
+        ),
     }

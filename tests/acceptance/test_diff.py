@@ -57,6 +57,7 @@ def test_one_more_team_adds_its_own_files_and_its_own_lines(repository: Path, mp
     own = {path: rows.pop(path) for path in list(rows) if path.startswith("tenants/newcomers/")}
     assert {path.rpartition("/")[2] for path in own} == {
         "access.yaml",
+        "catalogue.yaml",
         "isolation.yaml",
         "namespace.yaml",
         "queue.yaml",

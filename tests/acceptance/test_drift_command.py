@@ -176,7 +176,7 @@ def test_data_of_secrets_is_never_printed(tmp_path: Path, mpigen: Run) -> None:
 def test_a_platform_file_is_a_release(mpigen: Run) -> None:
     ran = mpigen("drift", EXAMPLES["cpu-kubernetes"], stdin=as_list([one(objects(), "Namespace")]))
     assert ran.returncode == 1
-    assert "drift/missing: Namespace team-sim" in ran.stdout
+    assert "drift/missing: Namespace cpu-kubernetes-catalogue" in ran.stdout
 
 
 def test_resources_are_for_kubectl(mpigen: Run) -> None:

@@ -59,6 +59,7 @@ def known_fields(body: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, .
         "hard",
         "files",
         "protections",
+        "binaryData",
         "data",
         "defaultRequest",
         "targets",

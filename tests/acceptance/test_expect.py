@@ -49,7 +49,7 @@ def test_true_expectations_pass(tmp_path: Path, mpigen: Run) -> None:
     [
         ("namespace: team-nlp, expect: yes", "namespace: team-nlp, expect: no", 2, "create trainjobs.trainer.kubeflow"),
         ('expect: "no"', "expect: unknown", 7, "`group:nlp-students` update trainjobs.trainer.kubeflow.org in `team-"),
-        ("outside: team-cv, expect: no", "outside: team-cv, expect: yes", 9, "secrets in `team-nlp`"),
+        ("outside: team-cv, expect: no", "outside: team-cv, expect: yes", 9, "secrets in `openshift-h100-catalogue`"),
         ("5353/UDP, expect: yes", "5353/UDP, expect: no", 12, "`tenant:team-nlp` to `dns` on port 5353/UDP is allowed"),
         ("2222, expect: no", "2222, expect: yes", 13, "`other-tenants` to `tenant:team-nlp` on port 2222 is denied"),
     ],

@@ -78,11 +78,11 @@ class _PathNode:
 def compute_guarantee(node: Node, key: FlavorResource) -> Guarantee:
     """Return the amounts of a flavor and resource that a ClusterQueue gets, whatever the other queues use.
 
-    `node` is the ClusterQueue in the quota tree. In the catalogue of a team, which lacks the other queues, it has the
-    amounts itself.
+    `node` is the ClusterQueue in the quota tree. If the tree lacks the other queues, the result has the bounds.
     """
-    if node.queue and key in node.queue.guarantees:
-        return Guarantee(*node.queue.guarantees[key])
+    if node.is_alone:
+        most = node.potential(key)
+        return Guarantee(node.kept(key), (node.kept(key),), most, most)
     path = _path(node, key)
     full = _outward(path, [step.all for step in path])
     quiet = _available(path, _outward(path, [step.kept for step in path]))[-1]
@@ -266,6 +266,8 @@ def reclaim_range(node: Node, guaranteed: Guarantee) -> tuple[int, int]:
     running jobs may have the highest priority (kueue v0.19.2 pkg/scheduler/preemption/common/preemption_policy.go
     SatisfiesPreemptionPolicy).
     """
+    if node.is_alone:
+        return guaranteed.owned, guaranteed.bound
     if not can_reclaim(node):
         return guaranteed.owned, guaranteed.owned
     classical = max(guaranteed.owned, *guaranteed.levels), max(guaranteed.owned, *guaranteed.levels, guaranteed.bound)
@@ -290,6 +292,8 @@ def explain_unknown(node: Node, least: str) -> str:
         node: the ClusterQueue in its cohort tree.
         least: the start of the text, with the certain amount, such as `at least 2 nodes`.
     """
+    if node.is_alone:
+        return f"{least}: the rest depends on queues of other teams, which the catalogue lacks"
     if node.is_fair:
         return f"{least}: while the queue borrows, the quota that it reclaims depends on the fair shares of other jobs"
     if node.is_fair is None:

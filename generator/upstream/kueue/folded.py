@@ -1,53 +1,40 @@
-"""The queues of one team without the queues of other teams: their quota becomes quota of the cohorts.
+"""The queues of one team without the queues of other teams: each Cohort has the total of the quota below it.
 
-On an idle cluster, Kueue admits the same jobs of the team: a ClusterQueue or Cohort adds its subtree quota to its
-parent, without the part that it never lends (kueue v0.19.2 pkg/cache/scheduler/resource_node.go
-updateCohortResourceNode). What depends on the usage of the other queues is written into the ClusterQueue.
+Without its children, a Cohort with its subtree quota (kueue v0.19.2 pkg/cache/scheduler/resource_node.go
+updateCohortResourceNode) lets a ClusterQueue have the same quota while all other queues are idle. What depends on the
+usage of the other queues is unknown.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import astuple, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
-from generator.facts.names import FOLDED, GUARANTEES
+from generator.facts.names import FOLDED
 from generator.manifests import Body, Manifest
 from generator.objects.fields import mapping
 from generator.objects.queue import FlavorResource, Quota, format_amount
-from generator.upstream.kueue.capacity import compute_guarantee
 from generator.upstream.kueue.queues import Node
 
 _API = "kueue.x-k8s.io/v1beta2"
 
 
-def fold_cohorts(own: Sequence[Node], cohorts: Mapping[str, Manifest]) -> Iterator[Body]:
-    """Yield the Cohorts above some ClusterQueues, with the quota that all other ClusterQueues and Cohorts lend.
-
-    This is the subtree quota of a Cohort without the quota that the listed children lend.
+def fold_cohorts(queues: Iterable[Node], cohorts: Mapping[str, Manifest]) -> Iterator[Body]:
+    """Yield the Cohorts above ClusterQueues, each with its subtree quota as its nominal quota, by name.
 
     Args:
-        own: the ClusterQueues, as nodes of the quota tree.
+        queues: the ClusterQueues, as nodes of the quota tree.
         cohorts: name → its Cohort. A cohort may have no object.
     """
-    chain = {node.name: node for queue in own for node in queue.path()}
-    listed: dict[str, list[Node]] = {}
-    for node in (*own, *chain.values()):
-        if node.parent:
-            listed.setdefault(node.parent.name, []).append(node)
-    for name, node in sorted(chain.items()):
-        quotas = {}
-        for key in node.subtree:
-            nominal = node.has(key) - sum(child.has(key) - child.kept(key) for child in listed.get(name, ()))
-            if nominal or key in node.quotas:
-                quotas[key] = replace(node.quota(key), nominal=nominal)
-        cohort = cohorts.get(name)
-        spec = mapping(cohort.body, "spec") if cohort else {}
+    nodes = {node.name: node for queue in queues for node in queue.path()}
+    for name, node in sorted(nodes.items()):
+        totals = {key: replace(node.quota(key), nominal=amount) for key, amount in node.subtree.items()}
+        spec = mapping(cohorts[name].body, "spec") if name in cohorts else {}
         yield {
             "apiVersion": _API,
             "kind": "Cohort",
             "metadata": {"name": name, "annotations": {FOLDED: "true"}},
-            "spec": {**spec, "resourceGroups": [*_resource_groups(quotas)]},
+            "spec": {**spec, "resourceGroups": [*_resource_groups(totals)]},
         }
 
 
@@ -76,13 +63,3 @@ def _row(resource: str, quota: Quota) -> Body:
         "nominalQuota": format_amount(resource, quota.nominal),
         **{key: format_amount(resource, limit) for key, limit in limits.items() if limit is not None},
     }
-
-
-def with_guarantees(queue: Body, node: Node) -> Body:
-    """Return a ClusterQueue with the amounts that it gets whatever the other queues use, which the catalogue lacks."""
-    amounts: dict[str, dict[str, object]] = {}
-    for key in node.quotas:
-        amounts.setdefault(key.flavor, {})[key.resource] = [*astuple(compute_guarantee(node, key))]
-    metadata = queue["metadata"]
-    text = json.dumps(amounts, separators=(",", ":"))
-    return {**queue, "metadata": {**metadata, "annotations": {**metadata.get("annotations", {}), GUARANTEES: text}}}

@@ -393,6 +393,8 @@ def _search_sizes(tree: QueueTree, queue: ClusterQueue, guarantees: _Guarantees,
     most = {key: node.potential(key) for key in node.quotas}
     idle, search = largest(most), Search(queue, flavors, most, job)
     owned, has_choice = largest_of(lambda item: item.owned), search.has_choice()
+    if node.is_alone:
+        return None, None, idle, *search.reason(idle), explain_unknown(node, f"at least {owned} nodes")
     if has_choice and not tree.rules.ranks_no_candidates_last and queue.fungibility.preference == _STRANDS:
         sure = largest({key: min(item.owned, node.quota(key).nominal) for key, item in by_key.items()})
         if sure < owned:

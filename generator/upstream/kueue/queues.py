@@ -7,7 +7,7 @@ v0.18.3. Each method of `Node` names its function.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
@@ -64,10 +64,7 @@ class QueueTree:
             cohort = self.cohorts[cohort].parent
 
     def is_folded(self, queue: ClusterQueue) -> bool:
-        """Return True if the quota that the other queues of the cohorts lend is quota of these cohorts.
-
-        Kueue then admits the same jobs on an idle cluster, but nothing is known about the other queues.
-        """
+        """Return True if the tree has the totals of the cohorts of a queue, and none of their other queues."""
         return any(cohort.is_folded for cohort in self.ancestors(queue.cohort))
 
     def is_cyclic(self, cohort: str) -> bool:
@@ -263,6 +260,7 @@ class Node:
         demands: a cache of the usage that the children of a Cohort can add to it: see `capacity`.
         has_kept: for a root, True if Kueue cannot preempt the jobs of some ClusterQueue below it: see `Holding.KEPT`.
         is_fair: True if Kueue uses fair sharing; None if no file configures it.
+        is_folded: True for a Cohort whose nominal quota is its subtree quota, in the catalogue of a team.
     """
 
     name: str
@@ -280,6 +278,12 @@ class Node:
     demands: dict[FlavorResource, tuple[int, int]] = field(default_factory=dict)
     has_kept: bool = False
     is_fair: bool | None = None
+    is_folded: bool = False
+
+    @property
+    def is_alone(self) -> bool:
+        """Return True if the tree lacks the other queues of the cohorts of a ClusterQueue."""
+        return any(cohort.is_folded for cohort in self.path())
 
     def quota(self, key: FlavorResource) -> Quota:
         """Return the quota in the spec of the object; 0 if it sets none for the key."""
@@ -411,7 +415,7 @@ def build_quota_tree(tree: QueueTree) -> Mapping[str, Node]:
     """
     fair = tree.settings.is_fair
     cohorts = {
-        name: Node(name, None, cohort.quotas, cohort.weight, is_fair=fair)
+        name: Node(name, None, cohort.quotas, cohort.weight, is_fair=fair, is_folded=cohort.is_folded)
         for name, cohort in tree.cohorts.items()
         if not tree.is_cyclic(name)
     }
@@ -457,13 +461,13 @@ def _sum_up_all(queues: Mapping[str, Node]) -> None:
             members.setdefault(node.parent, []).append(node)
     for root in {node.root() for node in members}:
         for cohort in root.nested():
-            _sum_up(cohort, members.get(cohort, ()))
+            _sum_up(cohort, () if cohort.is_folded else (*cohort.cohorts, *members.get(cohort, ())))
 
 
-def _sum_up(cohort: Node, members: Sequence[Node]) -> None:
+def _sum_up(cohort: Node, children: Iterable[Node]) -> None:
     """Compute the subtree quota of a cohort from its children (`updateCohortResourceNode`)."""
     total = cohort.subtree = _nominal(cohort)
-    for child in (*cohort.cohorts, *members):
+    for child in children:
         for key, amount in child.subtree.items():
             total[key] = total.get(key, 0) + amount - child.kept(key)
 
