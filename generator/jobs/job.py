@@ -21,6 +21,7 @@ from generator.jobs.sweep import unfilled_places, variants
 from generator.jobs.train_job import train_job
 from generator.manifests import Body, omit_none
 from generator.objects.contract import Contract
+from generator.upstream.kueue.capacity import LACKS_QUEUES
 
 
 def _admission_problems(catalogue: Catalogue, home: Home, request: JobRequest) -> Iterator[Problem]:
@@ -325,6 +326,8 @@ def _smoke_notes(runtime: OfferedRuntime, contract: Contract) -> Iterator[str]:
 
 def _contention_notes(team: Team, nodes: int, far: Reach) -> Iterator[str]:
     """Yield a note if other teams can use the quota for some hosts of the job, so that it can wait or be preempted."""
+    if far.unknown.endswith(LACKS_QUEUES):
+        return
     if far.owned is None or far.idle is None:
         yield f"mpigen cannot compute if Kueue admits the job at once: {far.unknown or far.reason}"
     elif nodes <= far.owned:

@@ -73,7 +73,7 @@ def test_one_more_team_adds_its_own_files_and_its_own_lines(repository: Path, mp
 def test_one_changed_quota_is_a_diff_of_a_few_lines(repository: Path, mpigen: Run) -> None:
     rows = changed(repository, mpigen, **{QUOTA: QUOTA.replace("5", "6"), "release: 1.0.0": "release: 1.1.0"})
     assert {path.partition("/")[0] for path in rows} <= {"release.json", "tenants", "cluster"}
-    assert sum(added + removed for added, removed in rows.values()) < 20
+    assert sum(added + removed for added, removed in rows.values()) < 30
 
 
 @pytest.mark.slow
@@ -89,4 +89,4 @@ def test_one_quota_of_500_teams_is_a_diff_of_a_few_lines(tmp_path: Path, mpigen:
     assert mpigen("synth", file).returncode == 0
     rows = [row.split("\t") for row in git(tmp_path, "diff", "--numstat", "--", "output").splitlines()]
     assert "output/bench-500/tenants/team-00250/queue.yaml" in {path for _, _, path in rows}
-    assert sum(int(added) + int(removed) for added, removed, _ in rows) < 20, rows
+    assert sum(int(added) + int(removed) for added, removed, _ in rows) < 30, rows

@@ -19,7 +19,7 @@ from tests.cluster.trees import Deployed, as_argocd_applies
 from tests.unit.test_own_images import CHANGES, IMAGE, PLATFORM
 
 pytestmark = pytest.mark.cluster
-RULES = r"own-(copies|reserved|generated)"
+RULES = r"own-(copies|own-images|reserved|generated)"
 RUNTIMES = ("trainer.kubeflow.org/v1alpha1", "TrainingRuntime", "team-a")
 
 

@@ -28,6 +28,8 @@ from math import inf
 from generator.objects.queue import FlavorResource, Quota, format_amount
 from generator.upstream.kueue.queues import Holding, Node
 
+LACKS_QUEUES = "the rest depends on queues of other teams, which the catalogue lacks"
+"""The reason why amounts in the catalogue of a team are unknown."""
 _UNLIMITED = 1 << 80
 
 
@@ -293,7 +295,7 @@ def explain_unknown(node: Node, least: str) -> str:
         least: the start of the text, with the certain amount, such as `at least 2 nodes`.
     """
     if node.is_alone:
-        return f"{least}: the rest depends on queues of other teams, which the catalogue lacks"
+        return f"{least}: {LACKS_QUEUES}"
     if node.is_fair:
         return f"{least}: while the queue borrows, the quota that it reclaims depends on the fair shares of other jobs"
     if node.is_fair is None:
