@@ -36,6 +36,8 @@ _OF_TEAM = frozenset(
     {"ConfigMap", "LimitRange", "LocalQueue", "NetworkAttachmentDefinition", "NetworkPolicy", "PersistentVolumeClaim"}
 ) | {"ResourceClaimTemplate", "ResourceQuota", "Role", "RoleBinding", "ServiceAccount", "TrainingRuntime"}
 """Kinds in the namespaces of a team that decide about its jobs."""
+_LARGE = ("ConfigMap", "TrainingRuntime")
+"""Kinds of which a few objects can exceed the size of a ConfigMap."""
 _SECRETS = frozenset({"ExternalSecret", "SealedSecret", "Secret"})
 """Kinds that become Secrets."""
 
@@ -57,7 +59,7 @@ def fill_catalogues(tree: Sequence[Manifest], targets: Mapping[str, str]) -> lis
             case "platform":
                 data = _shared_data(release)
             case "team" if team := teams.get(item.namespace):
-                data = {"data": _team_data(team, release)}
+                data = _team_data(team, release)
             case _:
                 return item
         return replace(item, body={**item.body, **data})
@@ -117,12 +119,16 @@ def _shared_data(release: _Release) -> Body:
     return {"data": {TARGETS: f"{targets}\n"}, "binaryData": {PACKED: pack(bodies)}}
 
 
-def _team_data(team: Team, release: _Release) -> Mapping[str, str]:
-    catalogue = release.catalogue
+def _team_data(team: Team, release: _Release) -> Body:
+    catalogue, bodies = release.catalogue, [*_of_team(team, release)]
+    large = [body for body in bodies if body["kind"] in _LARGE]
     return {
-        _ABOUT: describe_offer(team, catalogue, release.tree, release.namespace),
-        _EXAMPLE: example(team, catalogue),
-        OBJECTS: as_lines(_of_team(team, release)),
+        "data": {
+            _ABOUT: describe_offer(team, catalogue, release.tree, release.namespace),
+            _EXAMPLE: example(team, catalogue),
+            OBJECTS: as_lines(body for body in bodies if body["kind"] not in _LARGE),
+        },
+        **({"binaryData": {PACKED: pack(large)}} if large else {}),
     }
 
 

@@ -81,9 +81,9 @@ def _size(amounts: Mapping[FlavorResource, int], tree: QueueTree) -> str:
     per_node = tree.settings.counting.of(flavor.allocatable) if flavor else {}
     rates = [amount / per_node[key.resource] for key, amount in amounts.items() if per_node.get(key.resource)]
     texts = [f"{format_amount(key.resource, amount)} {key.resource}" for key, amount in amounts.items() if amount]
-    if not rates:
+    count = floor(min(rates, default=0))
+    if not count:
         return ", ".join(texts) or "none"
-    count = floor(min(rates))
     devices = [text for text in texts if "/" in text.partition(" ")[2]]
     return f"{count} {'node' if count == 1 else 'nodes'}" + (f" ({', '.join(devices)})" if devices else "")
 

@@ -1,9 +1,9 @@
 """The catalogue of a team in ConfigMaps: its format, and the objects that it contains.
 
-generator/jobs/config_maps.py writes it. The ConfigMap of the platform has the objects that all teams share, compressed,
-because runtimes and admission policies would exceed the limit of 1 MiB (kubernetes v1.34.2
-pkg/apis/core/validation/validation.go ValidateConfigMap). The compression is bzip2: its result is the same on every
-machine, which zlib does not promise. The ConfigMap of a team has its objects as JSON, one on each line.
+generator/jobs/config_maps.py writes it. Objects are JSON, one on each line. Large ones are compressed, because they would
+exceed the limit of 1 MiB (kubernetes v1.34.2 pkg/apis/core/validation/validation.go ValidateConfigMap). A release has
+the same bytes on every machine, so the compression is bzip2: some distributions replace zlib by zlib-ng, which
+compresses in another way (https://fedoraproject.org/wiki/Changes/ZlibNGTransition).
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from generator.documents.messages import format_names
+from generator.documents.scalars import read_json
 from generator.errors import DocumentError, Problem
 from generator.facts.names import CATALOGUE, CATALOGUE_LABEL, CATALOGUE_NAMESPACE, FOLDED, PART_OF, TEAM_CATALOGUE
 from generator.manifests import Body, Manifest
 from generator.objects.fields import mapping, string, string_map
 
 OBJECTS, PACKED, TARGETS = "objects.json", "objects.json.bz2", "targets.json"
-"""The keys of the objects of a team, of the packed objects of the platform, and of its target versions."""
+"""The keys of the objects, of the packed objects, and of the target versions."""
 _LARGEST = 64 * 1024**2  # bytes
 _QUEUES = ("ClusterQueue", "LocalQueue")
 
@@ -72,7 +73,7 @@ def unpack_catalogues(manifests: Sequence[Manifest]) -> Unpacked:
     for item in parts:
         try:
             objects += _read_objects(item)
-            targets |= string_map(json.loads(string(mapping(item.body, "data").get(TARGETS)) or "{}"))
+            targets |= string_map(read_json(string(mapping(item.body, "data").get(TARGETS)) or "{}"))
         except (ValueError, OSError, EOFError):
             fix = "read the ConfigMap from the cluster again, with `--output yaml`"
             problems.append(Problem(f"the data of {item.resource} is damaged", fix, item.file))
@@ -128,16 +129,15 @@ def _read_objects(item: Manifest) -> list[Manifest]:
     Raises:
         ValueError, OSError, EOFError: the data is damaged, or has over 64 MiB.
     """
-    if part_of(item) == "team":
-        text = string(mapping(item.body, "data").get(OBJECTS))
-    else:
+    text, binary = string(mapping(item.body, "data").get(OBJECTS)), mapping(item.body, "binaryData")
+    if PACKED in binary:
         unpacker = bz2.BZ2Decompressor()
-        packed = base64.b64decode(string(mapping(item.body, "binaryData").get(PACKED)), validate=True)
-        text = unpacker.decompress(packed, _LARGEST).decode()
+        packed = base64.b64decode(string(binary[PACKED]), validate=True)
+        text += unpacker.decompress(packed, _LARGEST).decode()
         if not unpacker.eof:
             message = "the data is larger than a catalogue, or incomplete"
             raise ValueError(message)
-    bodies = [json.loads(line) for line in text.splitlines()]
+    bodies = [read_json(line) for line in text.splitlines()]
     if not (bodies and all(isinstance(body, dict) for body in bodies)):
         message = "a line is no object"
         raise ValueError(message)

@@ -235,6 +235,43 @@ def test_a_folder_of_a_release_is_read_without_its_catalogue() -> None:
         assert len({item.identity for item in files.manifests}) == len(files.manifests)
 
 
+def test_the_own_runtimes_of_a_team_fit_into_its_catalogue() -> None:
+    data = small_platform()
+    own = [{**data["runtimes"][1], "name": f"own-{number}", "tenants": ["team-a"]} for number in range(12)]
+    spaces = [f"team-a-{number}" for number in range(6)]
+    tenants = [{**data["tenants"][0], "namespaces": spaces}, *data["tenants"][1:]]
+    tree = small(runtimes=[*data["runtimes"], *own], tenants=tenants)
+    runtimes = [item for item in tree if item.kind == "TrainingRuntime"]
+    assert sum(len(json.dumps(item.body)) for item in runtimes) > 2**20
+    shared, team = catalogue(tree, "team-a")
+    assert len(Emitter().emit([team.body])) < 2**18
+    known = unpack_catalogues([shared, team]).objects
+    unpacked_runtimes = {item.identity: item.body for item in known if item.kind == "TrainingRuntime"}
+    assert unpacked_runtimes == {item.identity: item.body for item in runtimes}
+
+
+@pytest.mark.parametrize(
+    ("gpus", "text"),
+    [
+        (4, "4 nvidia.com/gpu"),
+        (8, "1 node (8 nvidia.com/gpu) of flavor"),
+    ],
+)
+def test_a_part_of_a_node_is_described_by_its_amounts(gpus: int, text: str) -> None:
+    data = small_platform()
+    pool = next(pool for pool in data["pools"] if "nvidia.com/gpu" in pool["allocatable"])
+    assert pool["allocatable"]["nvidia.com/gpu"] == 8
+    tenants = [{**data["tenants"][0], "quota": {pool["name"]: {"nvidia.com/gpu": gpus}}}, *data["tenants"][1:]]
+    (about,) = (
+        item.body["data"]["about"]
+        for item in catalogue(small(tenants=tenants), "team-a")
+        if item.name == TEAM_CATALOGUE
+    )
+    line = next(line for line in about.splitlines() if line.startswith("quota"))
+    assert text in line
+    assert "0 nodes" not in line
+
+
 def test_objects_outside_of_the_catalogue_take_precedence() -> None:
     body = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "mpi", "namespace": "team-a"}}
     known = unpack_catalogues([*catalogue(small(), "team-a"), Manifest(body, "own.yaml")])
@@ -272,7 +309,7 @@ def test_a_damaged_catalogue_is_an_error(data: Mapping[str, str]) -> None:
 
 def test_a_team_with_a_damaged_catalogue_gets_an_error_too() -> None:
     shared, team = catalogue(small(), "team-a")
-    for text in ("", "[]", "{", json.dumps({"kind": "Namespace"}) + "\n{"):
+    for text in ("", "[]", "{", '{"kind": "Namespace"}\n{', "[" * 200_000, '{"a": NaN}', '{"a": 1, "a": 2}'):
         damaged = Manifest({**team.body, "data": {"objects.json": text}}, "team.yaml")
         with pytest.raises(DocumentError, match=r"team\.yaml: the data of ConfigMap team-a/mpigen-team is damaged"):
             unpack_catalogues([shared, damaged])
