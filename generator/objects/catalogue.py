@@ -1,7 +1,7 @@
 """The catalogue of a team in ConfigMaps: its format, and the objects that it contains.
 
-generator/jobs/config_maps.py writes it. Objects are JSON, one on each line. Large ones are compressed, because they would
-exceed the limit of 1 MiB (kubernetes v1.34.2 pkg/apis/core/validation/validation.go ValidateConfigMap). A release has
+generator/jobs/config_maps.py writes it. Objects are JSON, one on each line. Large ones are compressed, because they
+would exceed the limit of 1 MiB (kubernetes v1.34.2 pkg/apis/core/validation/validation.go ValidateConfigMap). A release has
 the same bytes on every machine, so the compression is bzip2: some distributions replace zlib by zlib-ng, which
 compresses in another way (https://fedoraproject.org/wiki/Changes/ZlibNGTransition).
 """

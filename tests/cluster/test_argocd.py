@@ -25,8 +25,8 @@ from tests.cluster.training import Training, pods_of, start
 from tests.cluster.trees import Deployed
 
 pytestmark = pytest.mark.cluster
-RENAMED = {"Cohort", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
-"""The kinds with objects whose names contain the name of the platform."""
+RENAMED = {"Cohort", "ConfigMap", "Namespace", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
+"""The kinds with objects whose names, or namespaces, contain the name of the platform."""
 QUIET = float(os.environ.get("MPIGEN_QUIET", "30"))
 """Seconds without a change in which Argo CD must start no operation."""
 
@@ -209,7 +209,7 @@ def test_a_renamed_platform_keeps_its_objects_and_jobs(university: Site, jobs: d
         stored = admin.read(item.body)["metadata"]
         assert stored["uid"] == uids[item.identity]
         assert (stored["labels"].get(PART_OF) == "university") == (item in renamed), item.resource
-    for item in renamed:
+    for item in reversed(renamed):  # the shared catalogue before its namespace
         admin.delete(item.body)
     shutil.rmtree(university.output / "university")
     university.publish(university.file.read_text().replace("renamedFrom: university\n", ""))
