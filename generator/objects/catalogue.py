@@ -1,9 +1,9 @@
 """The catalogue of a team in ConfigMaps: its format, and the objects that it contains.
 
 generator/jobs/config_maps.py writes it. Objects are JSON, one on each line. Large ones are compressed, because they
-would exceed the limit of 1 MiB (kubernetes v1.34.2 pkg/apis/core/validation/validation.go ValidateConfigMap). A release has
-the same bytes on every machine, so the compression is bzip2: some distributions replace zlib by zlib-ng, which
-compresses in another way (https://fedoraproject.org/wiki/Changes/ZlibNGTransition).
+would exceed the limit of 1 MiB (kubernetes v1.34.2 pkg/apis/core/validation/validation.go ValidateConfigMap). A
+release has the same bytes on every machine, so the compression is bzip2: some distributions replace zlib by zlib-ng,
+which compresses in another way (https://fedoraproject.org/wiki/Changes/ZlibNGTransition).
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ def unpack_catalogues(manifests: Sequence[Manifest]) -> Unpacked:
     A catalogue beside queues is not unpacked: it is then a part of a release, or of an export of the cluster.
 
     Raises:
-        DocumentError: a part of the catalogue is missing, there are two of a part, or the data is damaged.
+        DocumentError: a part of the catalogue is missing, there are two of a part, the parts are of different
+            platforms, or the data is damaged.
     """
     parts = [*{item.identity: item for item in manifests if part_of(item)}.values()]
     if not parts or any(item.kind in _QUEUES for item in manifests):
@@ -121,6 +122,10 @@ def _find_problems(parts: Sequence[Manifest]) -> Iterator[Problem]:
         elif len(items) > 1:
             known = format_names(sorted(item.resource for item in items))
             yield Problem(f"there are several catalogues: {known}", "name the catalogue of one team", items[-1].file)
+    platforms = {string(item.labels.get(PART_OF)) for item in parts}
+    if len(platforms) > 1:
+        message = f"the catalogues are of different platforms: {format_names(sorted(platforms))}"
+        yield Problem(message, "read both ConfigMaps from the cluster again", parts[-1].file)
 
 
 def _read_objects(item: Manifest) -> list[Manifest]:

@@ -328,6 +328,15 @@ def test_a_missing_or_repeated_part_is_an_error_with_the_command() -> None:
         unpack_catalogues([shared, team, other])
 
 
+def test_catalogues_of_different_platforms_are_an_error() -> None:
+    shared, _ = catalogue(small(platform="other"), "team-a")
+    _, team = catalogue(small(), "team-a")
+    with pytest.raises(
+        DocumentError, match="the catalogues are of different platforms: `other` and `small`; read both"
+    ):
+        unpack_catalogues([shared, team])
+
+
 def test_the_same_catalogue_twice_is_read_once() -> None:
     maps = catalogue(small(), "team-a")
     assert [item.body for item in unpack_catalogues([*maps, *maps]).objects] == [
