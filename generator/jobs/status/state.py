@@ -13,6 +13,8 @@ from generator.facts.names import QUEUE_NAME
 from generator.facts.phases import Reason, find_reason, missing_objects, states
 from generator.jobs.status.export import Event, JobObjects, Position
 from generator.jobs.status.pods import PodCount, PodFault, count_pods, find_failed, find_waiting
+from generator.jobs.status.refusal import find_refusal
+from generator.manifests import Manifest
 from generator.objects.conditions import Condition, conditions_of, created
 from generator.objects.fields import integer, mapping, mappings, string
 from generator.objects.training import LAUNCHER
@@ -89,7 +91,14 @@ class _Answer:
 
     def add(self, kind: str, condition: Condition) -> None:
         """Add a condition: its row, or its reason and message if the table has no row."""
-        row = find_reason(kind, *condition[:4])
+        self._add(kind, condition, find_reason(kind, *condition[:4]))
+
+    def add_refusal(self, reserved: Condition, queues: Iterable[Manifest]) -> None:
+        """Add the condition QuotaReserved of a Workload that has no quota. `queues`: as in `JobObjects`."""
+        queue = next((queue for queue in queues if queue.kind == "LocalQueue"), None)
+        self._add("Workload", reserved, find_refusal(reserved, queue))
+
+    def _add(self, kind: str, condition: Condition, row: Reason | None) -> None:
         self.reasons.append(f"{kind} {condition.type}={condition.status} {condition.reason}".rstrip())
         if row is None:
             self.sentences.append(
@@ -307,7 +316,7 @@ def _evicted(objects: JobObjects, conditions: Mapping[str, Condition]) -> _Answe
     if requeued and requeued.status == "True":
         answer.add("Workload", requeued)
     if reserved and reserved.message != evicted.message:
-        answer.add("Workload", reserved)
+        answer.add_refusal(reserved, objects.queues)
     _add_queues(answer, objects)
     return answer
 
@@ -321,7 +330,7 @@ def _pending(objects: JobObjects, conditions: Mapping[str, Condition]) -> _Answe
     since = requeued.since if requeued else created(objects.workload) if objects.workload else ""
     answer = _Answer("pending", since)
     if reserved:
-        answer.add("Workload", reserved)
+        answer.add_refusal(reserved, objects.queues)
     else:
         answer.sentences.append("Kueue has not evaluated the job yet.")
     for condition in (target, conditions.get("BlockedOnPreemptionGates")):
