@@ -7,6 +7,7 @@ finding about the same object in one of these ways:
 - The mistake is at the place of the finding, or in the part that the finding is about. Schemas come first, then the
   rules that read one object, then references, then the other rules, and last verdicts such as `trainjob/denied`.
 - `_CAUSES` names the rule.
+- An admission policy denies the field with the reference that the finding is about. No name makes the field valid.
 - A schema reports a NetworkPolicy, and the finding is about connections of the same namespace.
 - The mistake is a misspelt name of a device, and the finding names the device. This finding can be in another object.
 - An object has no kind, API version or name, and the finding is about a reference to this object.
@@ -36,11 +37,13 @@ _CAUSES: Mapping[str, frozenset[str]] = {
     "trainjob/idle-devices": frozenset({_MISSPELT, "trainjob/lost-devices", "trainjob/uncounted-resources"}),
 }
 """A rule → the rules of which an error in the same object causes the finding."""
+_DENIED = "trainjob/denied"
 _FIRST = frozenset({"schema", "yaml"})
+_RANK_OF_REFERENCES = 3
 _VERDICTS = {
-    **dict.fromkeys(("quota/never-admitted", "policy/rejects-own-object", "workload/job-set"), 4),
-    **dict.fromkeys(("trainjob/denied", "trainjob/not-admitted", "trainjob/rejected"), 4),
-    "trainjob/unknown": 5,
+    **dict.fromkeys(("quota/never-admitted", "policy/rejects-own-object", "workload/job-set"), 5),
+    **dict.fromkeys((_DENIED, "trainjob/not-admitted", "trainjob/rejected"), 5),
+    "trainjob/unknown": 6,
 }
 """A rule that reports a result of other mistakes → its rank."""
 _OF_ONE_OBJECT = frozenset({"object/metadata", "object/unnamed", "pod/field", "quota/label", "quota/limit"})
@@ -116,11 +119,13 @@ class _Errors:
 
     Attributes:
         checks: their rules.
+        denied: the paths that an admission policy rejects.
         at: path of an error → the lowest rank of its rules.
         below: path → (rank, levels) of each error at the path, with 0 levels, or below it.
     """
 
     checks: set[str] = field(default_factory=set)
+    denied: set[str] = field(default_factory=set)
     at: dict[str, int] = field(default_factory=dict)
     below: dict[str, set[tuple[int, int]]] = field(default_factory=dict)
 
@@ -133,6 +138,8 @@ class _Errors:
         """
         rank = _rank(check)
         self.checks.add(check)
+        if check == _DENIED:
+            self.denied.add(path)
         self.at[path] = min(rank, self.at.get(path, rank))
         for levels, above in enumerate(reversed(_parts(path))):
             self.below.setdefault(above, set()).add((rank, levels))
@@ -147,7 +154,11 @@ class _Errors:
         if not self.checks.isdisjoint(_CAUSES.get(check, ())):
             return True
         rank = _rank(check)
+        if check.startswith("reference/") and path in self.denied:
+            return True
         for of_error, levels in self.below.get(path, ()):
+            if check == _DENIED and of_error == _RANK_OF_REFERENCES and not levels:
+                continue
             is_near = levels <= 1 or (path != "$" and levels <= _NEAR)
             if of_error < rank and is_near:
                 return True
@@ -167,7 +178,9 @@ def _rank(check: str) -> int:
         return _VERDICTS[check]
     if check in _OF_ONE_OBJECT:
         return 1
-    return 2 if _REFERENCES.match(check) else 3
+    if check.startswith("reference/"):
+        return _RANK_OF_REFERENCES
+    return 2 if _REFERENCES.match(check) else 4
 
 
 _STEP = re.compile(r"[.\[]")

@@ -114,8 +114,9 @@ class Submission:
 
     @property
     def located(self) -> Iterator[Located]:
-        """The breaches, each with its object."""
-        return ((self.job, breach) for breach in (*self.breaches, *self.of_pods))
+        """The breaches, each with its object, without questions about the pods of a TrainJob that is not created."""
+        of_pods = (breach for breach in self.of_pods if self.is_created or breach.check != "trainjob/unknown")
+        return ((self.job, breach) for breach in (*self.breaches, *of_pods))
 
 
 _OF_JOBS = (("", "ConfigMap"), ("networking.k8s.io", "NetworkPolicy"), (GROUP, "TrainingRuntime"))

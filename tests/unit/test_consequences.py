@@ -36,6 +36,10 @@ spec:
       requests: {cpu: 8, memory: 64Gi, nvidia.com/gpu: 8, openshift.io/ib: 8}
       limits: {cpu: 8, memory: 64Gi, nvidia.com/gpu: 8, openshift.io/ib: 8}
 """
+PATCH = (
+    "  runtimePatches: [{manager: a/b, trainingRuntimeSpec: {template: {spec: {replicatedJobs: [{name: node, "
+    "template: {spec: {template: {spec: {serviceAccountName: bob}}}}}]}}}}]\n"
+)
 POLICY = RELEASE / "tenants" / "team-nlp" / "isolation.yaml"
 RUNTIME = RELEASE / "cluster" / "runtimes" / "openmpi-h100.yaml"
 
@@ -84,6 +88,7 @@ def judge_release(file: Path, old: str, new: str) -> list[Finding]:
         ("queue-name: default", "queue-name: defaultx", "quota/missing-queue", 6),
         ("namespace: team-nlp", "namespace: team-nlpx", "trainjob/unknown", 5),
         ("numNodes: 2", "numNodes: 0", "trainjob/denied", 11),
+        ("spec:\n", f"spec:\n{PATCH}", "trainjob/denied", 9),
     ],
 )
 def test_one_mistake_in_a_trainjob_has_one_finding(old: str, new: str, check: str | None, line: int) -> None:

@@ -18,6 +18,7 @@ from generator.upstream.kubernetes.admission_policies.request import Request
 from generator.upstream.kubernetes.cel.syntax import find_readings
 
 _PATH = re.compile(r"(?<![\w./-])(?:metadata|spec)(?:\.\w+|\[[^\]\s]+\])+")
+_SET = re.compile(r" sets (\w+(?:, \w+)*)")
 _SHORTEST = 3
 """The fewest characters of a value by which a message names a field."""
 _MOST = 50
@@ -28,7 +29,7 @@ def find_place(policy: Policy, decision: Decision, request: Request, cluster: Po
     """Return the path of the field that a policy rejects; empty if mpigen finds none.
 
     The field is the first of these that the object has and that the policy reads: a field that the message names by
-    its path, with the key or value below it that the message contains; another field whose key or value the message
+    its path, with the field, key or value below it that the message contains; another field whose key or value the message
     contains, or the common parent of several; a field without which the policy accepts the object; the only field that
     the policy reads.
 
@@ -42,10 +43,10 @@ def find_place(policy: Policy, decision: Decision, request: Request, cluster: Po
     fields = {path: value for path, value in _fields_of(policy, decision, body) if path}
     leaves = {path: value for path, value in fields.items() if not isinstance(value, dict | list)}
     message = decision.message
-    for named in _named_paths(message, body):
+    for named, rest in _named_paths(message, body):
         below = {path: value for path, value in leaves.items() if path[: len(named)] == named}
         if below or named in fields:
-            return _find_named(message, below) or named
+            return _find_set(rest, named, fields) or _find_named(message, below) or named
     optional = _optional(leaves)
     accepted = (path for path in optional if _is_accepted_without(path, policy, request, cluster))
     return _find_named(message, leaves) or next(accepted, ()) or (optional[0] if len(optional) == 1 else ())
@@ -90,12 +91,19 @@ def _walk(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
         yield from _walk(item, (*path, key))
 
 
-def _named_paths(message: str, body: Mapping[str, Any]) -> Iterator[Path]:
-    """Yield the paths in a message, such as `spec.trainer.image`, as far as the object has them."""
+def _named_paths(message: str, body: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
+    """Yield the paths in a message, such as `spec.trainer.image`, as far as the object has them, and the text after."""
     for match in _PATH.finditer(message):
         path, _ = _follow(body, parse_path(match[0]))
         if len(path) > 1:
-            yield path
+            yield path, message[match.end() :]
+
+
+def _find_set(rest: str, named: Path, fields: Collection[Path]) -> Path:
+    """Return the first field below a path that is in a message such as `spec.a sets b, c`; `rest`: after the path."""
+    match = _SET.match(rest)
+    keys = match[1].split(", ") if match else ()
+    return next((path for path in fields if path[-1] in keys and path[: len(named)] == named), ())
 
 
 def _find_named(message: str, leaves: Mapping[Path, Any]) -> Path:
