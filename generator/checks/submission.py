@@ -521,11 +521,13 @@ def _find_missing_permission(item: Manifest, cluster: PolicyCluster, requester: 
     if gaps := [*cluster.access.gaps(requester, item.namespace)]:
         yield _unknown(f"if `{user}` may create {kinds} in `{item.namespace}`: {gaps[0]}", _DRY_RUN)
         return
+    has_groups = any(not group.startswith("system:") for group in requester.groups)
+    fix = f"submit the {item.kind} in a namespace of your team, or add the user or a group to `access` of the tenant"
     yield Breach(
         ("metadata", "namespace"),
         f"`{user}` may not create {kinds} in namespace `{item.namespace}`",
         f"the API server rejects the {item.kind}: 403 Forbidden",
-        f"submit the {item.kind} in a namespace of your team, or add the user or a group to `access` of the tenant",
+        fix if has_groups else f"pass the groups of `{user}` with `--group`, {fix}",
         check="trainjob/forbidden",
     )
 

@@ -10,11 +10,12 @@ import click
 
 from generator.cli.inputs import environment_option, kustomize_option, no_python_option
 from generator.cli.output import format_option, progress, show, table_width
-from generator.errors import ExitCode
+from generator.errors import DocumentError, ExitCode, Problem
 
 if TYPE_CHECKING:
     from generator.upstream.kubernetes.access import AccessRequest, Requester
 
+_RBAC = "rbac.authorization.k8s.io"
 _WORDS = "[WHO [VERB RESOURCE]] PATH"
 
 
@@ -58,17 +59,29 @@ def can_i(
     from generator.cli.inputs import read_manifests
     from generator.report import access as report
     from generator.schemas.catalog import Catalog
-    from generator.upstream.kubernetes.access import find_misspellings, read_access
+    from generator.upstream.kubernetes.access import find_misspellings, find_subresource, read_access
 
     *question, path = words
     requester, request = _question(question, groups, namespace, subresource)
     with progress("reading"):
-        granted = read_access(read_manifests([Path(path)], renders=renders))
+        manifests = read_manifests([Path(path)], renders=renders)
+        granted = read_access(manifests)
     if requester is None or request is None:
         show(form, report.facts(granted, requester), report.text(granted, requester, table_width()))
         return ExitCode.OK
+    if not any(manifest.group == _RBAC for manifest in manifests):
+        fix = "pass what `kubectl get roles,clusterroles,rolebindings,clusterrolebindings -A -o yaml` prints"
+        file = "stdin" if path == "-" else path
+        raise DocumentError(
+            (Problem("the input has no Role, ClusterRole or binding, so the answer is unknown", fix, file=file),)
+        )
     facts, lines = report.verdict(granted, requester, request)
     facts["notes"] = [*find_misspellings(Catalog.bundled(), words[1], words[2])] if not facts["allowed"] else []
+    if name := find_subresource(words[2]):
+        resource = words[2].removesuffix(f"/{name}")
+        facts["notes"].append(
+            f"`{name}` is a name here, as in kubectl; for {words[2]} write `{resource} --subresource {name}`"
+        )
     lines += [f"note: {note}" for note in facts["notes"]]
     show(form, facts, lines)
     return ExitCode.OK if facts["allowed"] else ExitCode.FINDINGS

@@ -52,7 +52,7 @@ def export_arguments(command: _Command) -> _Command:
     epilog="""
     \b
     Example:
-      kubectl get trainjobs,workloads,jobsets,jobs,pods,events -n team-nlp -o yaml | mpigen job status -
+      kubectl get trainjobs,workloads,localqueues,jobsets,jobs,pods,events -n team-nlp -o yaml | mpigen job status -
       kubectl get trainjob train -n team-nlp -o json | mpigen job status -
       mpigen job status export.yaml queue.json --job train
     """,

@@ -165,15 +165,12 @@ def _largest(hosts: Mapping[str, Any]) -> str:
     if owned == idle:
         return f"{idle} hosts"
     texts = [] if owned is None else [f"{owned} hosts without preemption"]
-    if owned is None:
-        texts.append(f"{hosts['unknown']}")
-    elif reclaimable is None:
-        texts.append(f"with preemption {hosts['unknown']}")
-    elif reclaimable > owned:
+    if owned is not None and reclaimable is not None and reclaimable > owned:
         texts.append(f"{reclaimable} with it")
     if reclaimable != idle:
-        texts.append(f"{idle} while other queues are idle")
-    return ", ".join(texts)
+        texts.append(f"{idle}{'' if texts else ' hosts'} while other queues are idle")
+    unknown = "" if reclaimable is not None else f"; {'with preemption ' if texts[1:] else ''}{hosts['unknown']}"
+    return ", ".join(texts) + unknown
 
 
 def _rank_variables(family: Family) -> tuple[str, ...]:

@@ -9,15 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from generator.facts.names import PARAMETER
+from generator.facts.names import OWN_ROLE, PARAMETER
 from generator.jobs.catalogue import Catalogue, Home, Team
 from generator.jobs.reach import offers
 from generator.manifests import Manifest
-from generator.objects.fields import mapping, string, string_map
+from generator.objects.fields import mapping, mappings, string, string_map
 from generator.quantities import parse
 
 Facts = dict[str, Any]
 
+_ROLE = "mpigen-"
+"""The start of the names of the ClusterRoles for members of a team; `OWN_ROLE` for roles of the platform file."""
 _TRAIN_JOBS = "count/trainjobs.trainer.kubeflow.org"
 _CLAIMS = "persistentvolumeclaims"
 _COUNTED = {_TRAIN_JOBS: "TrainJobs", _CLAIMS: "PersistentVolumeClaims", "requests.storage": "storage"}
@@ -54,6 +56,7 @@ def _namespace_facts(catalogue: Catalogue, home: Home) -> Facts:
         "costLabels": dict(home.cost_labels),
         "places": [place for place in annotations.get(f"{PARAMETER}residency", "").split(",") if place],
         "resourceQuota": _hard(objects),
+        "roles": _roles(objects),
     }
 
 
@@ -63,6 +66,22 @@ def _priorities(catalogue: Catalogue, home: Home) -> list[Facts]:
     names = values if home.priorities is None else home.priorities
     known = [{"name": name, "value": values[name]} for name in names if name in values]
     return sorted(known, key=lambda entry: (-entry["value"], entry["name"]))
+
+
+def _roles(objects: Iterable[Manifest]) -> dict[str, list[str]]:
+    """Return role → its users, groups and ServiceAccounts, in the form of `--as` of `mpigen check-job`."""
+    roles: dict[str, list[str]] = {}
+    for binding in objects:
+        name = string(mapping(binding.body, "roleRef").get("name"))
+        role = name.removeprefix(OWN_ROLE) if name.startswith(OWN_ROLE) else name.removeprefix(_ROLE)
+        if binding.kind == "RoleBinding" and role != name:
+            roles.setdefault(role, []).extend(map(_subject, mappings(binding.body.get("subjects"))))
+    return {role: sorted(subjects) for role, subjects in sorted(roles.items()) if subjects}
+
+
+def _subject(subject: Mapping[str, Any]) -> str:
+    kind, name, namespace = (string(subject.get(key)) for key in ("kind", "name", "namespace"))
+    return f"{kind.lower()}:{f'{namespace}/' if namespace else ''}{name}"
 
 
 def _pairs(text: str) -> Iterator[tuple[str, str]]:
@@ -98,6 +117,7 @@ def describe_team(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _describe_namespace(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     ranked = [f"{entry['name']} ({entry['value']})" for entry in facts["priorities"]]
+    yield from ((f"role {role}", ", ".join(subjects)) for role, subjects in facts["roles"].items())
     yield "priorities", (", ".join(ranked) or "none") + (", one is required" if facts["needsPriority"] else "")
     limits = [
         f"at most {facts['nodesPerJob']} nodes" if facts["nodesPerJob"] else "",

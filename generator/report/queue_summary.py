@@ -36,13 +36,15 @@ def text(
     yield from table.table(("QUEUE", "QUOTA"), rows, width)
     if largest:
         yield ""
-        yield "The largest TrainJob on each runtime, in nodes (`numNodes`):"
+        yield "The largest TrainJob on each runtime, in pods (`numNodes`). A pod can be smaller than a node:"
         yield from table.table(("QUEUE", "RUNTIMES"), _sizes(largest), width)
     yield ""
     if only is None and (dangling := list(dangling_queues(tree))):
         yield from (*dangling, "")
     yield "`A to B` of a quota: A is the nominal quota, and B is available while the other queues use nothing."
-    yield "`A to B` of a job in an idle queue: Kueue always admits A nodes, and B while the other queues use nothing."
+    yield "`A to B` of a job in an idle queue: Kueue always admits A pods, and B while the other queues use nothing."
+    if any(_is_bound(job) for job in largest):
+        yield "`at most B` of a job: Kueue admits B while the other queues use nothing. The rest is unknown."
     yield "`--details` shows all resources, the effect of preemption, and why no larger job fits."
 
 
@@ -97,4 +99,9 @@ def _format_size(job: Largest) -> str:
     idle = format_nodes(job.idle)
     if job.reclaimable == job.idle:
         return idle
-    return f"at most {idle}" if job.reclaimable is None else f"{job.reclaimable} to {idle}"
+    return f"at most {idle}" if _is_bound(job) else f"{job.reclaimable} to {idle}"
+
+
+def _is_bound(job: Largest) -> bool:
+    """Return True if only the size in an idle cluster is known."""
+    return job.reclaimable is None and job.idle is not None

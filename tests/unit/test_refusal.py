@@ -17,7 +17,9 @@ MAXIMUM = "previously considered podsets requests (0) + current podset request (
 NEVER = {name: f"insufficient quota for cpu in flavor {name}, {MAXIMUM}" for name in "abc"}
 LATER = {name: f"insufficient unused quota for cpu in flavor {name}, 5 more needed" for name in "abc"}
 TAINT = {name: f"untolerated taint {{x NoSchedule <nil>}} in flavor {name}" for name in "abc"}
-TOPOLOGY = 'topology "racks" allows to fit only 1 out of 4 pod(s). Total nodes: 2; excluded: taint: 1, resource "cpu": 1'
+TOPOLOGY = (
+    'topology "racks" allows to fit only 1 out of 4 pod(s). Total nodes: 2; excluded: taint: 1, resource "cpu": 1'
+)
 
 
 def refusal(message: str, *groups: str, reason: str = "Pending") -> Reason:
@@ -65,7 +67,7 @@ def test_a_job_never_runs_if_no_flavor_can_take_a_pod_set(message: str, groups: 
         (f"{POD_SET}{NEVER['a'][:60]}", ["a"], ""),
     ],
 )
-def test_a_job_waits_if_a_flavor_can_take_each_pod_set_later(message: str, groups: list[str], part: str) -> None:
+def test_a_job_waits_if_each_pod_set_fits_later(message: str, groups: list[str], part: str) -> None:
     """Also if Kueue has not tried a flavor yet, or if its message is cut."""
     row = refusal(message, *groups)
     assert (row.blocks, row.message) == (False, part)
@@ -78,6 +80,6 @@ def test_a_reason_that_kueue_decided_counts() -> None:
 
 @pytest.mark.parametrize("name", [name for name, answer in ANSWERS.items() if POD_SET in answer[1]])
 def test_recorded_answers_of_kueue_are_understood(name: str) -> None:
-    """A job whose pods fit no rack never runs, but Kueue says that the quota is in use."""
+    """If the pods of a job fit no rack, the message of Kueue is the same as for quota that other jobs use."""
     verdict, message = ANSWERS[name]
     assert refusal(message).blocks == (verdict == "never" and name != "too-large-for-a-rack"), message

@@ -14,7 +14,7 @@ from generator.objects.conditions import conditions_of, created
 from generator.objects.fields import integer, mapping, mappings, string, string_map
 from generator.objects.training import GROUP, KUEUE
 
-EXPORT = "kubectl get trainjobs,workloads,jobsets,jobs,pods,events -n NAMESPACE -o yaml"
+EXPORT = "kubectl get trainjobs,workloads,localqueues,jobsets,jobs,pods,events -n NAMESPACE -o yaml"
 """The command that exports the objects that `mpigen job status` reads."""
 
 _POSITIONS = "PendingWorkloadsSummary"

@@ -1,4 +1,4 @@
-"""Why Kueue reserves no quota for a job: the row of phases.yaml about a message on flavors.
+"""The row of phases.yaml about a job that gets no quota, by the message of Kueue on its flavors.
 
 Kueue writes one message about all pod sets and flavors that it tried. A job never runs only if no flavor of a resource
 group can ever take one of its pod sets.
@@ -37,9 +37,9 @@ def find_refusal(reserved: Condition, queue: Manifest | None) -> Reason | None:
     if reserved.reason != "Pending" or not pod_sets:
         return find_reason("Workload", *reserved[:4])
     groups = _resource_groups(queue)
-    found = [(row, flavor) for text in pod_sets for row, flavor in _rows(reserved, text)]
-    never = [row for text in pod_sets for row in _never(list(_rows(reserved, text)), groups)]
-    waits = [row for row, _ in found if not row.blocks]
+    rows = [[*_rows(reserved, text)] for text in pod_sets]
+    never = [row for of_pod_set in rows for row in _never(of_pod_set, groups)]
+    waits = [row for of_pod_set in rows for row, _ in of_pod_set if not row.blocks]
     return min(never or waits, key=reasons().index, default=find_reason("Workload", *reserved[:3]))
 
 
@@ -71,10 +71,10 @@ def _resource_groups(queue: Manifest | None) -> dict[str, frozenset[str]]:
     """Return flavor → all flavors of its resource group, which have the same resources; empty if unknown."""
     status = mapping(queue.body, "status") if queue else {}
     flavors = {
-        string(flavor.get("name")): frozenset(string(each.get("name")) for each in mappings(flavor.get("resources")))
+        string(flavor.get("name")): {string(resource.get("name")) for resource in mappings(flavor.get("resources"))}
         for flavor in mappings(status.get("flavorsReservation"))
     }
     return {
-        name: frozenset(other for other, same in flavors.items() if same == resources)
+        name: frozenset(other for other in flavors if flavors[other] == resources)
         for name, resources in flavors.items()
     }

@@ -8,6 +8,7 @@ node authorizer of the API server, which can also allow requests, are not simula
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -379,6 +380,21 @@ def find_misspellings(catalog: Catalog, verb: str, target: str) -> Iterator[str]
         suggestion = suggest(kind.lower().partition(".")[0], known)
         near = f"; {suggestion}" if suggestion.endswith("?") else ""
         yield shorten(f"mpigen has no schema for the resource `{kind}`, so the name may be misspelt{near}", _LONGEST)
+
+
+_SUBRESOURCE = re.compile(
+    "attach|binding|ephemeralcontainers|eviction|exec|log|portforward|proxy|resize|scale|status|token"
+)
+
+
+def find_subresource(target: str) -> str:
+    """Return the subresource that a user means by `pods/exec`, which kubectl reads as a pod of this name; else empty.
+
+    Source: kubectl v0.34.2 pkg/cmd/auth/cani.go CanIOptions.Complete; kubernetes v1.34.2
+    pkg/registry/core/rest/storage_core.go legacyProvider.NewRESTStorage
+    """
+    name = target.rpartition("/")[2]
+    return name if not target.startswith("/") and _SUBRESOURCE.fullmatch(name) else ""
 
 
 _HEALTH = ("/healthz", "/livez", "/readyz", "/version", "/version/")

@@ -28,7 +28,7 @@ from math import inf
 from generator.objects.queue import FlavorResource, Quota, format_amount
 from generator.upstream.kueue.queues import Holding, Node
 
-LACKS_QUEUES = "the rest depends on queues of other teams, which the catalogue lacks"
+LACKS_QUEUES = "more depends on the queues of other teams, which the catalogue lacks"
 """The reason why amounts in the catalogue of a team are unknown."""
 _UNLIMITED = 1 << 80
 

@@ -29,9 +29,9 @@ def find_place(policy: Policy, decision: Decision, request: Request, cluster: Po
     """Return the path of the field that a policy rejects; empty if mpigen finds none.
 
     The field is the first of these that the object has and that the policy reads: a field that the message names by
-    its path, with the field, key or value below it that the message contains; another field whose key or value the message
-    contains, or the common parent of several; a field without which the policy accepts the object; the only field that
-    the policy reads.
+    its path, with the field, key or value below it that the message contains; another field whose key or value the
+    message contains, or the common parent of several; a field without which the policy accepts the object; the only
+    field that the policy reads.
 
     Args:
         policy: the policy.
