@@ -280,6 +280,9 @@ MEMLOCK_SCC = "mpigen-memlock"
 OWN_ROLE = "mpigen-role-"
 """The prefix of the ClusterRoles of `access.roles`, and of their RoleBindings."""
 
+SCHEDULE_CREATOR = "mpigen-schedule"
+"""The ClusterRole with which the pods of schedules create TrainJobs in a namespace of a team."""
+
 GITOPS_ROLE = "mpigen-gitops"
 """The ClusterRole of the account that applies a release, and its ClusterRoleBinding."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from generator.facts.names import OWN_ROLE, PARAMETER
+from generator.facts.names import OWN_ROLE, PARAMETER, SCHEDULE_CREATOR
 from generator.jobs.catalogue import Catalogue, Home, Team
 from generator.jobs.reach import offers
 from generator.manifests import Manifest
@@ -69,12 +69,15 @@ def _priorities(catalogue: Catalogue, home: Home) -> list[Facts]:
 
 
 def _roles(objects: Iterable[Manifest]) -> dict[str, list[str]]:
-    """Return role → its users, groups and ServiceAccounts, in the form of `--as` of `mpigen check-job`."""
+    """Return role → its users, groups and ServiceAccounts, in the form of `--as` of `mpigen check-job`.
+
+    The role of the schedules is omitted: no member has it.
+    """
     roles: dict[str, list[str]] = {}
     for binding in objects:
         name = string(mapping(binding.body, "roleRef").get("name"))
         role = name.removeprefix(OWN_ROLE) if name.startswith(OWN_ROLE) else name.removeprefix(_ROLE)
-        if binding.kind == "RoleBinding" and role != name:
+        if binding.kind == "RoleBinding" and name not in (role, SCHEDULE_CREATOR):
             roles.setdefault(role, []).extend(map(_subject, mappings(binding.body.get("subjects"))))
     return {role: sorted(subjects) for role, subjects in sorted(roles.items()) if subjects}
 

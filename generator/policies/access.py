@@ -20,7 +20,7 @@ from generator.config.model.roles import LEVELS, SESSIONS, TeamRole
 from generator.config.model.tenants import POD_SECURITY, Tenant
 from generator.config.platform import Platform
 from generator.facts.kinds import emitted_kinds
-from generator.facts.names import DESCRIPTION, MEMLOCK_SCC, OWN_ROLE, SERVICE_ACCOUNT
+from generator.facts.names import DESCRIPTION, MEMLOCK_SCC, OWN_ROLE, SCHEDULE_CREATOR, SERVICE_ACCOUNT
 from generator.facts.table import read_table
 from generator.manifests import Body
 
@@ -43,8 +43,6 @@ _PLATFORM_RULES = {
     "ci": ("platform-ci",),
 }
 RUNTIME_READER = "mpigen-runtime-reader"
-SCHEDULE_CREATOR = "mpigen-schedule"
-"""The ClusterRole with which the pods of schedules create TrainJobs in a namespace of a team."""
 SCHEDULE_VIEWER = "mpigen-schedule-view"
 """The ClusterRole with which members of a team read its CronJobs, their Jobs and the logs of their pods."""
 MEMLOCK = "memlock"

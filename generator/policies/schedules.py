@@ -13,9 +13,16 @@ from generator.config.model.cluster import Cluster
 from generator.config.model.isolation import ApiServer
 from generator.config.model.tenants import Tenant
 from generator.config.platform import Platform
-from generator.facts.names import CONFIRMED_DELETION, POD_SECURITY_ENFORCE, SCHEDULES, SCHEDULES_OF, SYNC_OPTIONS
+from generator.facts.names import (
+    CONFIRMED_DELETION,
+    POD_SECURITY_ENFORCE,
+    SCHEDULE_CREATOR,
+    SCHEDULES,
+    SCHEDULES_OF,
+    SYNC_OPTIONS,
+)
 from generator.manifests import Body
-from generator.policies.access import RBAC, SCHEDULE_CREATOR, SCHEDULE_VIEWER, members, subject
+from generator.policies.access import RBAC, SCHEDULE_VIEWER, members, subject
 from generator.policies.network_policies import api_server, cilium_api_server, default_deny
 
 

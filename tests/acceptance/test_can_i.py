@@ -59,6 +59,21 @@ def test_can_i_answers_with_a_reason(question: list[str], answer: str, mpigen: R
     assert ran.returncode == (0 if answer.startswith("yes") else 1)
 
 
+def test_a_subresource_in_the_place_of_a_name_gets_a_note(mpigen: Run) -> None:
+    ran = mpigen("can-i", "group:nlp", "get", "pods/log", "-n", "team-nlp", RELEASE)
+    note = "note: `log` is a name here, as in kubectl; for pods/log write `pods --subresource log`"
+    assert ran.stdout.splitlines()[1:] == [note]
+    assert ran.returncode == 0
+    assert "note" not in mpigen("can-i", "group:nlp", "get", "pods/train", "-n", "team-nlp", RELEASE).stdout
+
+
+@pytest.mark.parametrize("text", ["", "apiVersion: v1\nkind: Namespace\nmetadata: {name: team-nlp}\n"])
+def test_files_without_rbac_objects_answer_no_question(text: str, mpigen: Run) -> None:
+    ran = mpigen("can-i", "group:nlp", "get", "pods", "-", stdin=text)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert "stdin: the input has no Role, ClusterRole or binding, so the answer is unknown" in ran.stderr
+
+
 def test_can_i_renders_a_platform_file(mpigen: Run) -> None:
     ran = mpigen("can-i", "group:sim", "create", "trainjobs", "-n", "team-sim", EXAMPLES["cpu-kubernetes"])
     assert ran.stdout == "yes: RoleBinding team-sim/mpigen-edit of ClusterRole mpigen-edit\n"
@@ -100,7 +115,8 @@ def test_a_negative_answer_lists_unresolved_bindings(tmp_path: Path, mpigen: Run
 
 
 def test_standard_input_is_read(mpigen: Run) -> None:
-    listed = json.dumps({"apiVersion": "v1", "kind": "List", "items": []})
+    role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "a"}, "rules": []}
+    listed = json.dumps({"apiVersion": "v1", "kind": "List", "items": [role]})
     assert mpigen("can-i", "user:ada", "get", "pods", "-", stdin=listed).stdout == "no\n"
 
 

@@ -86,14 +86,14 @@ def test_a_queue_has_one_row_in_nodes_and_devices(mpigen: Run) -> None:
         "  team-nlp      h100 8 to 14 of 16 nodes (64 to 112 nvidia.com/gpu); cpu 10 of 40 nodes\n"
         "  team-weather  h100 2 of 16 nodes (16 nvidia.com/gpu); cpu 20 to 40 of 40 nodes\n"
         "\n"
-        "The largest TrainJob on each runtime, in nodes (`numNodes`):\n"
+        "The largest TrainJob on each runtime, in pods (`numNodes`). A pod can be smaller than a node:\n"
         "QUEUE         RUNTIMES\n"
         "team-cv       openmpi-cpu 11; openmpi-h100 6 to 14\n"
         "team-nlp      openmpi-cpu 11; openmpi-h100 8 to 14\n"
         "team-weather  openmpi-cpu 22 to 40; openmpi-h100 2\n"
         "\n"
         "`A to B` of a quota: A is the nominal quota, and B is available while the other queues use nothing.\n"
-        "`A to B` of a job in an idle queue: Kueue always admits A nodes, and B while the other queues use nothing.\n"
+        "`A to B` of a job in an idle queue: Kueue always admits A pods, and B while the other queues use nothing.\n"
         "`--details` shows all resources, the effect of preemption, and why no larger job fits.\n"
     )
 
@@ -241,10 +241,12 @@ def test_a_tenant_sees_its_queue_and_the_cohorts_above(mpigen: Run) -> None:
     release = ROOT / "output" / "university"
     ran = mpigen("queues", "--release", release, "--tenant", "chem")
     view, rows = (block.splitlines() for block in ran.stdout.split("\n\n")[:2])
-    assert view[:3] == [
+    assert view[:5] == [
         "tenant          chem",
         "runtimes        openmpi-cpu, openmpi-cpu-hybrid, openmpi-mi300x",
         "namespaces      chem",
+        "role admin      group:chem-staff",
+        "role edit       group:chem-researchers",
     ]
     assert view[-2:] == ["each job        no limit", "each namespace  1000 TrainJobs"]
     rows = [line.split()[0] for line in rows]
