@@ -5,9 +5,10 @@ then the ranks cannot connect. The report has the first finding only, at the lin
 finding about the same object in one of these ways:
 
 - The mistake is at the place of the finding, or in the part that the finding is about. Schemas come first, then the
-  rules that read one object, then references, then the other rules, and last verdicts such as `trainjob/denied`.
+  rules that read one object, then references, then the other rules, and last verdicts such as `trainjob/rejected`.
 - `_CAUSES` names the rule.
-- An admission policy denies the field with the reference that the finding is about. No name makes the field valid.
+- An admission policy rejects the field that the finding is about, or a part of which it is about. So the API server
+  reports this rejection first, and often no other value is valid.
 - A schema reports a NetworkPolicy, and the finding is about connections of the same namespace.
 - The mistake is a misspelt name of a device, and the finding names the device. This finding can be in another object.
 - An object has no kind, API version or name, and the finding is about a reference to this object.
@@ -39,16 +40,17 @@ _CAUSES: Mapping[str, frozenset[str]] = {
 """A rule → the rules of which an error in the same object causes the finding."""
 _DENIED = "trainjob/denied"
 _FIRST = frozenset({"schema", "yaml"})
-_RANK_OF_REFERENCES = 3
 _VERDICTS = {
-    **dict.fromkeys(("quota/never-admitted", "policy/rejects-own-object", "workload/job-set"), 5),
-    **dict.fromkeys((_DENIED, "trainjob/not-admitted", "trainjob/rejected"), 5),
-    "trainjob/unknown": 6,
+    **dict.fromkeys(("quota/never-admitted", "policy/rejects-own-object", "workload/job-set"), 4),
+    **dict.fromkeys((_DENIED, "trainjob/not-admitted", "trainjob/rejected"), 4),
+    "trainjob/unknown": 5,
 }
 """A rule that reports a result of other mistakes → its rank."""
-_OF_ONE_OBJECT = frozenset({"object/metadata", "object/unnamed", "pod/field", "quota/label", "quota/limit"})
+_OF_ONE_OBJECT = frozenset({_MISSPELT, "object/metadata", "object/unnamed", "pod/field", "quota/label", "quota/limit"})
 _WITHOUT_IDENTITY = frozenset({"object/unnamed", "schema/not-an-object"})
 _REFERENCES = re.compile(r"reference/|[a-z]+/missing-|trainjob/runtime-kind")
+_RANK_OF_OBJECTS = 1
+_LEAST_STEPS = 3
 _NEAR = 3
 """The most levels between a finding and a mistake below it. A deeper mistake is independent."""
 
@@ -119,7 +121,7 @@ class _Errors:
 
     Attributes:
         checks: their rules.
-        denied: the paths that an admission policy rejects.
+        denied: the fields that an admission policy rejects, without places such as `$.spec` that have many fields.
         at: path of an error → the lowest rank of its rules.
         below: path → (rank, levels) of each error at the path, with 0 levels, or below it.
     """
@@ -138,7 +140,7 @@ class _Errors:
         """
         rank = _rank(check)
         self.checks.add(check)
-        if check == _DENIED:
+        if check == _DENIED and len(_parts(path)) > _LEAST_STEPS:
             self.denied.add(path)
         self.at[path] = min(rank, self.at.get(path, rank))
         for levels, above in enumerate(reversed(_parts(path))):
@@ -153,12 +155,10 @@ class _Errors:
         """
         if not self.checks.isdisjoint(_CAUSES.get(check, ())):
             return True
-        rank = _rank(check)
-        if check.startswith("reference/") and path in self.denied:
+        rank = _RANK_OF_OBJECTS + 1 if check == _DENIED else _rank(check)
+        if check != _DENIED and rank > _RANK_OF_OBJECTS and not self.denied.isdisjoint(_parts(path)):
             return True
         for of_error, levels in self.below.get(path, ()):
-            if check == _DENIED and of_error == _RANK_OF_REFERENCES and not levels:
-                continue
             is_near = levels <= 1 or (path != "$" and levels <= _NEAR)
             if of_error < rank and is_near:
                 return True
@@ -177,10 +177,8 @@ def _rank(check: str) -> int:
     if check in _VERDICTS:
         return _VERDICTS[check]
     if check in _OF_ONE_OBJECT:
-        return 1
-    if check.startswith("reference/"):
-        return _RANK_OF_REFERENCES
-    return 2 if _REFERENCES.match(check) else 4
+        return _RANK_OF_OBJECTS
+    return 2 if _REFERENCES.match(check) else 3
 
 
 _STEP = re.compile(r"[.\[]")

@@ -114,8 +114,11 @@ class Submission:
 
     @property
     def located(self) -> Iterator[Located]:
-        """The breaches, each with its object, without questions about the pods of a TrainJob that is not created."""
-        of_pods = (breach for breach in self.of_pods if self.is_created or breach.check != "trainjob/unknown")
+        """The breaches, each with its object. The API server never decides about pods of a TrainJob that it rejects."""
+        rejections = {breach.check for breach in self.breaches if breach.severity is not WARNING}
+        is_rejected = self.is_invalid or "trainjob/denied" in rejections
+        undecided = ("trainjob/unknown", "trainjob/rejected") if is_rejected else ()
+        of_pods = (breach for breach in self.of_pods if breach.check not in undecided)
         return ((self.job, breach) for breach in (*self.breaches, *of_pods))
 
 

@@ -548,7 +548,8 @@ def launcher_image(objects: Objects) -> Iterator[Breach]:
                 f"{format_value(worker.container.body.get('image'))} of {manifest.resource}",
                 "the programs, libraries or MPI versions of the images may differ, so ranks fail or hang "
                 f"({known('trainer-image-for-the-launcher-alone').note})",
-                "use a runtime that sets this image in `launcher` and in `node`, and remove `trainer.image`",
+                "remove `trainer.image`, and use a runtime with this image, or ask a platform admin to allow the image "
+                "in `images` of the runtime",
                 job,
                 value=image,
             )

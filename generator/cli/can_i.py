@@ -59,7 +59,7 @@ def can_i(
     from generator.cli.inputs import read_manifests
     from generator.report import access as report
     from generator.schemas.catalog import Catalog
-    from generator.upstream.kubernetes.access import find_misspellings, find_subresource, read_access
+    from generator.upstream.kubernetes.access import find_misspellings, find_resource, find_subresource, read_access
 
     *question, path = words
     requester, request = _question(question, groups, namespace, subresource)
@@ -76,7 +76,12 @@ def can_i(
             (Problem("the input has no Role, ClusterRole or binding, so the answer is unknown", fix, file=file),)
         )
     facts, lines = report.verdict(granted, requester, request)
-    facts["notes"] = [*find_misspellings(Catalog.bundled(), words[1], words[2])] if not facts["allowed"] else []
+    facts["notes"] = []
+    if not facts["allowed"]:
+        facts["notes"] += find_misspellings(Catalog.bundled(), words[1], words[2])
+        facts["notes"] += report.doubts(manifests, requester, request)
+        if not namespace and find_resource(Catalog.bundled(), words[2].partition("/")[0]).is_namespaced:
+            facts["notes"].append("without --namespace, the question is about all namespaces")
     if name := find_subresource(words[2]):
         resource = words[2].removesuffix(f"/{name}")
         facts["notes"].append(

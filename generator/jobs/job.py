@@ -82,6 +82,7 @@ def _policy(job: Body) -> Body:
 # jobset v0.12.0 pkg/webhooks/jobset_webhook.go: pods are called `<name>-launcher-0-0-abcde`, in at most 63 characters.
 LONGEST_NAME = 63 - len("-launcher-0-0-abcde")
 _NAME = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+_PYTHON = re.compile(r"(?:.*/)?python[\d.]*$|.*\.py$")
 _STARTER = re.compile(r"mpirun|mpiexec|prterun|orterun|horovodrun|torchrun|deepspeed")
 
 
@@ -312,6 +313,8 @@ def _notes(runtime: OfferedRuntime, request: JobRequest) -> Iterator[str]:
         yield "the command is an example: pass your own after `--`"
     for place in sorted(unfilled_places(request)):
         yield f"{format_value(place)} in the command stays as it is: no --matrix sets it"
+    if runtime.has_default_image and not request.image and any(_PYTHON.match(word) for word in request.command):
+        yield f"{runtime.image} has no Python: pass --image if the runtime allows one, or use another runtime"
     if request.command and not any(_STARTER.search(word) for word in request.command):
         yield f"{format_value(request.command[0])} runs only in the launcher pod: `mpirun` starts ranks in all pods"
 

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from generator.documents.messages import escape_control
+from generator.manifests import Manifest
+from generator.objects.namespace import is_namespace
 from generator.report import table
 from generator.upstream.kubernetes.access import Access, AccessRequest, Grant, Requester, Rule, Subject
 
@@ -24,6 +26,19 @@ def verdict(access: Access, requester: Requester, request: AccessRequest) -> tup
     facts = {"allowed": bool(by), "by": by, "unknown": [*gaps]}
     lines = [f"yes: {by}" if by else "no", *(f"unknown: {gap}" for gap in gaps)]
     return facts, [escape_control(line) for line in lines]
+
+
+def doubts(manifests: Iterable[Manifest], requester: Requester, request: AccessRequest) -> Iterator[str]:
+    """Yield why a request that the files deny may be allowed in the cluster."""
+    namespaces = {item.name for item in manifests if is_namespace(item)}
+    if request.namespace and namespaces and request.namespace not in namespaces:
+        yield f"the files have no Namespace `{request.namespace}`, so its bindings are unknown"
+    if requester.user and not requester.user.startswith("system:") and _has_no_groups(requester):
+        yield f"name the groups of `{requester.user}` with --group: most bindings are for groups"
+
+
+def _has_no_groups(requester: Requester) -> bool:
+    return all(group.startswith("system:") for group in requester.groups)
 
 
 def text(access: Access, requester: Requester | None, width: int | None = None) -> Iterator[str]:

@@ -33,7 +33,18 @@ def test_can_i_help_has_an_example(mpigen: Run) -> None:
         ),
         (["group:nlp-students", "update", "trainjobs", "-n", "team-nlp"], "no"),
         (["group:nlp-students", "create", "trainjobs", "-n", "team-cv"], "no"),
-        (["group:nlp-students", "create", "trainjobs"], "no"),
+        (
+            ["group:nlp-students", "create", "trainjobs"],
+            "no\nnote: without --namespace, the question is about all namespaces",
+        ),
+        (
+            ["user:ada", "delete", "trainjobs", "-n", "team-nlp"],
+            "no\nnote: name the groups of `ada` with --group: most bindings are for groups",
+        ),
+        (
+            ["group:nlp", "list", "cronjobs", "-n", "team-nlp-schedules"],
+            "no\nnote: the files have no Namespace `team-nlp-schedules`, so its bindings are unknown",
+        ),
         (["group:nlp", "get", "secrets/victim-mpi-ssh-auth", "-n", "team-nlp"], "no"),
         (["group:nlp", "create", "pods", "--subresource", "exec", "-n", "team-nlp"], "no"),
         (
@@ -103,7 +114,7 @@ def test_can_i_lists_all_grants_as_text_and_json(mpigen: Run) -> None:
 
 def test_a_negative_answer_lists_unresolved_bindings(tmp_path: Path, mpigen: Run) -> None:
     (tmp_path / "a.yaml").write_text(HOSTILE)
-    ran = mpigen("can-i", "user:ada", "get", "pods", "a.yaml")
+    ran = mpigen("can-i", "user:ada", "--group", "nlp", "get", "pods", "-n", "a", "a.yaml")
     assert ran.returncode == 1
     assert ran.stdout.startswith("no\nunknown: ClusterRoleBinding b")
     assert ran.stdout.endswith(
@@ -117,7 +128,7 @@ def test_a_negative_answer_lists_unresolved_bindings(tmp_path: Path, mpigen: Run
 def test_standard_input_is_read(mpigen: Run) -> None:
     role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "a"}, "rules": []}
     listed = json.dumps({"apiVersion": "v1", "kind": "List", "items": [role]})
-    assert mpigen("can-i", "user:ada", "get", "pods", "-", stdin=listed).stdout == "no\n"
+    assert mpigen("can-i", "user:ada", "--group", "nlp", "get", "pods", "-n", "a", "-", stdin=listed).stdout == "no\n"
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,7 @@ def test_an_unknown_field_or_runtime_rejects_a_job(verdicts: Verdicts) -> None:
     absent = train_job("absent").replace("openmpi-h100", "openmpi-h200")
     report = verdicts(f"{misspelt}---\n{absent}")
     assert report["verdicts"] == {"misspelt": "rejected", "absent": "rejected"}
-    assert {"schema/unknown-field", "trainjob/missing-runtime"} <= set(report["checks"])
+    assert {"schema/unknown-field", "trainjob/denied"} <= set(report["checks"])
 
 
 def test_a_generated_name_and_a_namespace_are_completed(verdicts: Verdicts) -> None:

@@ -254,10 +254,11 @@ def test_a_separate_launcher_may_have_a_single_node() -> None:
     [
         ({}, {}, "the command is an example"),
         ({"command": ("mpirun", "x")}, {"deprecated": True}, "runtime `openmpi-cpu` is deprecated"),
-        ({"command": ("python", "train.py")}, {}, "`python` runs only in the launcher pod"),
+        ({"command": ("./train",)}, {}, "`./train` runs only in the launcher pod"),
+        ({"command": ("mpirun", "python3", "x")}, {}, "docker.io/mpioperator/openmpi:v0.8.2 has no Python"),
         ({"is_smoke": True}, {}, "docker.io/mpioperator/openmpi:v0.8.2 has no program that calls MPI"),
     ],
-    ids=["example", "deprecated", "no mpirun", "launch only"],
+    ids=["example", "deprecated", "no mpirun", "no Python", "launch only"],
 )
 def test_notes_for_the_owner_are_printed(wanted: dict[str, Any], changes: dict[str, Any], note: str) -> None:
     (told,) = job(changes=changes, **wanted).notes

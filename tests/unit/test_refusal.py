@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 import yaml
 
@@ -22,13 +24,14 @@ TOPOLOGY = (
 )
 
 
-def refusal(message: str, *groups: str, reason: str = "Pending") -> Reason:
+def refusal(message: str, *groups: str, reason: str = "Pending", events: Sequence[str] = ()) -> Reason:
     """Return the row about a message. `groups`: for each resource group, its flavors, each a letter."""
     flavors = [{"name": name, "resources": [{"name": group}]} for group in groups for name in group]
     body: Body = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "LocalQueue", "metadata": {"name": "default"}}
     queue = Manifest(body | {"status": {"flavorsReservation": flavors}}, "export.yaml") if groups else None
-    row = find_refusal(Condition("QuotaReserved", "False", reason, message, ""), queue)
+    row, decisive = find_refusal(Condition("QuotaReserved", "False", reason, message, ""), queue, events)
     assert row
+    assert decisive in (message, *events)
     return row
 
 
@@ -67,10 +70,26 @@ def test_a_job_never_runs_if_no_flavor_can_take_a_pod_set(message: str, groups: 
         (f"{POD_SET}{NEVER['a'][:60]}", ["a"], ""),
     ],
 )
-def test_a_job_waits_if_each_pod_set_fits_later(message: str, groups: list[str], part: str) -> None:
+def test_a_job_waits_for_quota_that_is_free_later(message: str, groups: list[str], part: str) -> None:
     """Also if Kueue has not tried a flavor yet, or if its message is cut."""
     row = refusal(message, *groups)
     assert (row.blocks, row.message) == (False, part)
+
+
+def test_events_decide_if_the_last_attempt_of_kueue_omits_a_flavor() -> None:
+    """Kueue continues with the next flavor of a pod set, and its condition then has only this attempt."""
+    last, never, later = f"{POD_SET}{TAINT['b']}", f"{POD_SET}{NEVER['a']}, {TAINT['b']}", f"{POD_SET}{LATER['a']}"
+    assert refusal(last, "ab").message == ""
+    assert refusal(last, "ab", events=[last, never]).message == "> maximum capacity"
+    assert refusal(last, "ab", events=[f"{later}, {TAINT['b']}", never]).message == ""
+    assert refusal(f"{later}, {TAINT['b']}", "ab", events=[never]).message == "insufficient unused quota"
+
+
+def test_a_preempting_job_waits() -> None:
+    preempting = f"{POD_SET}{LATER['a']}, {TAINT['b']}"
+    assert refusal(f"{preempting}. Preempting 1 workload(s) failed, will retry.", "ab").message == LATER["a"][:25]
+    row = refusal(f"{preempting}. Pending the preemption of 1 workload(s)", "ab")
+    assert (row.blocks, row.message) == (False, "Pending the preemption of")
 
 
 def test_a_reason_that_kueue_decided_counts() -> None:

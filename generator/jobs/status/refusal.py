@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
 from generator.facts.phases import Reason, find_reason, reasons
 from generator.manifests import Manifest
@@ -19,39 +19,53 @@ _POD_SET = re.compile(r"(?:^|; )couldn't assign flavors to pod set \S+: ")
 _NEXT = re.compile(
     r", (?=insufficient |untolerated taint |flavor |Flavor \"|resource |skipping flavor |could not assign |topology \")"
 )
-_FLAVOR = re.compile(r"\b[Ff]lavor \"?([a-z0-9.-]+)")
+_FLAVOR = re.compile(r"\b[Ff]lavor \"?([a-z0-9](?:[a-z0-9.-]*[a-z0-9])?)")
+_PREEMPTION = re.compile(r"\. Pending the preemption of \d+ workload")
+_Rows = list[tuple[Reason, str]]
+"""Each reason of a pod set: its row, and its flavor; without a flavor, an empty text."""
 
 
-def find_refusal(reserved: Condition, queue: Manifest | None) -> Reason | None:
-    """Return the row about the condition QuotaReserved of a Workload; None if the table has none.
+def find_refusal(reserved: Condition, queue: Manifest | None, events: Iterable[str] = ()) -> tuple[Reason | None, str]:
+    """Return the row about the condition QuotaReserved of a Workload, and the message that decides.
+
+    Kueue tries the flavors in several attempts, and the condition has only the last one. So if its message omits a
+    flavor, the newest event that omits none decides.
 
     Args:
         reserved: the condition.
         queue: the LocalQueue of the Workload, whose status names the flavors; None if the export lacks it.
+        events: the messages of the events `Pending` about the Workload, the newest first.
 
     Source: kueue v0.19.2 pkg/scheduler/flavorassigner/flavorassigner.go Assignment.Message;
     kueue v0.19.2 pkg/scheduler/flavorassigner/flavorassigner.go Assignment.resolveNoFitReason;
+    kueue v0.19.2 pkg/scheduler/scheduler.go Scheduler.requeueAndUpdate;
     kueue v0.19.2 apis/kueue/v1beta2/localqueue_types.go LocalQueueStatus
     """
-    pod_sets = _POD_SET.split(reserved.message)[1:]
-    if reserved.reason != "Pending" or not pod_sets:
-        return find_reason("Workload", *reserved[:4])
+    if reserved.reason != "Pending" or not _POD_SET.match(reserved.message) or _PREEMPTION.search(reserved.message):
+        return find_reason("Workload", *reserved[:4]), reserved.message
     groups = _resource_groups(queue)
-    rows = [[*_rows(reserved, text)] for text in pod_sets]
-    never = [row for of_pod_set in rows for row in _never(of_pod_set, groups)]
+    for message in (reserved.message, *events):
+        rows = [_rows(reserved, text) for text in _POD_SET.split(message)[1:]]
+        if never := [row for of_pod_set in rows for row in _never(of_pod_set, groups)]:
+            return min(never, key=reasons().index), message
+        if rows and all(_are_all_named(of_pod_set, groups) for of_pod_set in rows):
+            break
+    rows = [_rows(reserved, text) for text in _POD_SET.split(reserved.message)[1:]]
     waits = [row for of_pod_set in rows for row, _ in of_pod_set if not row.blocks]
-    return min(never or waits, key=reasons().index, default=find_reason("Workload", *reserved[:3]))
+    row = min(waits, key=reasons().index, default=find_reason("Workload", *reserved[:3]))
+    return row, reserved.message
 
 
-def _rows(reserved: Condition, text: str) -> Iterator[tuple[Reason, str]]:
-    """Yield the row about each reason of a pod set, with its flavor; without a flavor, an empty text."""
+def _rows(reserved: Condition, text: str) -> _Rows:
+    rows = []
     for reason in _NEXT.split(text):
         flavor = _FLAVOR.search(reason)
         if row := find_reason("Workload", *reserved[:3], reason):
-            yield row, flavor[1] if flavor else ""
+            rows.append((row, flavor[1] if flavor else ""))
+    return rows
 
 
-def _never(rows: Iterable[tuple[Reason, str]], groups: Mapping[str, frozenset[str]]) -> list[Reason]:
+def _never(rows: _Rows, groups: Mapping[str, frozenset[str]]) -> list[Reason]:
     """Return the rows that block a pod set: without a flavor, or all flavors of a resource group. None: an empty list.
 
     Kueue does not name the flavors that it has not tried yet.
@@ -65,6 +79,12 @@ def _never(rows: Iterable[tuple[Reason, str]], groups: Mapping[str, frozenset[st
         if all(flavors.values()) and group <= flavors.keys():
             return [row for several in flavors.values() for row in several]
     return []
+
+
+def _are_all_named(rows: _Rows, groups: Mapping[str, frozenset[str]]) -> bool:
+    """Return True if the reasons of a pod set name all flavors of each resource group that they name."""
+    named = {flavor for _, flavor in rows}
+    return all(groups.get(flavor, frozenset()) <= named for flavor in named)
 
 
 def _resource_groups(queue: Manifest | None) -> dict[str, frozenset[str]]:

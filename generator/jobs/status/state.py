@@ -14,7 +14,6 @@ from generator.facts.phases import Reason, find_reason, missing_objects, states
 from generator.jobs.status.export import Event, JobObjects, Position
 from generator.jobs.status.pods import PodCount, PodFault, count_pods, find_failed, find_waiting
 from generator.jobs.status.refusal import find_refusal
-from generator.manifests import Manifest
 from generator.objects.conditions import Condition, conditions_of, created
 from generator.objects.fields import integer, mapping, mappings, string
 from generator.objects.training import LAUNCHER
@@ -93,10 +92,12 @@ class _Answer:
         """Add a condition: its row, or its reason and message if the table has no row."""
         self._add(kind, condition, find_reason(kind, *condition[:4]))
 
-    def add_refusal(self, reserved: Condition, queues: Iterable[Manifest]) -> None:
-        """Add the condition QuotaReserved of a Workload that has no quota. `queues`: as in `JobObjects`."""
-        queue = next((queue for queue in queues if queue.kind == "LocalQueue"), None)
-        self._add("Workload", reserved, find_refusal(reserved, queue))
+    def add_refusal(self, reserved: Condition, objects: JobObjects) -> None:
+        """Add the condition QuotaReserved of a Workload that has no quota."""
+        queue = next((queue for queue in objects.queues if queue.kind == "LocalQueue"), None)
+        events = [event.message for event in reversed(objects.events) if event.reason == reserved.reason]
+        row, message = find_refusal(reserved, queue, events)
+        self._add("Workload", reserved._replace(message=message), row)
 
     def _add(self, kind: str, condition: Condition, row: Reason | None) -> None:
         self.reasons.append(f"{kind} {condition.type}={condition.status} {condition.reason}".rstrip())
@@ -136,7 +137,8 @@ class _Answer:
         """Add a message of a controller, on one line."""
         line = " ".join(message.split())
         if line and not any(line in sentence for sentence in self.sentences):
-            self.sentences.append(f"Message: {shorten(line, _LONGEST_MESSAGE)}{'' if line.endswith('.') else '.'}")
+            text = shorten(line, _LONGEST_MESSAGE)
+            self.sentences.append(f"Message: {text if text.endswith('.') else f'{text}.'}")
 
 
 def describe_job(objects: JobObjects) -> JobStatus:
@@ -274,7 +276,10 @@ def _queued(objects: JobObjects) -> _Answer:
     if mapping(objects.job.body, "spec").get("suspend") is True:
         answer = _Answer("starting", _start(objects))
         answer.sentences.append("Kueue admitted the job, but `spec.suspend` of the TrainJob is still true.")
-        answer.action = "Wait a few seconds. If the state stays, Kueue cannot update the TrainJob: show it to an admin."
+        answer.action = (
+            "Wait a few seconds. If the state stays, Kueue cannot update the TrainJob: `mpigen check-job` names the "
+            "field, such as an empty list."
+        )
         if not _add_event(answer, objects) and not objects.events:
             answer.missing.append("Event")
         return answer
@@ -316,7 +321,7 @@ def _evicted(objects: JobObjects, conditions: Mapping[str, Condition]) -> _Answe
     if requeued and requeued.status == "True":
         answer.add("Workload", requeued)
     if reserved and reserved.message != evicted.message:
-        answer.add_refusal(reserved, objects.queues)
+        answer.add_refusal(reserved, objects)
     _add_queues(answer, objects)
     return answer
 
@@ -330,9 +335,11 @@ def _pending(objects: JobObjects, conditions: Mapping[str, Condition]) -> _Answe
     since = requeued.since if requeued else created(objects.workload) if objects.workload else ""
     answer = _Answer("pending", since)
     if reserved:
-        answer.add_refusal(reserved, objects.queues)
+        answer.add_refusal(reserved, objects)
     else:
-        answer.sentences.append("Kueue has not evaluated the job yet.")
+        answer.sentences.append(
+            "Kueue has not evaluated the job yet, because it evaluates the first job of each queue at a time."
+        )
     for condition in (target, conditions.get("BlockedOnPreemptionGates")):
         if condition and condition.status == "True":
             answer.add("Workload", condition)
@@ -445,7 +452,8 @@ def _started(objects: JobObjects) -> _Answer:
         _add_restarts(answer, objects)
         _add_cluster(answer, objects)
         return answer
-    if recovering and recovering.status == "False" and recovering.reason == "WaitForRecovery":
+    is_recovering = recovering and recovering.status == "False" and recovering.reason == "WaitForRecovery"
+    if recovering and is_recovering and _has_failed_pods(objects):  # Kueue sets this reason also after a suspension
         answer = _Answer("restarting", recovering.since)
         answer.add("Workload", recovering)
     else:
@@ -497,6 +505,15 @@ def _ready_since(objects: JobObjects) -> str:
         return ready.since
     times = [condition.since for pod in objects.pods if (condition := conditions_of(pod).get("Ready"))]
     return max(times, default="")
+
+
+def _has_failed_pods(objects: JobObjects) -> bool:
+    """Return True if a pod failed or started again, or if the export has no pods."""
+    restarts = integer(mapping(objects.job_set.body, "status").get("restarts"), 0) if objects.job_set else 0
+    faults = [*find_failed(objects), *(fault for fault in find_waiting(objects) if not fault.is_usual)]
+    statuses = (mappings(mapping(pod.body, "status").get("containerStatuses")) for pod in objects.pods)
+    restarts += sum(integer(container.get("restartCount"), 0) for containers in statuses for container in containers)
+    return not objects.pods or restarts > 0 or bool(faults)
 
 
 def _start(objects: JobObjects) -> str:

@@ -156,12 +156,14 @@ def would_admit(
 class _Record:
     """A submitted job. `rejection` is why Kueue never admits it, and `last` is the assignment of its last attempt.
 
-    `is_present` is True for a job that was in the cluster before the first step.
+    `short` is the last assignment without enough quota. `is_present` is True for a job that was in the cluster before
+    the first step.
     """
 
     workload: Workload
     rejection: str = ""
     last: Assignment | None = None
+    short: Assignment | None = None
     history: list[str] = field(default_factory=list)
     running: Workload | None = None
     is_finished: bool = False
@@ -290,6 +292,7 @@ class _Simulation:
         for entry in entries:
             record = self._records[entry.head.workload.job.name]
             record.last = entry.gets
+            record.short = entry.gets if entry.gets.shortages else record.short
             if entry.is_admitted:
                 record.running = self.cluster.running[entry.node.name][record.workload.job.name]
                 record.history.append("admitted")
@@ -325,7 +328,10 @@ class _Simulation:
             return Outcome(State.WAITS, history=history)
         alone = self.assign_alone(record.workload.job)
         state = State.WAITS if alone.mode is Mode.FIT else State.NEVER
-        reasons = alone.reasons if state is State.NEVER or not record.last else record.last.reasons
+        if state is State.WAITS and record.short:  # a later attempt may have tried only flavors that never fit
+            reasons = list(dict.fromkeys(map(str, record.short.shortages)))
+        else:
+            reasons = alone.reasons if state is State.NEVER or not record.last else record.last.reasons
         before = tuple(self._waiting.before(record.workload)) if state is State.WAITS else ()
         return Outcome(state, reason="; ".join(reasons) or "other jobs come first", history=history, before=before)
 

@@ -295,7 +295,7 @@ def explain_unknown(node: Node, least: str) -> str:
         least: the start of the text, with the certain amount, such as `at least 2 nodes`.
     """
     if node.is_alone:
-        return f"{least}: {LACKS_QUEUES}"
+        return LACKS_QUEUES if least.startswith("at least 0 ") else f"{least}: {LACKS_QUEUES}"
     if node.is_fair:
         return f"{least}: while the queue borrows, the quota that it reclaims depends on the fair shares of other jobs"
     if node.is_fair is None:

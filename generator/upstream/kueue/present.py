@@ -57,7 +57,8 @@ def read_present(
     """
     if any(tree.is_folded(tree.queues[name]) for name in queues if name in tree.queues):
         message = "the catalogue of a team leaves out the queues of other teams"
-        raise NotModelledError((Problem(message, "name a release with `--release`"),))
+        fix = "leave out `--usage`, or ask a platform admin, who has the release with all queues"
+        raise NotModelledError((Problem(message, fix),))
     names = _sharing(tree, queues)
     items = {item.resource: item for item in export if (item.group, item.kind) == (KUEUE, "Workload")}
     queued = [(item, _queue_of(item, tree, export)) for item in items.values() if not _is_over(item)]
