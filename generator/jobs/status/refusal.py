@@ -22,7 +22,7 @@ _NEXT = re.compile(
 _FLAVOR = re.compile(r"\b[Ff]lavor \"?([a-z0-9](?:[a-z0-9.-]*[a-z0-9])?)")
 _PREEMPTION = re.compile(r"\. Pending the preemption of \d+ workload")
 _Rows = list[tuple[Reason, str]]
-"""Each reason of a pod set: its row, and its flavor; without a flavor, an empty text."""
+"""The rows about the reasons of a pod set, with their flavors; without a flavor, an empty text."""
 
 
 def find_refusal(reserved: Condition, queue: Manifest | None, events: Iterable[str] = ()) -> tuple[Reason | None, str]:
