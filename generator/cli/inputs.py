@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 import click
 
@@ -96,6 +96,22 @@ def read_stdin(fix: str, limit: int = MAX_STDIN) -> bytes:
         return read_stream(sys.stdin.buffer, "standard input", limit)
     except OSError as error:
         raise DocumentError((Problem(f"standard input cannot be read: {error.strerror}", fix),)) from None
+
+
+def open_log(path: Path) -> BinaryIO:
+    """Open a log of any size, or standard input for `-`.
+
+    Raises:
+        DocumentError: standard input is closed.
+        InputError: the file is missing, not regular, or unreadable.
+    """
+    from generator.documents.files import open_file
+
+    if str(path) != "-":
+        return open_file(path)
+    if sys.stdin is None:  # the shell closed it
+        raise DocumentError((Problem("standard input is closed", "pipe a log into `mpigen diagnose --log -`"),))
+    return sys.stdin.buffer
 
 
 def read_export_texts(paths: Sequence[Path], command: str) -> Iterator[tuple[str, bytes]]:

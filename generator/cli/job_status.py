@@ -78,7 +78,7 @@ def status(files: tuple[Path, ...], *, names: tuple[str, ...], form: str) -> int
     with progress("reading"):
         jobs = [describe_job(objects) for objects in read_jobs(dict(read_export_texts(files, "job status")))]
     jobs = select_jobs(jobs, names)
-    show(form, {"jobs": [_summary(job) for job in jobs]}, [*_lines(jobs)])
+    show(form, {"jobs": [summarize(job) for job in jobs]}, [*_lines(jobs)])
     return ExitCode.FINDINGS if any(job.is_failed for job in jobs) else ExitCode.OK
 
 
@@ -109,13 +109,21 @@ def _lines(jobs: Sequence[JobStatus]) -> Iterator[str]:
         yield from table(_COLUMNS, rows, table_width())
         return
     for job in jobs:
-        since = f" since {format_time(job.since)}" if job.since else ""
-        yield f"{job.namespace}/{job.name}: {job.state}{since}"
-        yield f"  why: {job.why}"
-        yield f"  next: {job.action} Run: {job.command}"
+        yield from describe(job)
 
 
-def _summary(job: JobStatus) -> dict[str, Any]:
+def describe(job: JobStatus) -> Iterator[str]:
+    """Yield three lines: the state of a job, the reason and the next step."""
+    from generator.jobs.status.state import format_time
+
+    since = f" since {format_time(job.since)}" if job.since else ""
+    yield f"{job.namespace}/{job.name}: {job.state}{since}"
+    yield f"  why: {job.why}"
+    yield f"  next: {job.action} Run: {job.command}"
+
+
+def summarize(job: JobStatus) -> dict[str, Any]:
+    """Return the state of a job as JSON data. Unknown values are None."""
     return {
         "namespace": job.namespace,
         "name": job.name,

@@ -17,6 +17,7 @@ from generator.cli.catalog import fabrics, queues, runtimes
 from generator.cli.check_job import check_job
 from generator.cli.checks import checks, explain, plugins
 from generator.cli.compile import compile_command
+from generator.cli.diagnose import diagnose
 from generator.cli.drift import drift
 from generator.cli.expect import expect
 from generator.cli.image import image
@@ -58,7 +59,7 @@ def mpigen(debug: bool) -> None:
 _COMMANDS = (
     *(init, synth, plan, upgrade, promote, validate, verify, pack, checks, explain, plugins),
     *(runtimes, fabrics, queues, can_i, reach, policy),
-    *(expect, check_job, audit, drift, compile_command, job, image),
+    *(expect, check_job, audit, drift, compile_command, job, image, diagnose),
     *(schema, schemas, versions, completion),
 )
 for _command in _COMMANDS:

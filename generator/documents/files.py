@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
@@ -59,6 +60,26 @@ def read_file(file: Path, limit: int = MAX_FILE) -> bytes:
     if len(content) > limit:  # a file below /proc has no size until it is read
         raise InputError((_too_large(file, "does not end", limit),))
     return content
+
+
+def open_file(file: Path) -> BinaryIO:
+    """Open a regular file of any size for reading. A device is not opened, because that can have side effects.
+
+    Raises:
+        InputError: the file is missing, not regular, or unreadable.
+    """
+    try:
+        if refused := _problem_of_status(file, file.stat(), sys.maxsize):
+            raise InputError((refused,))
+        stream = os.fdopen(os.open(str(file), _FLAGS), "rb")
+    except OSError as error:
+        raise InputError((os_error_problem(file, error),)) from None
+    except ValueError as error:
+        raise InputError((_wrong_name(file, error),)) from None
+    if refused := _problem_of_status(file, os.fstat(stream.fileno()), sys.maxsize):  # the file may be a new one
+        stream.close()
+        raise InputError((refused,))
+    return stream
 
 
 def find_read_problem(file: Path, limit: int = MAX_FILE) -> Problem | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from tests.conftest import ROOT
 from tests.docs.admission_page import admission_page
 from tests.docs.api_page import api_page
+from tests.docs.cause_pages import cause_pages
 from tests.docs.check_pages import check_pages
 from tests.docs.command_page import command_page
 from tests.docs.defect_page import defect_page
@@ -27,6 +28,7 @@ def generated() -> dict[Path, str]:
         DOCS / "reference" / "commands.md": command_page(),
         DOCS / "reference" / "phases.md": phase_page(),
         DOCS / "reference" / "upstream-defects.md": defect_page(),
+        **{DOCS / name: text for name, text in cause_pages().items()},
         **{DOCS / name: text for name, text in check_pages().items()},
         **{FOLDER / name: text for name, text in platform_pages().items()},
     }

@@ -80,6 +80,16 @@ class JobObjects:
     queues: Sequence[Manifest] = ()
     has_workloads: bool = False
 
+    @property
+    def name(self) -> str:
+        """Return the name of the TrainJob."""
+        return self.job.name
+
+    @property
+    def namespace(self) -> str:
+        """Return the namespace of the TrainJob."""
+        return self.job.namespace
+
 
 def read_jobs(texts: Mapping[str, bytes]) -> list[JobObjects]:
     """Return the TrainJobs of an export with their objects, sorted by namespace and name.
