@@ -31,6 +31,7 @@ _SKIPPED = (
     "docs/checks/",
     "docs/reference/phases.md",
     "docs/reference/upstream-defects.md",
+    "docs/troubleshooting/",
 )
 _SPACE = r"(?:[ \t]+|[ \t]*\n[ \t]*(?:#:?[ \t]*)?(?![ \t]*\n))"
 _NAMES = "|".join(map(re.escape, sorted(MODULES, key=len, reverse=True)))
