@@ -19,9 +19,10 @@ drift      [Manifest] of a cluster and of a release ── checks.existing ─�
 upgrade    [Manifest] of two versions, and of a cluster ── upgrade, which uses effects ▶ [Entry]
 
 `cli` has a module for each command, calls these steps, and prints by `report`. `jobs` reads what a cluster offers to
-jobs, builds the TrainJobs of `mpigen job new`, and reports the state of existing ones. `training` has functions for
-people who train, in notebooks and scripts. `images` compares a container image with a runtime for `mpigen image check`.
-`questions` has the questions of `mpigen can-i` and `mpigen reach`. All packages read `facts`, the tables about
+jobs, builds the TrainJobs of `mpigen job new`, and reports the state of existing ones. `diagnose` finds the
+cause of a failed job. `training` has functions for people who train, in notebooks and scripts. `images`
+compares a container image with a runtime for `mpigen image check`. `questions` has
+the questions of `mpigen can-i` and `mpigen reach`. All packages read `facts`, the tables about
 Kubernetes and MPI, and `objects`, the views of manifests. `stages` has the parts of the steps, with their requests and
 results.
 
