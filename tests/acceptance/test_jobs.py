@@ -218,7 +218,7 @@ def test_jobs_that_cannot_run_are_rejected(line: str, told: str, mpigen: Run) ->
 @pytest.mark.parametrize(
     ("line", "place", "check"),
     [
-        ("--queue night -- mpirun x", "stdout:4:", "quota/missing-queue"),
+        ("--queue night -- mpirun x", "stdout:4:", "trainjob/denied"),
         ("--label a=b.", "stdout:4:", "schema/not-allowed"),
         ("-- mpirun -np 99 x", "stdout:9:30", "mpi/slots"),
         ("--fail-on warning -- torchrun x", "stdout:9:15", "mpi/no-launcher"),
