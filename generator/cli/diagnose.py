@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from generator.jobs.status.state import JobStatus
 
 _STDIN = Path("-")
+_RUNNING, _COMPLETE = "running", "complete"
+"""States of jobs in which the messages of their objects, or also their logs, show no failure."""
 
 
 @click.command(
@@ -54,7 +56,8 @@ def diagnose(files: tuple[Path, ...], *, logs: tuple[Path, ...], names: tuple[st
 
     EXPORT is the output of `kubectl get … -o yaml` (or json), as for `mpigen job status`: files, folders, or - for
     standard input. mpigen compares its messages, and the logs, with the messages of Kubernetes, ssh, MPI, the network
-    libraries and the frameworks. mpigen contacts no cluster.
+    libraries and the frameworks. It explains a waiting job by its queue, as `mpigen job status` does. mpigen contacts
+    no cluster.
 
     A line that names a fault wins over consequences, such as a closed connection. If no line names a fault, the cause
     is unknown, and mpigen prints the first lines that look like errors. The confidence is high if the lines name one
@@ -73,7 +76,7 @@ def diagnose(files: tuple[Path, ...], *, logs: tuple[Path, ...], names: tuple[st
         jobs = _select(files, names, logs)
         answers = [_diagnose(job, logs) for job in jobs or (None,)]
     show(form, {"diagnoses": [_facts(*answer) for answer in answers]}, _lines(answers))
-    has_failed = (status.is_failed if status else report.is_failure(answer) for status, answer in answers)
+    has_failed = (report.is_failure(answer) or (status and status.is_failed) for status, answer in answers)
     return ExitCode.FINDINGS if any(has_failed) else ExitCode.OK
 
 
@@ -101,12 +104,13 @@ def _diagnose(job: JobObjects | None, logs: Sequence[Path]) -> tuple[JobStatus |
     from generator.jobs.status.state import describe_job
 
     scan = Scan()
-    if job:
+    status = describe_job(job) if job else None
+    if job and status and status.state not in (_RUNNING, _COMPLETE):  # its old events are no failures
         read_objects(scan, job)
-    for path in logs:
+    for path in () if status and status.state == _COMPLETE else logs:
         with open_log(path) as stream:
             scan.read_log("stdin" if path == _STDIN else str(path), stream)
-    return describe_job(job) if job else None, decide(scan)
+    return status, decide(scan)
 
 
 def _lines(answers: Sequence[tuple[JobStatus | None, Diagnosis]]) -> Iterator[str]:

@@ -11,6 +11,7 @@ from generator.manifests import Manifest
 from generator.objects.conditions import conditions_of
 from generator.objects.fields import mapping, mappings, string
 
+_PENDING = "Pending"
 _SECONDS = len("2026-11-28T10:00:00")
 
 
@@ -37,11 +38,14 @@ def read_objects(scan: Scan, objects: JobObjects) -> None:
 
 
 def find_messages(objects: JobObjects) -> Iterator[Message]:
-    """Yield the messages of warnings, of conditions that are false or failed, and of containers that wait or ended."""
+    """Yield the messages of warnings, of conditions, and of containers that wait or ended.
+
+    The Workload and its events `Pending` are omitted: `describe_job` explains them with the flavors of the queue.
+    """
     for event in objects.events:
-        if event.type != "Normal":
+        if event.type != "Normal" and event.reason != _PENDING:
             yield Message(f"Event {event.reason}", event.message, event.time)
-    owners = (objects.job, objects.workload, objects.job_set, *objects.jobs)
+    owners = (objects.job, objects.job_set, *objects.jobs)
     for item in (*filter(None, owners), *objects.pods):
         host = item.name if item.kind == "Pod" else ""
         for condition in conditions_of(item).values():

@@ -313,6 +313,7 @@ def _notes(runtime: OfferedRuntime, request: JobRequest) -> Iterator[str]:
         yield "the command is an example: pass your own after `--`"
     for place in sorted(unfilled_places(request)):
         yield f"{format_value(place)} in the command stays as it is: no --matrix sets it"
+    # mpi-operator build/base/Dockerfile and openmpi.Dockerfile install OpenSSH and Open MPI alone
     if runtime.has_default_image and not request.image and any(_PYTHON.match(word) for word in request.command):
         yield f"{runtime.image} has no Python: pass --image if the runtime allows one, or use another runtime"
     if request.command and not any(_STARTER.search(word) for word in request.command):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+from pathlib import Path
 
 import jsonschema
 import pytest
@@ -211,8 +212,25 @@ def test_the_command_reads_the_messages_of_a_job(mpigen: Run) -> None:
     ran = mpigen("diagnose", export, "--format", "json")
     (answer,) = json.loads(ran.stdout)["summary"]["diagnoses"]
     assert (ran.returncode, answer["job"]["state"], answer["cause"]) == (1, "failed", "container-memory-limit")
-    running = mpigen("diagnose", ROOT / "tests/fixtures/job-status/running.yaml")
-    assert (running.returncode, len(running.stdout.splitlines())) == (0, 3)
+
+
+@pytest.mark.parametrize(
+    ("name", "code"), [("running", 0), ("complete", 0), ("pending-for-quota", 0), ("never-admitted", 1)]
+)
+def test_only_the_state_is_printed_if_it_explains_the_job(name: str, code: int, mpigen: Run) -> None:
+    """`mpigen job status` explains a waiting job by its queue, and old events of a running job are no failures."""
+    ran = mpigen("diagnose", ROOT / f"tests/fixtures/job-status/{name}.yaml")
+    assert (ran.returncode, len(ran.stdout.splitlines())) == (code, 3)
+
+
+def test_the_log_of_a_complete_job_has_no_cause(tmp_path: Path, mpigen: Run) -> None:
+    """The launcher repeats ssh until a host answers, so the log of a successful job can have its errors."""
+    (tmp_path / "train.log").write_text(KEY)
+    export = ROOT / "tests/fixtures/job-status"
+    complete = mpigen("diagnose", export / "complete.yaml", "--log", tmp_path / "train.log")
+    assert (complete.returncode, len(complete.stdout.splitlines())) == (0, 3)
+    running = mpigen("diagnose", export / "running.yaml", "--log", tmp_path / "train.log")
+    assert "ssh-key-refused" in running.stdout
 
 
 @pytest.mark.parametrize(
