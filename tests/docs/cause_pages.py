@@ -73,4 +73,5 @@ def _source(signature: Signature) -> str:
     citations = [*find_citations(signature.source, "generator/facts/causes")]
     if citations:
         return ", ".join(f"[{found.module} {found.version}]({found.url})" for found in citations)
-    return ", ".join(f"[source]({url})" for url in signature.source.split() if url.startswith("http"))
+    urls = [url for url in signature.source.split() if url.startswith("http")]
+    return ", ".join(f"[source]({url})" for url in urls) or f"`{signature.source}`"
