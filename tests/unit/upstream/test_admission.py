@@ -158,7 +158,9 @@ def test_flavors_with_untolerated_taints_are_skipped() -> None:
     queues = tree(tainted, queue("q", {"f/cpu": "4", "g/cpu": "4"}))
     found = predict(queues, [job("one", "q", 4), job("two", "q", 4)])
     assert states(found) == {"one": "admitted", "two": "waits"}
-    assert "the pods `node` do not tolerate the taint gpu:NoSchedule of flavor `f`" in found["two"].reason
+    assert found["two"].reason == "with `node` the job needs 4 cpu of flavor `g`, and 0 is free"
+    alone = predict(queues, [job("large", "q", 5)])["large"].reason
+    assert "the pods `node` do not tolerate the taint gpu:NoSchedule of flavor `f`" in alone
 
 
 @pytest.mark.parametrize(
