@@ -55,6 +55,7 @@ WITH_OWN_CHECKS = {
 """Command → its arguments in a repository whose settings name own checks."""
 RUNS_NO_PYTHON = {
     *(
+        "diagnose",
         "init",
         "job again",
         "job status",
