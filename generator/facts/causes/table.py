@@ -23,10 +23,10 @@ class Rank(IntEnum):
 
     ROOT = 0
     """The line names the fault."""
-    NOTE = 1
-    """The line names a fault with which the job still runs, such as a slower network."""
-    EFFECT = 2
+    EFFECT = 1
     """The line shows that another process failed before."""
+    NOTE = 2
+    """The line names a fault with which the job still runs, such as a slower network."""
     GENERIC = 3
     """The program prints the line for every failure of the stage."""
 
